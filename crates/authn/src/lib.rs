@@ -1,0 +1,1 @@
+//! Who is calling: one file per authenticator, and their union.

@@ -1,0 +1,1 @@
+//! May they do it: one file per authorizer, and their union.

@@ -1,0 +1,1 @@
+//! Table columns of the built-in kinds, as kubectl get prints them.

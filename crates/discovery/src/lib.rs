@@ -1,0 +1,1 @@
+//! Discovery documents computed from the resource descriptions.

@@ -1,0 +1,1 @@
+//! HTTP to verbs and back: negotiation, parameters, bodies, lists, watches, tables, failures.

@@ -1,0 +1,1 @@
+//! The built-in kinds: field tables, computed defaults, validation, what create and update reset.

@@ -1,0 +1,315 @@
+//! Paths into objects and the errors that validation reports at them, in the words of apimachinery's `field` package.
+
+use std::fmt;
+
+/// A path such as `spec.containers[0].ports[1].name` or `metadata.labels[app.kubernetes.io/name]`.
+///
+/// Paths are built on the way down and shared with nobody, so a plain string serves.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct FieldPath(String);
+
+impl FieldPath {
+    /// The root: what is wrong is the object itself.
+    pub fn root() -> Self {
+        Self(String::new())
+    }
+
+    pub fn new(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    pub fn child(&self, name: &str) -> Self {
+        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+    }
+
+    pub fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    pub fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FieldPath {
+    /// The root prints as `<nil>`, as a nil path does in the reference.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "<nil>" } else { &self.0 })
+    }
+}
+
+/// What kind of mistake a [`FieldError`] reports; the text forms are part of the API (`causes[].reason`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldErrorType {
+    NotFound,
+    Required,
+    Duplicate,
+    Invalid,
+    NotSupported,
+    Forbidden,
+    TooLong,
+    TooMany,
+    Internal,
+    TypeInvalid,
+}
+
+impl FieldErrorType {
+    /// The machine-readable reason in `Status.details.causes`.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "FieldValueNotFound",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::Internal => "InternalError",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::NotFound => "Not found",
+            Self::Required => "Required value",
+            Self::Duplicate => "Duplicate value",
+            Self::Invalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::Internal => "Internal error",
+            Self::TypeInvalid => "Invalid value",
+        }
+    }
+}
+
+/// One mistake at one place of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    pub kind: FieldErrorType,
+    pub field: FieldPath,
+    /// Everything after `field: `.
+    body: String,
+}
+
+pub type FieldErrors = Vec<FieldError>;
+
+impl FieldError {
+    /// `field: Required value: detail`; an empty detail is left out.
+    pub fn required(field: &FieldPath, detail: impl AsRef<str>) -> Self {
+        Self::without_value(FieldErrorType::Required, field, detail.as_ref())
+    }
+
+    /// `field: Forbidden: detail`.
+    pub fn forbidden(field: &FieldPath, detail: impl AsRef<str>) -> Self {
+        Self::without_value(FieldErrorType::Forbidden, field, detail.as_ref())
+    }
+
+    /// `field: Invalid value: VALUE: detail`. `value` is shown as Go's `%v` or `%q` would: pass any [`Shown`].
+    pub fn invalid(field: &FieldPath, value: impl Into<Shown>, detail: impl AsRef<str>) -> Self {
+        Self::with_value(FieldErrorType::Invalid, field, value.into(), detail.as_ref())
+    }
+
+    /// Like [`FieldError::invalid`] with the reason `FieldValueTypeInvalid`.
+    pub fn type_invalid(field: &FieldPath, value: impl Into<Shown>, detail: impl AsRef<str>) -> Self {
+        Self::with_value(FieldErrorType::TypeInvalid, field, value.into(), detail.as_ref())
+    }
+
+    /// `field: Duplicate value: VALUE`.
+    pub fn duplicate(field: &FieldPath, value: impl Into<Shown>) -> Self {
+        Self::with_value(FieldErrorType::Duplicate, field, value.into(), "")
+    }
+
+    /// `field: Not found: VALUE`.
+    pub fn not_found(field: &FieldPath, value: impl Into<Shown>) -> Self {
+        Self::with_value(FieldErrorType::NotFound, field, value.into(), "")
+    }
+
+    /// `field: Unsupported value: VALUE: supported values: "a", "b"`; the values are listed in the order given.
+    pub fn not_supported<S: AsRef<str>>(field: &FieldPath, value: impl Into<Shown>, valid: &[S]) -> Self {
+        let detail = if valid.is_empty() {
+            String::new()
+        } else {
+            let quoted: Vec<String> = valid.iter().map(|v| format!("{:?}", v.as_ref())).collect();
+            format!("supported values: {}", quoted.join(", "))
+        };
+        Self::with_value(FieldErrorType::NotSupported, field, value.into(), &detail)
+    }
+
+    /// `field: Too long: may not be more than N bytes`; the value itself is not shown.
+    pub fn too_long(field: &FieldPath, max_bytes: usize) -> Self {
+        let unit = if max_bytes == 1 { "byte" } else { "bytes" };
+        Self {
+            kind: FieldErrorType::TooLong,
+            field: field.clone(),
+            body: format!("Too long: may not be more than {max_bytes} {unit}"),
+        }
+    }
+
+    /// `field: Too many: ACTUAL: must have at most MAX items`.
+    pub fn too_many(field: &FieldPath, actual: usize, max: usize) -> Self {
+        let unit = if max == 1 { "item" } else { "items" };
+        Self {
+            kind: FieldErrorType::TooMany,
+            field: field.clone(),
+            body: format!("Too many: {actual}: must have at most {max} {unit}"),
+        }
+    }
+
+    /// `field: Internal error: detail`.
+    pub fn internal(field: &FieldPath, detail: impl AsRef<str>) -> Self {
+        Self::without_value(FieldErrorType::Internal, field, detail.as_ref())
+    }
+
+    /// The text of a cause in a Status: the error without its path.
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
+    fn without_value(kind: FieldErrorType, field: &FieldPath, detail: &str) -> Self {
+        let mut body = kind.title().to_owned();
+        if !detail.is_empty() {
+            body.push_str(": ");
+            body.push_str(detail);
+        }
+        Self { kind, field: field.clone(), body }
+    }
+
+    fn with_value(kind: FieldErrorType, field: &FieldPath, value: Shown, detail: &str) -> Self {
+        let mut body = format!("{}: {}", kind.title(), value.0);
+        if !detail.is_empty() {
+            body.push_str(": ");
+            body.push_str(detail);
+        }
+        Self { kind, field: field.clone(), body }
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body)
+    }
+}
+
+/// A value as an error message shows it: strings quoted as Go's `%q`, numbers and booleans bare, structures as JSON.
+pub struct Shown(String);
+
+impl Shown {
+    /// Text that is shown as it stands (the caller has formatted it, or it is JSON).
+    pub fn raw(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<&str> for Shown {
+    fn from(value: &str) -> Self {
+        Self(go_quote(value))
+    }
+}
+
+impl From<&String> for Shown {
+    fn from(value: &String) -> Self {
+        Self(go_quote(value))
+    }
+}
+
+impl From<&crate::Text> for Shown {
+    fn from(value: &crate::Text) -> Self {
+        Self(go_quote(value))
+    }
+}
+
+impl From<i64> for Shown {
+    fn from(value: i64) -> Self {
+        Self(value.to_string())
+    }
+}
+
+impl From<i32> for Shown {
+    fn from(value: i32) -> Self {
+        Self(value.to_string())
+    }
+}
+
+impl From<usize> for Shown {
+    fn from(value: usize) -> Self {
+        Self(value.to_string())
+    }
+}
+
+impl From<bool> for Shown {
+    fn from(value: bool) -> Self {
+        Self(value.to_string())
+    }
+}
+
+impl From<f64> for Shown {
+    fn from(value: f64) -> Self {
+        Self(value.to_string())
+    }
+}
+
+/// Quotes as Go's `strconv.Quote`.
+pub fn go_quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            c if (c as u32) < 0x20 || c == '\u{7f}' => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c if (0x80..0xa0).contains(&(c as u32))
+                || c == '\u{feff}'
+                || c == '\u{2028}'
+                || c == '\u{2029}'
+                || c == '\u{a0}' =>
+            {
+                out.push_str(&format!("\\u{:04x}", c as u32));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages() {
+        let path = FieldPath::new("spec").child("ports").index(1).child("name");
+        for (error, want) in [
+            (FieldError::required(&path, ""), "spec.ports[1].name: Required value"),
+            (FieldError::invalid(&path, "x\"", "bad"), "spec.ports[1].name: Invalid value: \"x\\\"\": bad"),
+            (
+                FieldError::invalid(&path, -1, "must be positive"),
+                "spec.ports[1].name: Invalid value: -1: must be positive",
+            ),
+            (
+                FieldError::not_supported(&path, "X", &["TCP", "UDP"]),
+                "spec.ports[1].name: Unsupported value: \"X\": supported values: \"TCP\", \"UDP\"",
+            ),
+            (FieldError::too_long(&path, 63), "spec.ports[1].name: Too long: may not be more than 63 bytes"),
+            (FieldError::too_many(&path, 9, 8), "spec.ports[1].name: Too many: 9: must have at most 8 items"),
+            (FieldError::forbidden(&path.key("a/b"), "no"), "spec.ports[1].name[a/b]: Forbidden: no"),
+        ] {
+            assert_eq!(error.to_string(), want);
+        }
+    }
+}

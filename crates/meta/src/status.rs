@@ -1,0 +1,459 @@
+//! `Status`, the answer to every request that failed (and to deletes that succeeded), with one constructor per reason
+//! so that code, reason, message and details always agree.
+
+use std::collections::HashSet;
+
+use crate::{FieldErrors, GroupKind, GroupResource, Text};
+
+/// `metav1.Status`. A failure can only be made by the constructors; the success of a delete by [`Status::success`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// `None` for success.
+    reason: Option<StatusReason>,
+    code: u16,
+    message: String,
+    /// Boxed: most handlers return `Result<_, Status>`, which should stay small.
+    details: Option<Box<StatusDetails>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusDetails {
+    pub name: String,
+    pub group: String,
+    /// The kind, or for most errors the resource.
+    pub kind: String,
+    pub uid: String,
+    pub causes: Vec<StatusCause>,
+    /// Seconds; also sent as the `Retry-After` header.
+    pub retry_after_seconds: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusCause {
+    pub reason: String,
+    pub message: String,
+    pub field: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StatusReason {
+    /// The empty reason (`Unknown` in Go is the empty string).
+    Unknown,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    AlreadyExists,
+    Conflict,
+    Gone,
+    Invalid,
+    ServerTimeout,
+    StoreReadError,
+    Timeout,
+    TooManyRequests,
+    BadRequest,
+    MethodNotAllowed,
+    NotAcceptable,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+    InternalError,
+    Expired,
+    ServiceUnavailable,
+}
+
+impl StatusReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "",
+            Self::Unauthorized => "Unauthorized",
+            Self::Forbidden => "Forbidden",
+            Self::NotFound => "NotFound",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::Conflict => "Conflict",
+            Self::Gone => "Gone",
+            Self::Invalid => "Invalid",
+            Self::ServerTimeout => "ServerTimeout",
+            Self::StoreReadError => "StorageReadError",
+            Self::Timeout => "Timeout",
+            Self::TooManyRequests => "TooManyRequests",
+            Self::BadRequest => "BadRequest",
+            Self::MethodNotAllowed => "MethodNotAllowed",
+            Self::NotAcceptable => "NotAcceptable",
+            Self::RequestEntityTooLarge => "RequestEntityTooLarge",
+            Self::UnsupportedMediaType => "UnsupportedMediaType",
+            Self::InternalError => "InternalError",
+            Self::Expired => "Expired",
+            Self::ServiceUnavailable => "ServiceUnavailable",
+        }
+    }
+}
+
+impl Status {
+    /// What a delete answers when the object is gone.
+    pub fn success(details: StatusDetails) -> Self {
+        Self { reason: None, code: 200, message: String::new(), details: Some(Box::new(details)) }
+    }
+
+    pub fn not_found(resource: &GroupResource, name: &str) -> Self {
+        Self::about(StatusReason::NotFound, 404, format!("{resource} {name:?} not found"), resource, name)
+    }
+
+    /// A path that no part of the server claims.
+    pub fn path_not_found() -> Self {
+        Self::plain(StatusReason::NotFound, 404, "the server could not find the requested resource")
+            .with_details(StatusDetails::default())
+    }
+
+    pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
+        Self::about(StatusReason::AlreadyExists, 409, format!("{resource} {name:?} already exists"), resource, name)
+    }
+
+    /// `generateName` met an existing name too often: 409 with a hint to try again (or 429 where no name was left).
+    pub fn generate_name_conflict(resource: &GroupResource, name: &str, retry_after_seconds: u32) -> Self {
+        let mut status = Self::about(
+            StatusReason::AlreadyExists,
+            409,
+            format!(
+                "{resource} {name:?} already exists, the server was not able to generate a unique name for the object"
+            ),
+            resource,
+            name,
+        );
+        if let Some(details) = &mut status.details {
+            details.retry_after_seconds = retry_after_seconds;
+        }
+        status
+    }
+
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        let message = message.into();
+        let message = if message.is_empty() { "not authorized".to_owned() } else { message };
+        Self::plain(StatusReason::Unauthorized, 401, message)
+    }
+
+    /// `resource "name" is forbidden: why`; the empty resource and name are left out of the sentence.
+    pub fn forbidden(resource: &GroupResource, name: &str, why: impl std::fmt::Display) -> Self {
+        let message = if resource.resource.is_empty() {
+            format!("forbidden: {why}")
+        } else if name.is_empty() {
+            format!("{resource} is forbidden: {why}")
+        } else {
+            format!("{resource} {name:?} is forbidden: {why}")
+        };
+        Self::about(StatusReason::Forbidden, 403, message, resource, name)
+    }
+
+    pub fn conflict(resource: &GroupResource, name: &str, why: impl std::fmt::Display) -> Self {
+        Self::about(
+            StatusReason::Conflict,
+            409,
+            format!("Operation cannot be fulfilled on {resource} {name:?}: {why}"),
+            resource,
+            name,
+        )
+    }
+
+    /// Server-side apply met fields that others own.
+    pub fn apply_conflict(causes: Vec<StatusCause>, message: impl Into<String>) -> Self {
+        Self::plain(StatusReason::Conflict, 409, message)
+            .with_details(StatusDetails { causes, ..StatusDetails::default() })
+    }
+
+    pub fn gone(message: impl Into<String>) -> Self {
+        Self::plain(StatusReason::Gone, 410, message)
+    }
+
+    /// A resource version or continue token too old to be served.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::plain(StatusReason::Expired, 410, message)
+    }
+
+    /// Validation failed: one cause per error; equal errors are told once in the message.
+    pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
+        let mut seen = HashSet::new();
+        let texts: Vec<String> =
+            errors.iter().map(ToString::to_string).filter(|text| seen.insert(text.clone())).collect();
+        let message = match texts.as_slice() {
+            [] => format!("{kind} {name:?} is invalid"),
+            [one] => format!("{kind} {name:?} is invalid: {one}"),
+            many => format!("{kind} {name:?} is invalid: [{}]", many.join(", ")),
+        };
+        let causes = errors
+            .iter()
+            .map(|e| StatusCause {
+                reason: e.kind.reason().to_owned(),
+                message: e.body().to_owned(),
+                field: e.field.to_string(),
+            })
+            .collect();
+        Self::plain(StatusReason::Invalid, 422, message).with_details(StatusDetails {
+            name: name.to_owned(),
+            group: kind.group.to_string(),
+            kind: kind.kind.to_string(),
+            causes,
+            ..StatusDetails::default()
+        })
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::plain(StatusReason::BadRequest, 400, message)
+    }
+
+    /// `verb is not supported on resources of kind "resource"`.
+    pub fn method_not_supported(resource: &GroupResource, verb: &str) -> Self {
+        Self::about(
+            StatusReason::MethodNotAllowed,
+            405,
+            format!("{verb} is not supported on resources of kind {:?}", resource.to_string()),
+            resource,
+            "",
+        )
+    }
+
+    pub fn method_not_allowed() -> Self {
+        Self::plain(
+            StatusReason::MethodNotAllowed,
+            405,
+            "the server does not allow this method on the requested resource",
+        )
+        .with_details(StatusDetails::default())
+    }
+
+    pub fn not_acceptable(accepted: &[&str]) -> Self {
+        Self::plain(
+            StatusReason::NotAcceptable,
+            406,
+            format!("only the following media types are accepted: {}", accepted.join(", ")),
+        )
+    }
+
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+        Self::plain(
+            StatusReason::UnsupportedMediaType,
+            415,
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                accepted.join(", ")
+            ),
+        )
+    }
+
+    pub fn request_entity_too_large(message: impl std::fmt::Display) -> Self {
+        Self::plain(StatusReason::RequestEntityTooLarge, 413, format!("Request entity too large: {message}"))
+    }
+
+    /// 504: the server could not do it in the time it had.
+    pub fn timeout(message: impl std::fmt::Display, retry_after_seconds: u32) -> Self {
+        Self::plain(StatusReason::Timeout, 504, format!("Timeout: {message}"))
+            .with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
+    }
+
+    /// 504 with the cause that tells clients a resource version is newer than anything this server has seen.
+    pub fn too_large_resource_version(requested: u64, current: u64, retry_after_seconds: u32) -> Self {
+        let message = format!("Too large resource version: {requested}, current: {current}");
+        Self::plain(StatusReason::Timeout, 504, format!("Timeout: {message}")).with_details(StatusDetails {
+            causes: vec![StatusCause {
+                reason: "ResourceVersionTooLarge".to_owned(),
+                message: "Too large resource version".to_owned(),
+                field: String::new(),
+            }],
+            retry_after_seconds,
+            ..StatusDetails::default()
+        })
+    }
+
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
+        Self::plain(StatusReason::TooManyRequests, 429, message)
+            .with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
+    }
+
+    pub fn service_unavailable(message: impl Into<String>) -> Self {
+        Self::plain(StatusReason::ServiceUnavailable, 503, message)
+    }
+
+    /// 500 with what went wrong, for the client to report; must not hold anything that the client may not know.
+    pub fn internal(error: impl std::fmt::Display) -> Self {
+        let text = error.to_string();
+        Self::plain(StatusReason::InternalError, 500, format!("Internal error occurred: {text}")).with_details(
+            StatusDetails {
+                causes: vec![StatusCause { message: text, ..StatusCause::default() }],
+                ..StatusDetails::default()
+            },
+        )
+    }
+
+    /// Replaces the details (causes of an eviction, the retry hint of an unready webhook).
+    #[must_use]
+    pub fn with_details(mut self, details: StatusDetails) -> Self {
+        self.details = Some(Box::new(details));
+        self
+    }
+
+    /// Adds one cause to the details.
+    #[must_use]
+    pub fn with_cause(mut self, reason: &str, message: &str, field: &str) -> Self {
+        self.details.get_or_insert_default().causes.push(StatusCause {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            field: field.to_owned(),
+        });
+        self
+    }
+
+    pub fn is_success(&self) -> bool {
+        self.reason.is_none()
+    }
+
+    /// The HTTP status code.
+    pub fn code(&self) -> u16 {
+        self.code
+    }
+
+    pub fn reason(&self) -> Option<StatusReason> {
+        self.reason
+    }
+
+    pub fn is(&self, reason: StatusReason) -> bool {
+        self.reason == Some(reason)
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub fn details(&self) -> Option<&StatusDetails> {
+        self.details.as_deref()
+    }
+
+    /// The JSON document, fields in the order in which the reference writes them.
+    pub fn to_json(&self) -> String {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let mut out = String::with_capacity(192 + self.message.len());
+        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"#);
+        out.push_str(if self.is_success() { "\"Success\"" } else { "\"Failure\"" });
+        if !self.message.is_empty() {
+            out.push_str(",\"message\":");
+            out.push_str(&quoted(&self.message));
+        }
+        if let Some(reason) = self.reason.map(StatusReason::as_str).filter(|r| !r.is_empty()) {
+            out.push_str(",\"reason\":");
+            out.push_str(&quoted(reason));
+        }
+        if let Some(details) = &self.details {
+            out.push_str(",\"details\":");
+            details.write_json(&mut out, &quoted);
+        }
+        // A success carries no code: Go omits the zero value and deletes leave it unset.
+        if !self.is_success() {
+            out.push_str(&format!(",\"code\":{}", self.code));
+        }
+        out.push('}');
+        out
+    }
+
+    fn plain(reason: StatusReason, code: u16, message: impl Into<String>) -> Self {
+        Self { reason: Some(reason), code, message: message.into(), details: None }
+    }
+
+    fn about(reason: StatusReason, code: u16, message: String, resource: &GroupResource, name: &str) -> Self {
+        Self::plain(reason, code, message).with_details(StatusDetails {
+            name: name.to_owned(),
+            group: resource.group.to_string(),
+            kind: resource.resource.to_string(),
+            ..StatusDetails::default()
+        })
+    }
+}
+
+impl StatusDetails {
+    /// Details that name one object.
+    pub fn of(group: &Text, kind: &str, name: &str, uid: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            group: group.to_string(),
+            kind: kind.to_owned(),
+            uid: uid.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    fn write_json(&self, out: &mut String, quoted: &dyn Fn(&str) -> String) {
+        let mut separator = '{';
+        let mut member = |out: &mut String, name: &str, value: &str| {
+            out.push(std::mem::replace(&mut separator, ','));
+            out.push_str(&format!("\"{name}\":{value}"));
+        };
+        for (name, value) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
+            if !value.is_empty() {
+                member(out, name, &quoted(value));
+            }
+        }
+        if !self.causes.is_empty() {
+            let causes: Vec<String> = self.causes.iter().map(|cause| cause.to_json(quoted)).collect();
+            member(out, "causes", &format!("[{}]", causes.join(",")));
+        }
+        if self.retry_after_seconds > 0 {
+            member(out, "retryAfterSeconds", &self.retry_after_seconds.to_string());
+        }
+        if separator == '{' {
+            out.push('{');
+        }
+        out.push('}');
+    }
+}
+
+impl StatusCause {
+    fn to_json(&self, quoted: &dyn Fn(&str) -> String) -> String {
+        let members: Vec<String> = [("reason", &self.reason), ("message", &self.message), ("field", &self.field)]
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| format!("\"{name}\":{}", quoted(value)))
+            .collect();
+        format!("{{{}}}", members.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FieldError, FieldPath};
+
+    #[test]
+    fn documents() {
+        let pods = GroupResource::new("", "pods");
+        for (status, want) in [
+            (
+                Status::not_found(&pods, "a"),
+                r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"pods \"a\" not found","reason":"NotFound","details":{"name":"a","kind":"pods"},"code":404}"#,
+            ),
+            (
+                Status::path_not_found(),
+                r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server could not find the requested resource","reason":"NotFound","details":{},"code":404}"#,
+            ),
+            (
+                Status::success(StatusDetails::of(&"apps".into(), "deployments", "web", "u")),
+                r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"web","group":"apps","kind":"deployments","uid":"u"}}"#,
+            ),
+            (
+                Status::unauthorized("Unauthorized"),
+                r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#,
+            ),
+        ] {
+            assert_eq!(status.to_json(), want);
+        }
+    }
+
+    #[test]
+    fn invalid_tells_each_error_once() {
+        let error = FieldError::required(&FieldPath::new("spec"), "");
+        let kind = GroupKind::new("apps", "Deployment");
+        let status = Status::invalid(&kind, "web", &vec![error.clone(), error.clone()]);
+        assert_eq!(status.message(), "Deployment.apps \"web\" is invalid: spec: Required value");
+        assert_eq!(status.details().map(|d| d.causes.len()), Some(2));
+        let other = FieldError::required(&FieldPath::new("metadata").child("name"), "name or generateName is required");
+        let status = Status::invalid(&kind, "", &vec![error, other]);
+        assert_eq!(
+            status.message(),
+            "Deployment.apps \"\" is invalid: [spec: Required value, metadata.name: Required value: name or generateName is required]"
+        );
+    }
+}

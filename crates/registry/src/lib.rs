@@ -1,0 +1,1 @@
+//! The generic verbs on a resource: create, get, list, watch, update, patch, delete.

@@ -1,0 +1,1 @@
+//! What is known of one request: its info, its user, its record.

@@ -1,0 +1,1 @@
+//! The built-in resources, each described in one place.

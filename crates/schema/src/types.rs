@@ -1,0 +1,186 @@
+//! The schema of a kind as data: messages, their fields in the order of the API's Go structs, and all that the API
+//! says about a field.
+//!
+//! Built-in messages are statics that the build of the `kinds` crate makes from field tables; messages of custom
+//! resources are built at run time from the same types.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+
+/// A structure: the root of a kind or a nested object with known fields.
+#[derive(Debug)]
+pub struct Message {
+    /// The OpenAPI definition name, `io.k8s.api.core.v1.PodSpec`.
+    pub name: Text,
+    /// In Go struct order, embedded structs flattened as JSON shows them.
+    pub fields: Cow<'static, [Field]>,
+}
+
+/// A message that is either static data or was built at run time.
+#[derive(Clone, Debug)]
+pub enum MessageRef {
+    Static(&'static Message),
+    Shared(Arc<Message>),
+}
+
+impl Deref for MessageRef {
+    type Target = Message;
+
+    fn deref(&self) -> &Message {
+        match self {
+            Self::Static(message) => message,
+            Self::Shared(message) => message,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// The JSON name.
+    pub name: Text,
+    /// The protobuf field number, 0 where the field has none (inline `apiVersion` and `kind`, custom resources).
+    pub tag: u32,
+    /// The field number of the embedded message that holds this field in protobuf (`Volume.volumeSource`), 0 for none.
+    /// In JSON the members of an embedded struct stand among those of its parent.
+    pub embedded_in: u32,
+    pub ty: Ty,
+    pub presence: Presence,
+    /// Listed in the `required` of the OpenAPI definition.
+    pub required: bool,
+    pub list_type: ListType,
+    pub patch: PatchStrategy,
+    /// The OpenAPI `default` as JSON text, where it is more than the zero value of the type.
+    pub default: Option<Cow<'static, str>>,
+    pub values: EnumValues,
+}
+
+/// The listed values of an enum, empty for any value.
+pub type EnumValues = Cow<'static, [Text]>;
+
+/// The type of a field, of a list's elements or of a map's values.
+#[derive(Clone, Debug)]
+pub enum Ty {
+    String,
+    Bool,
+    Int32,
+    Int64,
+    /// An unsigned 64-bit number (not used by JSON clients beyond `i64`).
+    Uint32,
+    Double,
+    /// Base64 in JSON, raw in protobuf; the tree holds the canonical base64 text.
+    Bytes,
+    /// `metav1.Time`: seconds in UTC; the tree holds the canonical RFC 3339 text.
+    Time,
+    /// `metav1.MicroTime`: six digits of a second.
+    MicroTime,
+    /// `metav1.Duration`: text such as `1m30s`; protobuf holds nanoseconds.
+    Duration,
+    /// `resource.Quantity`: the tree holds the canonical text.
+    Quantity,
+    /// A number or a text; the tree holds whichever was given.
+    IntOrString,
+    /// `runtime.RawExtension`: an object without schema; protobuf holds its JSON.
+    RawExtension,
+    /// apiextensions' `JSON`: any value without schema; protobuf holds its JSON text.
+    Json,
+    /// `metav1.FieldsV1`: kept as JSON text ([`crate::Value::Raw`]), never parsed but by server-side apply.
+    FieldsV1,
+    /// apiextensions' `JSONSchemaPropsOrBool` and the like: `{allows, schema}` in protobuf, one of two shapes in JSON.
+    /// The message is the schema's.
+    SchemaOrBool(MessageRef),
+    /// `JSONSchemaPropsOrArray`: `{schema, jSONSchemas}` in protobuf.
+    SchemaOrArray(MessageRef),
+    /// `JSONSchemaPropsOrStringArray`: `{schema, property}` in protobuf.
+    SchemaOrStrings(MessageRef),
+    Message(MessageRef),
+    List(Box<Ty>),
+    StaticList(&'static Ty),
+    /// Keys are always strings.
+    Map(Box<Ty>),
+    StaticMap(&'static Ty),
+}
+
+/// What becomes of the zero value, that is how Go declares the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// A value with `omitempty`: zero is never written (`""`, `0`, `false`, an empty list or map) and reads as absent.
+    /// A struct with `omitzero` is left out when all of it is zero. Protobuf writes scalars and structs all the same.
+    OmitZero,
+    /// A pointer with `omitempty`: present or absent, whatever the value.
+    Optional,
+    /// Written always: `""`, `0`, `false`, `{}` for a struct, `null` for a nil list, map, time or pointer.
+    Always,
+    /// A list or map without pointer and without `omitempty`, or a nil pointer without `omitempty`: `null` when nil.
+    /// A list that is present and empty stays `[]` until it has passed through storage.
+    AlwaysNull,
+}
+
+/// `x-kubernetes-list-type` of a list, `x-kubernetes-map-type` of a map or struct.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListType {
+    /// Nothing said: lists are atomic, maps and structs granular.
+    Unset,
+    Atomic,
+    Set,
+    /// The keys of a list map, in order.
+    Map(Cow<'static, [Text]>),
+}
+
+/// `x-kubernetes-patch-strategy` and `x-kubernetes-patch-merge-key`, for strategic merge patch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchStrategy {
+    pub merge: bool,
+    pub replace: bool,
+    pub retain_keys: bool,
+    /// Empty for none (a list of scalars merges as a set).
+    pub merge_key: Text,
+}
+
+impl PatchStrategy {
+    pub const NONE: Self = Self { merge: false, replace: false, retain_keys: false, merge_key: Text::new_static("") };
+}
+
+impl Message {
+    /// The field of that JSON name and its index. `hint` is where to look first: clients mostly send fields in order.
+    pub fn field(&self, name: &str, hint: usize) -> Option<(usize, &Field)> {
+        let n = self.fields.len();
+        let start = if hint < n { hint } else { 0 };
+        (start..n).chain(0..start).map(|i| (i, &self.fields[i])).find(|(_, f)| f.name.as_str() == name)
+    }
+
+    /// The field of that JSON name.
+    pub fn get(&self, name: &str) -> Option<&Field> {
+        self.field(name, 0).map(|(_, field)| field)
+    }
+}
+
+impl Ty {
+    /// The type of the elements, for lists.
+    pub fn element(&self) -> Option<&Ty> {
+        match self {
+            Self::List(inner) => Some(inner),
+            Self::StaticList(inner) => Some(inner),
+            _ => None,
+        }
+    }
+
+    /// The type of the values, for maps.
+    pub fn map_value(&self) -> Option<&Ty> {
+        match self {
+            Self::Map(inner) => Some(inner),
+            Self::StaticMap(inner) => Some(inner),
+            _ => None,
+        }
+    }
+
+    /// The message of a struct.
+    pub fn message(&self) -> Option<&Message> {
+        match self {
+            Self::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The generic API server: listener, TLS, handler chain, health, shutdown.

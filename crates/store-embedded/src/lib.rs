@@ -1,0 +1,1 @@
+//! The embedded storage engine: one committer, durable history, compaction, recovery.

@@ -1,0 +1,202 @@
+//! The storage contract: what etcd promises and no more, so that an embedded engine and etcd are interchangeable.
+//!
+//! Keys are ordered byte strings, every successful write gets the next global revision, reads can go back to any
+//! revision that has not been compacted, and a watch tells every change of a range from a revision on, in order.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+
+/// A point in the history of the whole store. The first write gets a revision above 1; 0 stands for "none".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+/// A lease that keys can be attached to; they are deleted when it expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseId(pub i64);
+
+/// One key as it stood at some revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyValue {
+    pub key: Bytes,
+    pub value: Bytes,
+    /// When the key last came into being.
+    pub create_revision: Revision,
+    /// When this value was written.
+    pub mod_revision: Revision,
+    pub lease: Option<LeaseId>,
+}
+
+/// A read of the keys in `start..end`, in order.
+#[derive(Clone, Debug)]
+pub struct RangeRequest {
+    pub range: Range<Bytes>,
+    /// `None` for the current revision.
+    pub revision: Option<Revision>,
+    /// 0 for no limit.
+    pub limit: usize,
+    /// Only `count` is wanted.
+    pub count_only: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct RangeResponse {
+    pub kvs: Vec<KeyValue>,
+    /// Whether keys beyond the limit were left out.
+    pub more: bool,
+    /// How many keys the range has, limit or not.
+    pub count: usize,
+    /// The store's revision when it answered, not the revision read at.
+    pub revision: Revision,
+}
+
+/// A compare-and-set on one key.
+#[derive(Clone, Debug)]
+pub struct Txn {
+    pub key: Bytes,
+    pub expect: Expect,
+    pub op: Op,
+}
+
+/// What must hold for the transaction to be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// The key does not exist.
+    Absent,
+    /// The key exists and was last written at this revision.
+    ModRevision(Revision),
+    /// Whatever is there.
+    Anything,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    Put { value: Bytes, lease: Option<LeaseId> },
+    Delete,
+}
+
+#[derive(Clone, Debug)]
+pub enum TxnResponse {
+    /// The write is durable and has this revision. `previous` is what it replaced or deleted.
+    Done { revision: Revision, previous: Option<KeyValue> },
+    /// The expectation did not hold; nothing was written. `current` is what the key holds instead.
+    Unmet { current: Option<KeyValue>, revision: Revision },
+}
+
+/// One change of one key.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// `previous` is `None` when the key came into being.
+    Put { kv: KeyValue, previous: Option<KeyValue> },
+    /// `previous` is the value that was deleted (absent only when it was compacted away), `revision` the deletion's.
+    Delete { key: Bytes, revision: Revision, previous: Option<KeyValue> },
+}
+
+/// What a watch delivers.
+#[derive(Clone, Debug)]
+pub enum WatchMessage {
+    /// Changes in revision order; all changes of one revision stand in one message.
+    Events(Vec<Event>),
+    /// No event of this watch up to this revision is outstanding.
+    Progress(Revision),
+}
+
+/// A running watch. Dropping it ends it.
+pub struct Watch {
+    /// Ends with an error when the watch cannot go on (its history was compacted, the engine stopped).
+    pub messages: BoxStream<'static, Result<WatchMessage, StoreError>>,
+    pub control: Box<dyn WatchControl>,
+}
+
+/// What can be asked of a running watch.
+pub trait WatchControl: Send + Sync {
+    /// A linearizable point: `current` is a revision that the store had reached at some time after this was called, and
+    /// every event of this watch up to `current` has been handed to the stream, the newest of them with revision
+    /// `last_event` (0 when there was none since the watch began). Whoever has read the stream up to `last_event` knows
+    /// the range as of `current`.
+    fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Barrier {
+    pub current: Revision,
+    pub last_event: Revision,
+}
+
+/// A durable, ordered, versioned key-value store.
+pub trait Store: Send + Sync + 'static {
+    /// The revision of the newest acknowledged write, read linearizably.
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>>;
+
+    /// One key at a revision (`None`: now), and the store's revision.
+    fn get(
+        &self,
+        key: Bytes,
+        revision: Option<Revision>,
+    ) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>>;
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>>;
+
+    /// Carries out a transaction; when this answers `Done`, the write survives a power cut.
+    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>>;
+
+    /// Watches the keys in `range` from the first change after `after`.
+    /// Fails with [`StoreError::Compacted`] when that history is gone.
+    fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>>;
+
+    /// Forgets versions that were replaced or deleted at or before `revision`. Reads at older revisions then fail.
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The revision of the latest compaction, 0 for none.
+    fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>>;
+
+    /// A lease of `ttl_seconds` from now.
+    fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>>;
+
+    /// Ends a lease and deletes its keys.
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Whether the engine can serve: the health check `etcd`.
+    fn health(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Reads and watches from before `compacted` are not possible any more.
+    #[error("mvcc: required revision has been compacted")]
+    Compacted { compacted: Revision },
+    #[error("mvcc: required revision is a future revision")]
+    FutureRevision { current: Revision },
+    #[error("requested lease not found")]
+    LeaseNotFound,
+    /// The disk refused; nothing of the transaction is visible and the engine takes no more writes.
+    #[error("storage failed: {0}")]
+    Io(String),
+    /// What was read back is not what was written.
+    #[error("storage is damaged: {0}")]
+    Damaged(String),
+    #[error("storage is closed")]
+    Closed,
+    #[error("storage did not answer in time")]
+    Timeout,
+}
+
+/// The end of the range of all keys that start with `prefix`.
+pub fn prefix_end(prefix: &[u8]) -> Bytes {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xff {
+            end.push(last + 1);
+            return Bytes::from(end);
+        }
+    }
+    // Every byte was 0xff: no key is greater than all of them but those that start with them.
+    Bytes::from_static(&[0xff; 64])
+}
+
+/// The range of all keys that start with `prefix`.
+pub fn prefix_range(prefix: &[u8]) -> Range<Bytes> {
+    Bytes::copy_from_slice(prefix)..prefix_end(prefix)
+}

@@ -1,0 +1,1 @@
+//! Checks that many kinds share: names, labels, ports, immutability, with the messages of the reference server.

@@ -1,0 +1,2 @@
+//! Repository tasks: import-api.
+fn main() {}
