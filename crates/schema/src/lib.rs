@@ -6,5 +6,5 @@
 mod types;
 mod value;
 
-pub use types::{EnumValues, Field, ListType, Message, MessageRef, PatchStrategy, Presence, Ty};
+pub use types::{EnumValues, Field, ListType, Message, MessageRef, PatchStrategy, Presence, Ty, Union};
 pub use value::{Object, Value};

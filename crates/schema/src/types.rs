@@ -17,6 +17,19 @@ pub struct Message {
     pub name: Text,
     /// In Go struct order, embedded structs flattened as JSON shows them.
     pub fields: Cow<'static, [Field]>,
+    /// `x-kubernetes-map-type: atomic` on the definition itself: server-side apply replaces the struct as a whole.
+    pub atomic: bool,
+    /// `x-kubernetes-unions`, published but not enforced.
+    pub unions: Cow<'static, [Union]>,
+}
+
+/// One union of a struct: at most one of the fields is set, and the discriminator says which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Union {
+    /// The JSON name of the discriminating field, empty for none.
+    pub discriminator: Text,
+    /// JSON names of the fields, each with the discriminator's value for it, in the order of the names.
+    pub fields: Cow<'static, [(Text, Text)]>,
 }
 
 /// A message that is either static data or was built at run time.
@@ -43,9 +56,10 @@ pub struct Field {
     pub name: Text,
     /// The protobuf field number, 0 where the field has none (inline `apiVersion` and `kind`, custom resources).
     pub tag: u32,
-    /// The field number of the embedded message that holds this field in protobuf (`Volume.volumeSource`), 0 for none.
-    /// In JSON the members of an embedded struct stand among those of its parent.
-    pub embedded_in: u32,
+    /// The field numbers of the embedded messages that hold this field in protobuf, outermost first; mostly empty,
+    /// one for `Volume.volumeSource`, two for the rule in `NamedRuleWithOperations.ruleWithOperations`. Protobuf
+    /// always writes these messages. In JSON the members of an embedded struct stand among those of its parent.
+    pub embedded_in: &'static [u32],
     pub ty: Ty,
     pub presence: Presence,
     /// Listed in the `required` of the OpenAPI definition.
@@ -54,6 +68,10 @@ pub struct Field {
     pub patch: PatchStrategy,
     /// The OpenAPI `default` as JSON text, where it is more than the zero value of the type.
     pub default: Option<Cow<'static, str>>,
+    /// The OpenAPI definition states the zero value (`""`, `0`, `false`, `{}`) as `default`: only for publishing, as
+    /// it changes nothing in an object.
+    pub zero_default: bool,
+    /// The values of the field itself, or of its elements for a list.
     pub values: EnumValues,
 }
 
@@ -98,6 +116,9 @@ pub enum Ty {
     Message(MessageRef),
     List(Box<Ty>),
     StaticList(&'static Ty),
+    /// A list that protobuf wraps in a message whose field 1 holds the elements (`ExtraValue`, `Verbs`); an ordinary
+    /// list in JSON. [`Ty::element`] sees it as a list.
+    StaticWrappedList(&'static Ty),
     /// Keys are always strings.
     Map(Box<Ty>),
     StaticMap(&'static Ty),
@@ -124,6 +145,8 @@ pub enum ListType {
     /// Nothing said: lists are atomic, maps and structs granular.
     Unset,
     Atomic,
+    /// Said expressly of a map or struct; means what `Unset` means for these.
+    Granular,
     Set,
     /// The keys of a list map, in order.
     Map(Cow<'static, [Text]>),
@@ -144,6 +167,11 @@ impl PatchStrategy {
 }
 
 impl Message {
+    /// A message that is neither atomic nor has unions.
+    pub fn new(name: impl Into<Text>, fields: impl Into<Cow<'static, [Field]>>) -> Self {
+        Self { name: name.into(), fields: fields.into(), atomic: false, unions: Cow::Borrowed(&[]) }
+    }
+
     /// The field of that JSON name and its index. `hint` is where to look first: clients mostly send fields in order.
     pub fn field(&self, name: &str, hint: usize) -> Option<(usize, &Field)> {
         let n = self.fields.len();
@@ -157,12 +185,40 @@ impl Message {
     }
 }
 
+impl Field {
+    /// An optional field without protobuf number and of which nothing else is said: the start for custom resources
+    /// and tests (`Field { required: true, ..Field::new("name", Ty::String) }`).
+    pub fn new(name: impl Into<Text>, ty: Ty) -> Self {
+        Self {
+            name: name.into(),
+            tag: 0,
+            embedded_in: &[],
+            ty,
+            presence: Presence::Optional,
+            required: false,
+            list_type: ListType::Unset,
+            patch: PatchStrategy::NONE,
+            default: None,
+            zero_default: false,
+            values: Cow::Borrowed(&[]),
+        }
+    }
+
+    /// Whether server-side apply replaces a map or struct here as a whole; either the field or its type says so.
+    /// Lists are atomic unless their list type says otherwise.
+    pub fn is_atomic(&self) -> bool {
+        self.list_type == ListType::Atomic
+            || self.ty.message().is_some_and(|message| message.atomic)
+            || (self.list_type == ListType::Unset && self.ty.element().is_some())
+    }
+}
+
 impl Ty {
     /// The type of the elements, for lists.
     pub fn element(&self) -> Option<&Ty> {
         match self {
             Self::List(inner) => Some(inner),
-            Self::StaticList(inner) => Some(inner),
+            Self::StaticList(inner) | Self::StaticWrappedList(inner) => Some(inner),
             _ => None,
         }
     }
