@@ -1,0 +1,30 @@
+//! Label and field selectors: which objects a list or a watch is about.
+//!
+//! Grammar, messages and text forms are those of apimachinery's `labels` and `fields` packages.
+
+mod fields;
+mod label_lexer;
+mod label_parser;
+mod label_syntax;
+mod labels;
+
+pub use fields::{FieldSelector, FieldTerm};
+pub use labels::{LabelSelector, Operator, Requirement};
+
+/// The longest selector text that is looked at. A URL cannot carry more, so only a caller that is not HTTP meets it.
+pub const MAX_SELECTOR_BYTES: usize = 64 * 1024;
+
+/// Why a selector was refused, in the reference's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SelectorError(String);
+
+impl SelectorError {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    fn too_long() -> Self {
+        Self(format!("selector is too long: may not be more than {MAX_SELECTOR_BYTES} bytes"))
+    }
+}

@@ -1,0 +1,236 @@
+//! Label selectors: requirements on the labels of an object, all of which must hold.
+
+use std::fmt;
+
+use super::{MAX_SELECTOR_BYTES, SelectorError, label_parser, label_syntax};
+use crate::{FieldError, FieldPath, Text};
+
+/// A list of requirements that must all hold. An empty list selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    /// Sorted by key.
+    requirements: Vec<Requirement>,
+    /// Selects nothing at all, as a null `labelSelector` of an object does.
+    nothing: bool,
+}
+
+impl LabelSelector {
+    /// Parses the text of a `labelSelector` parameter.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        if text.len() > MAX_SELECTOR_BYTES {
+            return Err(SelectorError::too_long());
+        }
+        Ok(Self::new(label_parser::parse(text)?))
+    }
+
+    pub fn new(mut requirements: Vec<Requirement>) -> Self {
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Self { requirements, nothing: false }
+    }
+
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    pub fn nothing() -> Self {
+        Self { requirements: Vec::new(), nothing: true }
+    }
+
+    /// Whether every object is selected.
+    pub fn is_everything(&self) -> bool {
+        self.requirements.is_empty() && !self.nothing
+    }
+
+    /// Whether no object can be selected (only known of [`LabelSelector::nothing`]).
+    pub fn is_nothing(&self) -> bool {
+        self.nothing
+    }
+
+    /// The requirements, sorted by key.
+    pub fn requirements(&self) -> &[Requirement] {
+        &self.requirements
+    }
+
+    /// Whether an object is selected, given a way to look up its labels.
+    pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
+        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key)))
+    }
+
+    /// The one value that the label `key` must have, if the first requirement on it says so.
+    pub fn requires_exact_match(&self, key: &str) -> Option<&str> {
+        self.requirements.iter().find(|requirement| requirement.key == key)?.exact_value()
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            requirement.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// What one label must look like.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    key: Text,
+    operator: Operator,
+    /// Sorted, each once.
+    values: Vec<Text>,
+}
+
+impl Requirement {
+    /// Checks key, operator and values against each other; all mistakes are reported at once.
+    pub fn new(key: &str, operator: Operator, mut values: Vec<Text>) -> Result<Self, SelectorError> {
+        let mut errors = Vec::new();
+        errors.extend(check_key(key, &FieldPath::new("key")));
+        let path = FieldPath::new("values");
+        let shown = || {
+            let plain: Vec<&str> = values.iter().map(Text::as_str).collect();
+            crate::Shown::raw(serde_json::json!(plain).to_string())
+        };
+        match operator {
+            Operator::In | Operator::NotIn if values.is_empty() => {
+                errors.push(FieldError::invalid(
+                    &path,
+                    shown(),
+                    "for 'in', 'notin' operators, values set can't be empty",
+                ));
+            }
+            Operator::Equals | Operator::DoubleEquals | Operator::NotEquals if values.len() != 1 => {
+                errors.push(FieldError::invalid(&path, shown(), "exact-match compatibility requires one single value"));
+            }
+            Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
+                let detail = "values set must be empty for exists and does not exist";
+                errors.push(FieldError::invalid(&path, shown(), detail));
+            }
+            Operator::GreaterThan | Operator::LessThan => {
+                if values.len() != 1 {
+                    let detail = "for 'Gt', 'Lt' operators, exactly one value is required";
+                    errors.push(FieldError::invalid(&path, shown(), detail));
+                }
+                for (index, value) in values.iter().enumerate().filter(|(_, value)| value.parse::<i64>().is_err()) {
+                    let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
+                    errors.push(FieldError::invalid(&path.index(index), value, detail));
+                }
+            }
+            _ => {}
+        }
+        for (index, value) in values.iter().enumerate() {
+            let wrong = label_syntax::value_errors(value);
+            if !wrong.is_empty() {
+                errors.push(FieldError::invalid(&path.index(index).key(key), value, wrong.join("; ")));
+            }
+        }
+        if !errors.is_empty() {
+            return Err(SelectorError::new(aggregate(&errors)));
+        }
+        values.sort_unstable();
+        values.dedup();
+        Ok(Self { key: Text::new(key), operator, values })
+    }
+
+    pub fn key(&self) -> &Text {
+        &self.key
+    }
+
+    pub fn operator(&self) -> Operator {
+        self.operator
+    }
+
+    /// The values, sorted.
+    pub fn values(&self) -> &[Text] {
+        &self.values
+    }
+
+    /// Whether a label with this value (`None`: no such label) fulfils the requirement.
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        match self.operator {
+            Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(|value| self.has(value)),
+            Operator::NotIn | Operator::NotEquals => !value.is_some_and(|value| self.has(value)),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::GreaterThan => self.numbers(value).is_some_and(|(value, bound)| value > bound),
+            Operator::LessThan => self.numbers(value).is_some_and(|(value, bound)| value < bound),
+        }
+    }
+
+    /// The values of which the label must have one, when the operator asks for equality.
+    pub fn equal_to_one_of(&self) -> Option<&[Text]> {
+        matches!(self.operator, Operator::In | Operator::Equals | Operator::DoubleEquals).then_some(&*self.values)
+    }
+
+    fn exact_value(&self) -> Option<&str> {
+        match self.equal_to_one_of()? {
+            [value] => Some(value),
+            _ => None,
+        }
+    }
+
+    fn has(&self, value: &str) -> bool {
+        self.values.binary_search_by(|own| own.as_str().cmp(value)).is_ok()
+    }
+
+    fn numbers(&self, value: Option<&str>) -> Option<(i64, i64)> {
+        Some((value?.parse().ok()?, self.values.first()?.parse().ok()?))
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let joined = self.values.join(",");
+        let key = &self.key;
+        match self.operator {
+            Operator::Exists => write!(f, "{key}"),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+            Operator::Equals => write!(f, "{key}={joined}"),
+            Operator::DoubleEquals => write!(f, "{key}=={joined}"),
+            Operator::NotEquals => write!(f, "{key}!={joined}"),
+            Operator::GreaterThan => write!(f, "{key}>{joined}"),
+            Operator::LessThan => write!(f, "{key}<{joined}"),
+            Operator::In => write!(f, "{key} in ({joined})"),
+            Operator::NotIn => write!(f, "{key} notin ({joined})"),
+        }
+    }
+}
+
+/// How a label relates to the values of a requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operator {
+    DoesNotExist,
+    Equals,
+    DoubleEquals,
+    In,
+    NotEquals,
+    NotIn,
+    Exists,
+    GreaterThan,
+    LessThan,
+}
+
+pub(super) fn check_key(key: &str, path: &FieldPath) -> Option<FieldError> {
+    let wrong = label_syntax::key_errors(key);
+    (!wrong.is_empty()).then(|| FieldError::invalid(path, key, wrong.join("; ")))
+}
+
+/// One error as it is, several in brackets, none twice: as apimachinery prints an aggregate.
+fn aggregate(errors: &[FieldError]) -> String {
+    let mut messages: Vec<String> = Vec::new();
+    for message in errors.iter().map(FieldError::to_string) {
+        if !messages.contains(&message) {
+            messages.push(message);
+        }
+    }
+    match messages.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
+
+#[cfg(test)]
+#[path = "labels_tests.rs"]
+mod tests;
