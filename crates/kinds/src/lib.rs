@@ -1,1 +1,7 @@
 //! The built-in kinds: field tables, computed defaults, validation, what create and update reset.
+//!
+//! Knows nothing of storage, of HTTP or of who is asking.
+
+mod strategy;
+
+pub use strategy::{DeleteGrace, Plain, Situation, Strategy, spec_generation};

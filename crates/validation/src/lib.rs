@@ -1,1 +1,4 @@
 //! Checks that many kinds share: names, labels, ports, immutability, with the messages of the reference server.
+
+pub mod names;
+pub mod options;

@@ -1,0 +1,124 @@
+//! What distinguishes one kind from another when it is written: the [`Strategy`] of the reference's registry, as one
+//! trait whose defaults suit a kind without spec, status or rules of its own.
+//!
+//! Strategies see objects in the storage version of their kind, except for [`Strategy::set_defaults`].
+
+use binnacle_meta::FieldErrors;
+use binnacle_schema::Value;
+
+/// What a strategy may know about the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// Seconds since the epoch.
+    pub now: i64,
+    /// Empty for cluster-scoped objects.
+    pub namespace: &'a str,
+    pub dry_run: bool,
+}
+
+/// How a delete of an object proceeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteGrace {
+    /// The kind knows no graceful deletion.
+    Unsupported,
+    /// Stays for so many seconds; 0 deletes at once.
+    Seconds(i64),
+}
+
+/// The rules of one kind. Every method has the behaviour of a plain kind as its default.
+pub trait Strategy: Send + Sync + 'static {
+    /// Fills in what the kind's API version defaults, in place; `object` is in that version. Constants of the field
+    /// tables have been applied already. Called for every object that a client sends and after every patch.
+    fn set_defaults(&self, version: &str, object: &mut Value) {
+        let _ = (version, object);
+    }
+
+    /// Before validation on create: reset what clients may not set (status), start the generation.
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        let _ = (situation, object);
+    }
+
+    /// Before validation on update: restore what this endpoint may not change (status), bump the generation.
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        let _ = (situation, object, old);
+    }
+
+    /// Before validation of an update through a subresource such as `status`: restore what it may not change.
+    /// The default keeps everything but `status` and, of the metadata, what status updates may change.
+    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        let _ = (subresource, situation);
+        keep_all_but_status(object, old);
+    }
+
+    /// The rules of the kind; those of `metadata` are checked by the registry.
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        let _ = (situation, object);
+        FieldErrors::new()
+    }
+
+    /// The rules for a change, those of [`Strategy::validate`] included where the reference does so.
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let _ = old;
+        self.validate(situation, object)
+    }
+
+    fn validate_subresource(
+        &self,
+        subresource: &str,
+        situation: &Situation<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
+        let _ = (subresource, situation, object, old);
+        FieldErrors::new()
+    }
+
+    /// Texts for `Warning` headers; `old` is `None` on create.
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let _ = (object, old);
+        Vec::new()
+    }
+
+    /// The rule for `metadata.name` (and `generateName` when `prefix`): the messages of what is wrong.
+    /// The default is a DNS-1123 subdomain.
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        binnacle_validation::names::dns1123_subdomain_name(name, prefix)
+    }
+
+    /// The grace period of a delete, from the one asked for (`None`: not given).
+    fn delete_grace(&self, object: &Value, asked: Option<i64>) -> DeleteGrace {
+        let _ = (object, asked);
+        DeleteGrace::Unsupported
+    }
+}
+
+/// A kind without rules of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain;
+
+impl Strategy for Plain {}
+
+/// Sets `metadata.generation`: 1 on create (`old` is `None`), one more when `changed`, the old one otherwise.
+pub fn spec_generation(object: &mut Value, old: Option<&Value>, changed: impl FnOnce(&Value, &Value) -> bool) {
+    let generation = match old {
+        None => 1,
+        Some(old) => old.int_at(&["metadata", "generation"]).unwrap_or(0) + i64::from(changed(object, old)),
+    };
+    object.make_at(&["metadata"]).insert("generation", generation);
+}
+
+/// What a status update may change: the status, and of the metadata all but what only the main endpoint owns.
+fn keep_all_but_status(object: &mut Value, old: &Value) {
+    let Some(members) = object.as_object_mut() else { return };
+    let status = members.remove("status");
+    let metadata = members.remove("metadata");
+    let mut kept = old.as_object().cloned().unwrap_or_default();
+    kept.remove("status");
+    if let Some(metadata) = metadata {
+        kept.insert("metadata", metadata);
+    }
+    if let Some(status) = status {
+        kept.insert("status", status);
+    }
+    *members = kept;
+}

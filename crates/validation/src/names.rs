@@ -1,0 +1,250 @@
+//! The formats of names, labels and ports: each check gives the messages of what is wrong, in the reference's words.
+
+const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const DNS1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
+const LABEL_KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
+
+const DNS1123_LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
+const DNS1123_SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+const DNS1035_LABEL_MESSAGE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
+const WILDCARD_DNS1123_MESSAGE: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
+const LABEL_KEY_MESSAGE: &str =
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+
+const LABEL_MAX: usize = 63;
+const SUBDOMAIN_MAX: usize = 253;
+
+/// `must be no more than N bytes`.
+pub fn max_len_error(max: usize) -> String {
+    format!("must be no more than {max} bytes")
+}
+
+/// `must be between A and B, inclusive`.
+pub fn inclusive_range_error(min: i64, max: i64) -> String {
+    format!("must be between {min} and {max}, inclusive")
+}
+
+/// A message that ends in examples and the regular expression that the value should have matched.
+pub fn regex_error(message: &str, regex: &str, examples: &[&str]) -> String {
+    if examples.is_empty() {
+        return format!("{message} (regex used for validation is '{regex}')");
+    }
+    let examples: Vec<String> = examples.iter().map(|e| format!("'{e}', ")).collect();
+    format!("{message} (e.g. {}regex used for validation is '{regex}')", examples.join("or "))
+}
+
+pub fn dns1123_label(value: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if value.len() > LABEL_MAX {
+        messages.push(max_len_error(LABEL_MAX));
+    }
+    if !is_dns1123_label(value) {
+        if is_dns1123_subdomain(value) {
+            messages.push("must not contain dots".to_owned());
+        } else {
+            messages.push(regex_error(DNS1123_LABEL_MESSAGE, DNS1123_LABEL, &["my-name", "123-abc"]));
+        }
+    }
+    messages
+}
+
+pub fn dns1123_subdomain(value: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if value.len() > SUBDOMAIN_MAX {
+        messages.push(max_len_error(SUBDOMAIN_MAX));
+    }
+    if !is_dns1123_subdomain(value) {
+        messages.push(regex_error(DNS1123_SUBDOMAIN_MESSAGE, DNS1123_SUBDOMAIN, &["example.com"]));
+    }
+    messages
+}
+
+pub fn dns1035_label(value: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if value.len() > LABEL_MAX {
+        messages.push(max_len_error(LABEL_MAX));
+    }
+    if !(is_dns1123_label(value) && value.starts_with(|c: char| c.is_ascii_lowercase())) {
+        messages.push(regex_error(DNS1035_LABEL_MESSAGE, DNS1035_LABEL, &["my-name", "abc-123"]));
+    }
+    messages
+}
+
+pub fn wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if value.len() > SUBDOMAIN_MAX {
+        messages.push(max_len_error(SUBDOMAIN_MAX));
+    }
+    if !value.strip_prefix("*.").is_some_and(is_dns1123_subdomain) {
+        let regex = format!("\\*\\.{DNS1123_SUBDOMAIN}");
+        messages.push(regex_error(WILDCARD_DNS1123_MESSAGE, &regex, &["*.example.com"]));
+    }
+    messages
+}
+
+/// A label key: an optional DNS subdomain and slash, then a name.
+pub fn label_key(value: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    let examples = &["MyName", "my.name", "123-abc"];
+    let name = match value.split_once('/') {
+        None => value,
+        Some((_, name)) if name.contains('/') => {
+            return vec![format!(
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                regex_error(LABEL_KEY_MESSAGE, LABEL_KEY, examples)
+            )];
+        }
+        Some((prefix, name)) => {
+            if prefix.is_empty() {
+                messages.push("prefix part must be non-empty".to_owned());
+            } else {
+                messages.extend(dns1123_subdomain(prefix).into_iter().map(|m| format!("prefix part {m}")));
+            }
+            name
+        }
+    };
+    if name.is_empty() {
+        messages.push("name part must be non-empty".to_owned());
+    } else if name.len() > LABEL_MAX {
+        messages.push(format!("name part {}", max_len_error(LABEL_MAX)));
+    }
+    if !is_label_name(name) {
+        messages.push(format!("name part {}", regex_error(LABEL_KEY_MESSAGE, LABEL_KEY, examples)));
+    }
+    messages
+}
+
+pub fn label_value(value: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if value.len() > LABEL_MAX {
+        messages.push(max_len_error(LABEL_MAX));
+    }
+    if !value.is_empty() && !is_label_name(value) {
+        messages.push(regex_error(LABEL_VALUE_MESSAGE, LABEL_VALUE, &["MyValue", "my_value", "12345"]));
+    }
+    messages
+}
+
+/// What may stand in a URL path as a name. A `prefix` may be `.` since more follows.
+pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
+    if !prefix && (name == "." || name == "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    ["/", "%"].iter().filter(|c| name.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
+}
+
+/// The name rule of most kinds; see [`mask_trailing_dash`] for `prefix`.
+pub fn dns1123_subdomain_name(name: &str, prefix: bool) -> Vec<String> {
+    dns1123_subdomain(&mask_trailing_dash(name, prefix))
+}
+
+pub fn dns1123_label_name(name: &str, prefix: bool) -> Vec<String> {
+    dns1123_label(&mask_trailing_dash(name, prefix))
+}
+
+pub fn dns1035_label_name(name: &str, prefix: bool) -> Vec<String> {
+    dns1035_label(&mask_trailing_dash(name, prefix))
+}
+
+pub fn port_number(port: i64) -> Vec<String> {
+    if (1..=65535).contains(&port) { Vec::new() } else { vec![inclusive_range_error(1, 65535)] }
+}
+
+pub fn port_name(name: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if name.len() > 15 {
+        messages.push(max_len_error(15));
+    }
+    if name.is_empty() || !name.bytes().all(|c| c == b'-' || c.is_ascii_lowercase() || c.is_ascii_digit()) {
+        messages.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    }
+    if !name.bytes().any(|c| c.is_ascii_lowercase()) {
+        messages.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if name.contains("--") {
+        messages.push("must not contain consecutive hyphens".to_owned());
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        messages.push("must not begin or end with a hyphen".to_owned());
+    }
+    messages
+}
+
+/// A generated name's prefix may end in a dash, since letters will follow. The reference replaces the last *two*
+/// characters by one `a` there, and so do we, for equal answers.
+fn mask_trailing_dash(name: &str, prefix: bool) -> std::borrow::Cow<'_, str> {
+    if prefix && name.len() > 1 && name.ends_with('-') {
+        let kept = name.char_indices().rev().nth(1).map_or(0, |(i, _)| i);
+        format!("{}a", &name[..kept]).into()
+    } else {
+        name.into()
+    }
+}
+
+fn is_dns1123_label(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    let edge = |c: &u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+    bytes.first().is_some_and(edge) && bytes.last().is_some_and(edge) && bytes.iter().all(|c| edge(c) || *c == b'-')
+}
+
+fn is_dns1123_subdomain(value: &str) -> bool {
+    value.split('.').all(is_dns1123_label)
+}
+
+fn is_label_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let edge = |c: &u8| c.is_ascii_alphanumeric();
+    bytes.first().is_some_and(edge)
+        && bytes.last().is_some_and(edge)
+        && bytes.iter().all(|c| edge(c) || matches!(c, b'-' | b'_' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (name, prefix, ok) in [
+            ("a", false, true),
+            ("a.b-c", false, true),
+            ("a-", false, false),
+            ("ab-", true, true),
+            ("A", false, false),
+            ("", false, false),
+            ("a..b", false, false),
+            (".", false, false),
+        ] {
+            assert_eq!(dns1123_subdomain_name(name, prefix).is_empty(), ok, "{name:?} prefix={prefix}");
+        }
+        assert_eq!(dns1123_label("a.b"), ["must not contain dots"]);
+        assert_eq!(
+            dns1123_label("A"),
+            [
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name', or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+            ]
+        );
+    }
+
+    #[test]
+    fn labels() {
+        for (key, count) in
+            [("app", 0), ("example.com/app", 0), ("a/b/c", 1), ("/app", 1), ("Example/app", 1), ("", 2), ("-a", 1)]
+        {
+            assert_eq!(label_key(key).len(), count, "{key:?}");
+        }
+        assert!(label_value("").is_empty());
+        assert_eq!(label_value("a b").len(), 1);
+        assert_eq!(label_value(&"x".repeat(64)), ["must be no more than 63 bytes"]);
+    }
+
+    #[test]
+    fn path_segments() {
+        assert_eq!(path_segment("..", false), ["may not be '..'"]);
+        assert!(path_segment("..", true).is_empty());
+        assert_eq!(path_segment("a/b%c", false), ["may not contain '/'", "may not contain '%'"]);
+    }
+}
