@@ -1,0 +1,98 @@
+//! The verbs of a resource as a small set that iterates in the order of discovery documents.
+
+/// What can be asked of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Verb {
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Patch,
+    Update,
+    Watch,
+}
+
+/// A set of verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verbs(u8);
+
+impl Verb {
+    /// In alphabetical order, as discovery lists them.
+    pub const ALL: [Self; 8] = [
+        Self::Create,
+        Self::Delete,
+        Self::DeleteCollection,
+        Self::Get,
+        Self::List,
+        Self::Patch,
+        Self::Update,
+        Self::Watch,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Patch => "patch",
+            Self::Update => "update",
+            Self::Watch => "watch",
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl Verbs {
+    pub const NONE: Self = Self(0);
+    /// All of them: what a resource with a generic store offers.
+    pub const STORED: Self = Self(u8::MAX);
+    /// What `status` and `scale` offer.
+    pub const READ_WRITE: Self = Self::of(&[Verb::Get, Verb::Patch, Verb::Update]);
+
+    pub const fn of(verbs: &[Verb]) -> Self {
+        let mut bits = 0;
+        let mut i = 0;
+        while i < verbs.len() {
+            bits |= verbs[i].bit();
+            i += 1;
+        }
+        Self(bits)
+    }
+
+    pub const fn contains(self, verb: Verb) -> bool {
+        self.0 & verb.bit() != 0
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// In the order of discovery documents.
+    pub fn iter(self) -> impl Iterator<Item = Verb> {
+        Verb::ALL.into_iter().filter(move |verb| self.contains(*verb))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_iterate_in_order() {
+        let names = |verbs: Verbs| verbs.iter().map(Verb::as_str).collect::<Vec<_>>();
+        assert_eq!(names(Verbs::of(&[Verb::Update, Verb::Get])), ["get", "update"]);
+        assert_eq!(names(Verbs::READ_WRITE), ["get", "patch", "update"]);
+        assert_eq!(
+            names(Verbs::STORED),
+            ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+        );
+        assert!(Verbs::NONE.is_empty());
+    }
+}
