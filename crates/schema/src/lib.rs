@@ -3,6 +3,7 @@
 //!
 //! Knows nothing of particular kinds, of storage or of HTTP.
 
+pub mod proto;
 mod types;
 mod value;
 

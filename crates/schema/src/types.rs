@@ -6,9 +6,11 @@
 
 use std::borrow::Cow;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::Text;
+
+use crate::proto::Plan;
 
 /// A structure: the root of a kind or a nested object with known fields.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub struct Message {
     pub atomic: bool,
     /// `x-kubernetes-unions`, published but not enforced.
     pub unions: Cow<'static, [Union]>,
+    /// What protobuf derives from the fields, made at first use: they must not change after that.
+    pub(crate) plan: OnceLock<Plan>,
 }
 
 /// One union of a struct: at most one of the fields is set, and the discriminator says which.
@@ -169,7 +173,30 @@ impl PatchStrategy {
 impl Message {
     /// A message that is neither atomic nor has unions.
     pub fn new(name: impl Into<Text>, fields: impl Into<Cow<'static, [Field]>>) -> Self {
-        Self { name: name.into(), fields: fields.into(), atomic: false, unions: Cow::Borrowed(&[]) }
+        let (name, fields) = (name.into(), fields.into());
+        Self { name, fields, atomic: false, unions: Cow::Borrowed(&[]), plan: OnceLock::new() }
+    }
+
+    /// A message of the field tables, for statics.
+    pub const fn of_table(
+        name: &'static str,
+        fields: &'static [Field],
+        atomic: bool,
+        unions: &'static [Union],
+    ) -> Self {
+        Self {
+            name: Text::new_static(name),
+            fields: Cow::Borrowed(fields),
+            atomic,
+            unions: Cow::Borrowed(unions),
+            plan: OnceLock::new(),
+        }
+    }
+
+    #[allow(dead_code, reason = "the encoder that reads it follows")]
+    /// The fields as protobuf wants them.
+    pub(crate) fn plan(&self) -> &Plan {
+        self.plan.get_or_init(|| Plan::new(&self.fields))
     }
 
     /// The field of that JSON name and its index. `hint` is where to look first: clients mostly send fields in order.
