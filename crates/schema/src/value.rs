@@ -24,6 +24,7 @@ pub enum Value {
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     entries: Vec<(Text, Value)>,
+    #[expect(clippy::box_collection, reason = "objects are many and indexed ones few: this keeps a value small")]
     index: Option<Box<HashMap<Text, usize>>>,
 }
 
@@ -66,6 +67,12 @@ impl Object {
         if let Some(i) = self.position(&name) {
             return Some(std::mem::replace(&mut self.entries[i].1, value));
         }
+        self.push(name, value);
+        None
+    }
+
+    /// Appends a member that the caller knows to be absent: decoders that see each name once.
+    pub fn push(&mut self, name: Text, value: Value) {
         if let Some(index) = &mut self.index {
             index.insert(name.clone(), self.entries.len());
         }
@@ -73,7 +80,6 @@ impl Object {
         if self.index.is_none() && self.entries.len() > INDEXED {
             self.reindex();
         }
-        None
     }
 
     /// The member, made by `default` where it is absent.
