@@ -1,1 +1,23 @@
-//! What is known of one request: its info, its user, its record.
+//! What is known of one request: its info, its user, its record, and the traits by which parts of the server take it.
+//!
+//! Nothing here opens a socket or knows a kind. Filters fill a [`Request`] from the outside in; a [`Link`] answers it.
+
+mod body;
+mod connection;
+mod info;
+mod link;
+mod permit;
+mod query;
+mod record;
+mod shutdown;
+mod user;
+
+pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
+pub use connection::ConnectionInfo;
+pub use info::{InfoError, RequestInfo, Verb};
+pub use link::{BoxFuture, Link, Request, Response};
+pub use permit::{Decision, Permit};
+pub use query::{Query, decode_path};
+pub use record::{Facts, Record, RecordSink};
+pub use shutdown::{Shutdown, ShutdownTrigger};
+pub use user::User;

@@ -1,0 +1,225 @@
+//! Bodies of requests and answers: nothing, one piece, or a stream; and reading one within a limit.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use binnacle_meta::Status;
+use bytes::{Bytes, BytesMut};
+use futures::Stream;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
+
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Bodies of requests are of the same type, so that handlers can be called without a connection.
+pub type IncomingBody = Body;
+
+/// What the reference reads at most of a request's body.
+pub const MAX_REQUEST_BODY: usize = 3 * 1024 * 1024;
+
+/// A body. The common cases carry no allocation of their own.
+#[derive(Default)]
+pub struct Body(Inner);
+
+#[derive(Default)]
+enum Inner {
+    #[default]
+    Empty,
+    Full(Bytes),
+    Boxed(Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>),
+}
+
+/// Why a body could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    #[error("limit is {0}")]
+    TooLarge(usize),
+    #[error("{0}")]
+    Broken(BoxError),
+}
+
+impl From<&BodyError> for Status {
+    fn from(error: &BodyError) -> Self {
+        match error {
+            BodyError::TooLarge(_) => Status::request_entity_too_large(error),
+            BodyError::Broken(_) => Status::internal(error),
+        }
+    }
+}
+
+impl Body {
+    pub fn empty() -> Self {
+        Self(Inner::Empty)
+    }
+
+    pub fn full(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self(if bytes.is_empty() { Inner::Empty } else { Inner::Full(bytes) })
+    }
+
+    /// A body of pieces that are made while it is sent.
+    pub fn stream<S, E>(stream: S) -> Self
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        Self::new(StreamBody(Box::pin(stream)))
+    }
+
+    /// Any other body, for example one that a connection brings or a wrapper around another.
+    pub fn new<B>(body: B) -> Self
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        if body.is_end_stream() {
+            return Self::empty();
+        }
+        Self(Inner::Boxed(Box::pin(body.map_err(Into::into))))
+    }
+
+    /// Collects the body, at most `limit` bytes of it.
+    pub async fn read(self, limit: usize) -> Result<Bytes, BodyError> {
+        let mut body = match self.0 {
+            Inner::Empty => return Ok(Bytes::new()),
+            Inner::Full(bytes) if bytes.len() <= limit => return Ok(bytes),
+            Inner::Full(_) => return Err(BodyError::TooLarge(limit)),
+            Inner::Boxed(body) => body,
+        };
+        // The announced length is only the client's word, so it decides about refusing, not about reserving much.
+        if body.size_hint().lower() > limit as u64 {
+            return Err(BodyError::TooLarge(limit));
+        }
+        let mut first: Option<Bytes> = None;
+        let mut rest = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
+            if data.is_empty() {
+                continue;
+            }
+            let so_far = first.as_ref().map_or(0, Bytes::len) + rest.len();
+            if so_far + data.len() > limit {
+                return Err(BodyError::TooLarge(limit));
+            }
+            match first.take() {
+                // Most bodies come in one piece, which is then not copied.
+                None if rest.is_empty() => first = Some(data),
+                held => {
+                    if let Some(held) = held {
+                        rest.extend_from_slice(&held);
+                    }
+                    rest.extend_from_slice(&data);
+                }
+            }
+        }
+        Ok(first.unwrap_or_else(|| rest.freeze()))
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.0 {
+            Inner::Empty => Poll::Ready(None),
+            Inner::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.0 = Inner::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Inner::Boxed(body) => body.as_mut().poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Inner::Empty => true,
+            Inner::Full(_) => false,
+            Inner::Boxed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Inner::Empty => SizeHint::with_exact(0),
+            Inner::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Inner::Boxed(body) => body.size_hint(),
+        }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::full(bytes)
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::full(text)
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::full(bytes)
+    }
+}
+
+impl From<&'static str> for Body {
+    fn from(text: &'static str) -> Self {
+        Self::full(text)
+    }
+}
+
+struct StreamBody<S>(Pin<Box<S>>);
+
+impl<S, E> HttpBody for StreamBody<S>
+where
+    S: Stream<Item = Result<Bytes, E>>,
+{
+    type Data = Bytes;
+    type Error = E;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, E>>> {
+        self.0.as_mut().poll_next(cx).map(|item| item.map(|piece| piece.map(Frame::data)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(sizes: &[usize]) -> Body {
+        let pieces: Vec<_> = sizes.iter().map(|size| Ok::<_, BoxError>(Bytes::from(vec![b'x'; *size]))).collect();
+        Body::stream(futures::stream::iter(pieces))
+    }
+
+    #[tokio::test]
+    async fn reading_within_a_limit() {
+        for (body, limit, want) in [
+            (Body::empty(), 0, Some(0)),
+            (Body::full("abc"), 3, Some(3)),
+            (Body::full("abcd"), 3, None),
+            (pieces(&[1, 0, 1, 1]), 3, Some(3)),
+            (pieces(&[3]), 3, Some(3)),
+            (pieces(&[2, 2]), 3, None),
+            (pieces(&[4]), 3, None),
+            (pieces(&[]), 3, Some(0)),
+        ] {
+            match (body.read(limit).await, want) {
+                (Ok(bytes), Some(length)) => assert_eq!(bytes.len(), length),
+                (Err(error), None) => assert_eq!(error.to_string(), "limit is 3"),
+                (result, want) => panic!("{result:?}, wanted {want:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn too_large_is_413() {
+        let error = pieces(&[2, 2]).read(3).await.unwrap_err();
+        let status = Status::from(&error);
+        assert_eq!((status.code(), status.message()), (413, "Request entity too large: limit is 3"));
+    }
+}

@@ -1,0 +1,400 @@
+//! `RequestInfo`: what method, path and query say about a request before anything is looked up.
+//!
+//! The rules are those of the reference's `RequestInfoFactory`; authorization, flow control, audit and metrics all rest
+//! on this one reading, so a path must never be read a second time in another way.
+
+use binnacle_meta::{GroupResource, GroupVersion, GroupVersionResource, Text};
+use http::Method;
+
+use crate::Query;
+
+/// The Kubernetes verb of a resource request, or the lower-case HTTP method of any other.
+pub type Verb = Text;
+
+/// Method, path and query, understood.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// Whether the path names a resource of the API.
+    pub is_resource_request: bool,
+    /// The decoded path.
+    pub path: Text,
+    /// `create`, `get`, `list`, `watch`, `update`, `patch`, `delete`, `deletecollection`, `proxy`; empty for a method
+    /// without meaning on resources; the lower-case HTTP method when this is no resource request.
+    pub verb: Verb,
+    /// `api` or `apis`; empty when the path is too short to be a resource's.
+    pub api_prefix: Text,
+    pub api_group: Text,
+    pub api_version: Text,
+    pub namespace: Text,
+    /// The plural in the path.
+    pub resource: Text,
+    pub subresource: Text,
+    /// Empty when the request names none (in the path, or by a field selector on `metadata.name`).
+    pub name: Text,
+    /// Path segments from the resource on: `[resource, name, subresource, ...]`.
+    pub parts: Vec<Text>,
+    /// The unparsed selectors of list, watch and deletecollection, for authorizers that look at them.
+    pub field_selector: Text,
+    pub label_selector: Text,
+}
+
+/// A special verb in the path (`/api/v1/watch`) with nothing behind it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unable to determine kind and namespace from url, {url}")]
+pub struct InfoError {
+    pub url: String,
+    /// What was understood before the failure.
+    pub info: Box<RequestInfo>,
+}
+
+/// Verbs in the path, between version and resource; `proxy` takes everything behind the name as a path of its own.
+const SPECIAL_VERBS: [&str; 2] = ["proxy", "watch"];
+/// What may follow a namespace's name without being a resource inside of it.
+const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
+
+impl RequestInfo {
+    /// Reads a request. `path` is decoded (see [`decode_path`](crate::decode_path)); `url` is what an error shows.
+    pub fn parse(method: &Method, path: &str, query: &Query, url: &str) -> Result<Self, InfoError> {
+        let mut info = Self { path: path.into(), verb: lower(method), ..Self::default() };
+        let trimmed = path.trim_matches('/');
+        let segments: Vec<&str> = if trimmed.is_empty() { Vec::new() } else { trimmed.split('/').collect() };
+        let (prefix, group, rest) = match segments.as_slice() {
+            ["api", rest @ ..] if rest.len() >= 2 => ("api", "", rest),
+            ["apis", group, rest @ ..] if rest.len() >= 2 => ("apis", *group, rest),
+            ["apis", _, _] => {
+                info.api_prefix = Text::new_static("apis");
+                return Ok(info);
+            }
+            _ => return Ok(info),
+        };
+        info.api_prefix = Text::new_static(prefix);
+        info.api_group = group.into();
+        info.is_resource_request = true;
+        info.api_version = rest[0].into();
+        let mut parts = &rest[1..];
+
+        let verb_in_path = SPECIAL_VERBS.contains(&parts[0]);
+        if verb_in_path {
+            if parts.len() < 2 {
+                return Err(InfoError { url: url.to_owned(), info: Box::new(info) });
+            }
+            info.verb = parts[0].into();
+            parts = &parts[1..];
+        } else {
+            info.verb = Text::new_static(match *method {
+                Method::POST => "create",
+                Method::GET | Method::HEAD => "get",
+                Method::PUT => "update",
+                Method::PATCH => "patch",
+                Method::DELETE => "delete",
+                _ => "",
+            });
+        }
+
+        if parts[0] == "namespaces" && parts.len() > 1 {
+            info.namespace = parts[1].into();
+            if parts.len() > 2 && !NAMESPACE_SUBRESOURCES.contains(&parts[2]) {
+                parts = &parts[2..];
+            }
+        }
+        info.parts = parts.iter().map(Text::new).collect();
+        info.resource = info.parts[0].clone();
+        if let Some(name) = info.parts.get(1) {
+            info.name = name.clone();
+        }
+        if let Some(subresource) = info.parts.get(2)
+            && info.verb != "proxy"
+        {
+            info.subresource = subresource.clone();
+        }
+
+        if info.name.is_empty() && info.verb == "get" {
+            info.verb = Text::new_static(if query.flag("watch") { "watch" } else { "list" });
+            if let Some(name) = selected_name(query) {
+                info.name = name;
+            }
+        }
+        if info.name.is_empty() && info.verb == "delete" {
+            info.verb = Text::new_static("deletecollection");
+        }
+        // Watching by a verb in the path does not support selectors consistently, so they do not count there.
+        if !verb_in_path && matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") {
+            info.field_selector = query.get("fieldSelector").unwrap_or_default().into();
+            info.label_selector = query.get("labelSelector").unwrap_or_default().into();
+        }
+        Ok(info)
+    }
+
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion { group: self.api_group.clone(), version: self.api_version.clone() }
+    }
+
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource { group: self.api_group.clone(), resource: self.resource.clone() }
+    }
+
+    pub fn group_version_resource(&self) -> GroupVersionResource {
+        GroupVersionResource {
+            group: self.api_group.clone(),
+            version: self.api_version.clone(),
+            resource: self.resource.clone(),
+        }
+    }
+
+    /// Whether the request may stay open for as long as the client likes: watches, and streams to nodes and pods.
+    pub fn is_long_running(&self) -> bool {
+        if !self.is_resource_request {
+            return self.path.starts_with("/debug/pprof/");
+        }
+        matches!(self.verb.as_str(), "watch" | "proxy")
+            || matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")
+    }
+
+    /// Whether the request only looks: the verbs that never change anything.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.verb.as_str(), "get" | "list" | "watch" | "head" | "options")
+    }
+}
+
+fn lower(method: &Method) -> Text {
+    match *method {
+        Method::GET => Text::new_static("get"),
+        Method::HEAD => Text::new_static("head"),
+        Method::POST => Text::new_static("post"),
+        Method::PUT => Text::new_static("put"),
+        Method::PATCH => Text::new_static("patch"),
+        Method::DELETE => Text::new_static("delete"),
+        Method::OPTIONS => Text::new_static("options"),
+        ref other => other.as_str().to_lowercase().into(),
+    }
+}
+
+/// The name that a field selector demands. List options that do not parse name nothing; the handler reports them.
+fn selected_name(query: &Query) -> Option<Text> {
+    let integers_parse =
+        ["limit", "timeoutSeconds"].iter().all(|key| query.get(key).is_none_or(|value| value.parse::<i64>().is_ok()));
+    if !integers_parse {
+        return None;
+    }
+    let name = exact_match(query.get("fieldSelector")?, "metadata.name")?;
+    let is_path_segment = name != "." && name != ".." && !name.contains(['/', '%']);
+    is_path_segment.then(|| name.into())
+}
+
+/// The value that a field selector demands of one field, if the selector is valid as a whole.
+fn exact_match(selector: &str, field: &str) -> Option<String> {
+    let mut found = None;
+    let mut terms = split_terms(selector);
+    // The reference sorts the terms first, which decides between two that name the same field.
+    terms.sort_unstable();
+    for term in terms.into_iter().filter(|term| !term.is_empty()) {
+        let at = term.find("=").map(|at| if at > 0 && term.as_bytes()[at - 1] == b'!' { at - 1 } else { at })?;
+        let (left, rest) = term.split_at(at);
+        let (equal, right) = match rest.strip_prefix("!=") {
+            Some(right) => (false, right),
+            None => (true, rest.strip_prefix("==").or_else(|| rest.strip_prefix('='))?),
+        };
+        let right = unescape_value(right)?;
+        if equal && left == field && found.is_none() {
+            found = Some(right);
+        }
+    }
+    found
+}
+
+/// Splits at commas that no backslash precedes.
+fn split_terms(selector: &str) -> Vec<&str> {
+    let mut terms = Vec::new();
+    let mut start = 0;
+    let mut escaped = false;
+    for (at, byte) in selector.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b',' => {
+                terms.push(&selector[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&selector[start..]);
+    terms
+}
+
+fn unescape_value(value: &str) -> Option<String> {
+    let mut out = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(next) = chars.next() {
+        match next {
+            '\\' => out.push(chars.next().filter(|escaped| matches!(escaped, '\\' | ',' | '='))?),
+            ',' | '=' => return None,
+            other => out.push(other),
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(method: &str, url: &str) -> Result<RequestInfo, InfoError> {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        RequestInfo::parse(&method, &crate::decode_path(path).unwrap(), &Query::parse(query), url)
+    }
+
+    /// `verb prefix group version namespace resource subresource name parts`, with `-` for the empty ones.
+    fn summary(info: &RequestInfo) -> String {
+        let show = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+        [
+            &info.verb,
+            &info.api_prefix,
+            &info.api_group,
+            &info.api_version,
+            &info.namespace,
+            &info.resource,
+            &info.subresource,
+            &info.name,
+        ]
+        .map(|text| show(text))
+        .join(" ")
+            + " "
+            + &show(&info.parts.join("/"))
+    }
+
+    #[test]
+    fn resource_requests() {
+        let cases = [
+            ("GET", "/api/v1/namespaces", "list api - v1 - namespaces - - namespaces"),
+            ("GET", "/api/v1/namespaces/other", "get api - v1 other namespaces - other namespaces/other"),
+            ("GET", "/api/v1/namespaces/other/pods", "list api - v1 other pods - - pods"),
+            ("GET", "/api/v1/namespaces/other/pods/foo", "get api - v1 other pods - foo pods/foo"),
+            ("HEAD", "/api/v1/namespaces/other/pods/foo", "get api - v1 other pods - foo pods/foo"),
+            ("GET", "/api/v1/pods", "list api - v1 - pods - - pods"),
+            ("HEAD", "/api/v1/pods", "list api - v1 - pods - - pods"),
+            ("GET", "/api/v1/proxy/namespaces/other/pods/foo", "proxy api - v1 other pods - foo pods/foo"),
+            (
+                "GET",
+                "/api/v1/proxy/namespaces/other/pods/foo/sub/path",
+                "proxy api - v1 other pods - foo pods/foo/sub/path",
+            ),
+            ("GET", "/api/v1/watch/pods", "watch api - v1 - pods - - pods"),
+            ("GET", "/api/v1/pods?watch=true", "watch api - v1 - pods - - pods"),
+            ("GET", "/api/v1/pods?watch=false", "list api - v1 - pods - - pods"),
+            ("GET", "/api/v1/pods?watch", "watch api - v1 - pods - - pods"),
+            ("GET", "/api/v1/watch/namespaces/other/pods", "watch api - v1 other pods - - pods"),
+            ("GET", "/api/v1/watch/namespaces/other/pods/foo", "watch api - v1 other pods - foo pods/foo"),
+            ("GET", "/api/v1/namespaces/other/pods?watch=1", "watch api - v1 other pods - - pods"),
+            ("GET", "/api/v1/namespaces/other/pods/foo/status", "get api - v1 other pods status foo pods/foo/status"),
+            (
+                "PUT",
+                "/api/v1/namespaces/other/finalize",
+                "update api - v1 other namespaces finalize other namespaces/other/finalize",
+            ),
+            (
+                "PUT",
+                "/api/v1/namespaces/other/status",
+                "update api - v1 other namespaces status other namespaces/other/status",
+            ),
+            ("POST", "/api/v1/namespaces/other/pods", "create api - v1 other pods - - pods"),
+            (
+                "POST",
+                "/api/v1/namespaces/other/pods/foo/binding",
+                "create api - v1 other pods binding foo pods/foo/binding",
+            ),
+            ("PATCH", "/api/v1/namespaces/other/pods/foo", "patch api - v1 other pods - foo pods/foo"),
+            ("DELETE", "/api/v1/namespaces/other/pods/foo", "delete api - v1 other pods - foo pods/foo"),
+            ("DELETE", "/api/v1/namespaces/other/pods", "deletecollection api - v1 other pods - - pods"),
+            ("DELETE", "/api/v1/nodes", "deletecollection api - v1 - nodes - - nodes"),
+            ("GET", "/apis/apps/v1/namespaces/ns/deployments/d", "get apis apps v1 ns deployments - d deployments/d"),
+            ("GET", "/apis/apps/v1/deployments", "list apis apps v1 - deployments - - deployments"),
+            ("TRACE", "/api/v1/pods", "- api - v1 - pods - - pods"),
+            ("GET", "/api/v1/namespaces//pods", "list api - v1 - pods - - pods"),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name%3Dfoo", "list api - v1 - pods - foo pods"),
+            ("GET", "/api/v1/pods?watch=1&fieldSelector=metadata.name==foo,a!=b", "watch api - v1 - pods - foo pods"),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name=foo/bar", "list api - v1 - pods - - pods"),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name=foo,bad", "list api - v1 - pods - - pods"),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name!=foo", "list api - v1 - pods - - pods"),
+            ("GET", "/api/v1/pods?limit=x&fieldSelector=metadata.name=foo", "list api - v1 - pods - - pods"),
+            ("DELETE", "/api/v1/pods?fieldSelector=metadata.name=foo", "deletecollection api - v1 - pods - - pods"),
+        ];
+        for (method, url, want) in cases {
+            let info = parse(method, url).unwrap();
+            assert!(info.is_resource_request, "{url}");
+            assert_eq!(summary(&info), want, "{method} {url}");
+        }
+    }
+
+    #[test]
+    fn other_requests() {
+        for (method, url, verb) in [
+            ("GET", "/", "get"),
+            ("GET", "", "get"),
+            ("POST", "/api", "post"),
+            ("GET", "/api/v1", "get"),
+            ("GET", "/apis/apps", "get"),
+            ("GET", "/apis/apps/v1", "get"),
+            ("GET", "/apis/apps/v1/", "get"),
+            ("DELETE", "/healthz/ping/a/b", "delete"),
+            ("BREW", "/version/", "brew"),
+        ] {
+            let info = parse(method, url).unwrap();
+            assert!(!info.is_resource_request, "{url}");
+            assert_eq!(info.verb, verb, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_special_verb_needs_a_resource() {
+        for url in ["/api/v1/watch", "/apis/apps/v1/proxy/"] {
+            let error = parse("GET", url).unwrap_err();
+            assert_eq!(error.to_string(), format!("unable to determine kind and namespace from url, {url}"));
+        }
+    }
+
+    #[test]
+    fn selectors_only_where_they_count() {
+        let url = "?fieldSelector=a%3Db&labelSelector=x";
+        for (method, path, want) in [
+            ("GET", "/api/v1/pods", ("a=b", "x")),
+            ("DELETE", "/api/v1/pods", ("a=b", "x")),
+            ("GET", "/api/v1/namespaces/n/pods/p", ("", "")),
+            ("GET", "/api/v1/watch/pods", ("", "")),
+        ] {
+            let info = parse(method, &format!("{path}{url}")).unwrap();
+            assert_eq!((info.field_selector.as_str(), info.label_selector.as_str()), want, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn exact_matches() {
+        for (selector, want) in [
+            ("metadata.name=a", Some("a")),
+            ("metadata.name=", Some("")),
+            (r"metadata.name=a\,b", Some("a,b")),
+            (r"metadata.name=a\x", None),
+            ("metadata.name=b,metadata.name=a", Some("a")),
+            ("metadata.namespace=n,metadata.name=a", Some("a")),
+            ("metadata.name=a=b", None),
+            ("", None),
+        ] {
+            assert_eq!(exact_match(selector, "metadata.name").as_deref(), want, "{selector}");
+        }
+    }
+
+    #[test]
+    fn long_running() {
+        for (url, want) in [
+            ("/api/v1/pods?watch=1", true),
+            ("/api/v1/pods", false),
+            ("/api/v1/namespaces/n/pods/p/log", true),
+            ("/api/v1/namespaces/n/pods/p/status", false),
+            ("/debug/pprof/profile", true),
+            ("/healthz", false),
+        ] {
+            assert_eq!(parse("GET", url).unwrap().is_long_running(), want, "{url}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! One record per request: what metrics, the access log and (later) audit and traces read when it is over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
+
+use binnacle_meta::Text;
+use http::Method;
+use parking_lot::Mutex;
+
+use crate::{Decision, RequestInfo, User};
+
+/// The collected facts of one request. It is shared by the chain, the handler and the body of the answer; when the last
+/// of them lets go, the request is over and the sink is told.
+pub struct Record {
+    audit_id: Text,
+    method: Method,
+    uri: Text,
+    received: SystemTime,
+    started: Instant,
+    response_bytes: AtomicU64,
+    request_bytes: AtomicU64,
+    facts: Mutex<Facts>,
+    sink: Option<Arc<dyn RecordSink>>,
+}
+
+/// What becomes known on the way.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub info: Option<Arc<RequestInfo>>,
+    pub user: Option<Arc<User>>,
+    pub decision: Option<Decision>,
+    /// Zero until an answer has begun.
+    pub status: u16,
+    pub user_agent: Text,
+    pub dry_run: bool,
+}
+
+/// Who is told when a request is over.
+pub trait RecordSink: Send + Sync {
+    fn finished(&self, record: &Record, facts: &Facts);
+}
+
+impl Record {
+    /// Opens the record of a request. The client's audit ID, if it sent one, is kept as it is.
+    pub fn open(method: Method, uri: Text, audit_id: Option<Text>, sink: Option<Arc<dyn RecordSink>>) -> Arc<Self> {
+        let audit_id = audit_id.filter(|id| !id.is_empty()).unwrap_or_else(|| {
+            let mut buffer = uuid::Uuid::encode_buffer();
+            Text::new(uuid::Uuid::new_v4().hyphenated().encode_lower(&mut buffer))
+        });
+        Arc::new(Self {
+            audit_id,
+            method,
+            uri,
+            received: SystemTime::now(),
+            started: Instant::now(),
+            response_bytes: AtomicU64::new(0),
+            request_bytes: AtomicU64::new(0),
+            facts: Mutex::new(Facts::default()),
+            sink,
+        })
+    }
+
+    pub fn audit_id(&self) -> &Text {
+        &self.audit_id
+    }
+
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Path and query as they were sent.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The wall clock at the beginning.
+    pub fn received(&self) -> SystemTime {
+        self.received
+    }
+
+    /// The beginning, for durations.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    pub fn response_bytes(&self) -> u64 {
+        self.response_bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn add_response_bytes(&self, count: u64) {
+        self.response_bytes.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub fn request_bytes(&self) -> u64 {
+        self.request_bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn add_request_bytes(&self, count: u64) {
+        self.request_bytes.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Notes what has become known.
+    pub fn note(&self, with: impl FnOnce(&mut Facts)) {
+        with(&mut self.facts.lock());
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if let Some(sink) = self.sink.take() {
+            let facts = std::mem::take(self.facts.get_mut());
+            sink.finished(self, &facts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Seen(Mutex<Vec<(String, u16, u64)>>);
+
+    impl RecordSink for Seen {
+        fn finished(&self, record: &Record, facts: &Facts) {
+            self.0.lock().push((record.audit_id().to_string(), facts.status, record.response_bytes()));
+        }
+    }
+
+    #[test]
+    fn the_sink_is_told_once_by_the_last_holder() {
+        let seen = Arc::new(Seen(Mutex::default()));
+        let record = Record::open(Method::GET, "/".into(), Some("mine".into()), Some(seen.clone()));
+        let other = record.clone();
+        record.note(|facts| facts.status = 200);
+        drop(record);
+        assert!(seen.0.lock().is_empty());
+        other.add_response_bytes(7);
+        drop(other);
+        assert_eq!(*seen.0.lock(), [("mine".to_owned(), 200, 7)]);
+    }
+
+    #[test]
+    fn an_empty_audit_id_is_none() {
+        let record = Record::open(Method::GET, "/".into(), Some("".into()), None);
+        assert_eq!(record.audit_id().len(), 36);
+    }
+}

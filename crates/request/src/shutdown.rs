@@ -1,0 +1,63 @@
+//! The signal that the server is going away, for everything that would otherwise stay open.
+
+use std::future::Future;
+
+use tokio::sync::watch;
+
+/// Ends all watches and streams when the server stops.
+pub struct ShutdownTrigger(watch::Sender<bool>);
+
+/// The receiving side; cheap to clone.
+#[derive(Clone)]
+pub struct Shutdown(watch::Receiver<bool>);
+
+impl ShutdownTrigger {
+    pub fn new() -> (Self, Shutdown) {
+        let (sender, receiver) = watch::channel(false);
+        (Self(sender), Shutdown(receiver))
+    }
+
+    /// Tells everyone, at once and for good.
+    pub fn fire(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Shutdown {
+    /// A signal that never comes, for requests outside of a running server (tests, the server's own loops).
+    pub fn never() -> Self {
+        let (sender, receiver) = watch::channel(false);
+        drop(sender);
+        Self(receiver)
+    }
+
+    pub fn is_fired(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Resolves when the server stops; never, when its trigger is gone without having fired.
+    pub fn fired(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut receiver = self.0.clone();
+        async move {
+            if receiver.wait_for(|fired| *fired).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn everyone_hears_it() {
+        let (trigger, shutdown) = ShutdownTrigger::new();
+        let early = tokio::spawn(shutdown.fired());
+        assert!(!shutdown.is_fired());
+        trigger.fire();
+        early.await.unwrap();
+        shutdown.fired().await;
+        assert!(shutdown.is_fired());
+    }
+}

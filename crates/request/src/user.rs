@@ -1,0 +1,35 @@
+//! Who is calling.
+
+use std::collections::BTreeMap;
+
+use binnacle_meta::Text;
+
+/// An authenticated (or anonymous) caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    pub name: Text,
+    pub uid: Text,
+    pub groups: Vec<Text>,
+    pub extra: BTreeMap<Text, Vec<Text>>,
+}
+
+impl User {
+    /// The name of a caller without credentials.
+    pub const ANONYMOUS: &str = "system:anonymous";
+    /// The group of callers without credentials.
+    pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+    /// The group of everyone whose credentials were accepted.
+    pub const AUTHENTICATED: &str = "system:authenticated";
+    /// The group that may do everything, before any authorizer is asked.
+    pub const MASTERS: &str = "system:masters";
+    /// The user that the server's own loops act as.
+    pub const APISERVER: &str = "system:apiserver";
+
+    pub fn new(name: impl Into<Text>, groups: &[&str]) -> Self {
+        Self { name: name.into(), groups: groups.iter().map(Text::new).collect(), ..Self::default() }
+    }
+
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+}
