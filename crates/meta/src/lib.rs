@@ -2,15 +2,23 @@
 //!
 //! Nothing here knows a socket, a clock or a particular kind of object.
 
+mod duration;
 mod field;
 mod gvk;
+mod int_or_string;
+mod quantity;
 mod selector;
 mod status;
+mod time;
 
+pub use duration::{GoDuration, ParseDurationError, human_duration, short_human_duration};
 pub use field::{FieldError, FieldErrorType, FieldErrors, FieldPath, Shown, go_quote};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use int_or_string::{IntOrString, ScaleError};
+pub use quantity::{Format, ParseQuantityError, Quantity};
 pub use selector::{FieldSelector, FieldTerm, LabelSelector, MAX_SELECTOR_BYTES, Operator, Requirement, SelectorError};
 pub use status::{Status, StatusCause, StatusDetails, StatusReason};
+pub use time::{MicroTime, ParseTimeError, Time};
 
 /// A short immutable string: field names, map keys, names of objects. Up to 23 bytes live inline, longer ones are shared.
 pub type Text = smol_str::SmolStr;
