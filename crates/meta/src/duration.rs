@@ -197,7 +197,7 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, nanos: u64, unit: u64, name: &str) 
     let mut fraction = nanos % unit;
     if fraction > 0 {
         let mut width = unit.ilog10() as usize;
-        while fraction % 10 == 0 {
+        while fraction.is_multiple_of(10) {
             fraction /= 10;
             width -= 1;
         }
