@@ -46,7 +46,7 @@ pub struct ResourceDescription {
     pub verbs: Verbs,
     /// In order of their names.
     pub subresources: &'static [SubresourceDescription],
-    /// Where objects are kept; `None` for reviews, bindings and component statuses, which nobody stores.
+    /// Where objects are kept; `None` for reviews, bindings and component statuses, which are never stored.
     pub storage: Option<Storage>,
     /// Fields that can be selected by, computed from an object in its storage version.
     pub selectable_fields: &'static [SelectableField],
@@ -63,7 +63,7 @@ pub struct ResourceDescription {
     pub unconditional_update: bool,
     pub deletion: Deletion,
     pub garbage_collection: GarbageCollection,
-    /// Top-level fields (dotted paths) that create and update of the main resource put back: what GetResetFields names.
+    /// Fields (dotted paths) that create and update of the main resource take from the server, not from the client.
     pub resets: &'static [&'static str],
 }
 
@@ -73,14 +73,23 @@ pub struct SubresourceDescription {
     pub name: &'static str,
     pub role: SubresourceRole,
     /// The kind it reads and writes.
-    pub group: &'static str,
-    pub version: &'static str,
-    pub kind: &'static str,
+    pub kind: SubresourceKind,
     pub verbs: Verbs,
     /// Fields (dotted paths) that an update through this path puts back.
     pub resets: &'static [&'static str],
-    /// Served only while this feature gate is on.
-    pub feature_gate: Option<&'static str>,
+    /// Where not empty: an update through this path changes nothing but these (`*` stands for any list item).
+    pub changes_only: &'static [&'static str],
+}
+
+/// The kind that a subresource speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubresourceKind {
+    /// The kind of the resource itself.
+    Resource,
+    /// Another kind of the resource's own group and version.
+    Sibling(&'static str),
+    /// A kind from elsewhere: group, version, kind.
+    Foreign(&'static str, &'static str, &'static str),
 }
 
 /// What a subresource does with its object.
@@ -124,6 +133,8 @@ pub enum Deletion {
     PodGraceful,
     /// A namespace terminates until `spec.finalizers` are gone.
     Namespace,
+    /// A definition terminates until its custom resources are gone.
+    CustomResourceDefinition,
 }
 
 /// What becomes of dependents when a delete does not say.
@@ -202,8 +213,12 @@ impl ResourceDescription {
         Self { categories, ..self }
     }
 
+    pub(crate) const fn verbs(self, verbs: Verbs) -> Self {
+        Self { verbs, ..self }
+    }
+
     /// Nothing is stored and only these verbs exist.
-    pub(crate) const fn virtual_with(self, verbs: Verbs) -> Self {
+    pub(crate) const fn unstored(self, verbs: Verbs) -> Self {
         Self { verbs, storage: None, ..self }
     }
 
@@ -235,8 +250,24 @@ impl ResourceDescription {
         Self { selectable_fields: fields, field_labels: labels, ..self }
     }
 
-    pub(crate) const fn lifecycle(self, lifecycle: Lifecycle) -> Self {
-        Self { lifecycle, ..self }
+    /// Introduced in `1.minor`.
+    pub(crate) const fn since(self, minor: u16) -> Self {
+        Self { lifecycle: self.lifecycle.introduced(minor), ..self }
+    }
+
+    /// Deprecated from `1.minor` on.
+    pub(crate) const fn deprecated(self, minor: u16) -> Self {
+        Self { lifecycle: self.lifecycle.deprecated(minor), ..self }
+    }
+
+    /// No longer served from `1.minor` on.
+    pub(crate) const fn removed(self, minor: u16) -> Self {
+        Self { lifecycle: self.lifecycle.removed(minor), ..self }
+    }
+
+    /// Group, version and kind to use instead.
+    pub(crate) const fn replaced_by(self, kind: [&'static str; 3]) -> Self {
+        Self { lifecycle: self.lifecycle.replaced_by(kind), ..self }
     }
 
     pub(crate) const fn gated_by(self, feature_gate: &'static str) -> Self {
@@ -304,24 +335,37 @@ impl ResourceDescription {
 // === impl SubresourceDescription ===
 
 impl SubresourceDescription {
-    /// A subresource that reads and writes the kind `[group, version, kind]`.
-    pub(crate) const fn new(name: &'static str, role: SubresourceRole, kind: [&'static str; 3], verbs: Verbs) -> Self {
-        let [group, version, kind] = kind;
-        Self { name, role, group, version, kind, verbs, resets: &[], feature_gate: None }
+    pub(crate) const fn new(name: &'static str, role: SubresourceRole, kind: SubresourceKind, verbs: Verbs) -> Self {
+        Self { name, role, kind, verbs, resets: &[], changes_only: &[] }
     }
 
-    /// `/status` of a kind; its updates put back everything in `resets`.
-    pub(crate) const fn status(kind: [&'static str; 3], resets: &'static [&'static str]) -> Self {
-        Self { resets, ..Self::new("status", SubresourceRole::Status, kind, Verbs::READ_WRITE) }
+    /// `/status`, whose updates put back everything in `resets`.
+    pub(crate) const fn status(resets: &'static [&'static str]) -> Self {
+        Self { resets, ..Self::new("status", SubresourceRole::Status, SubresourceKind::Resource, Verbs::READ_WRITE) }
     }
 
     /// `/scale` in the form of `autoscaling/v1`.
     pub(crate) const fn scale() -> Self {
-        Self::new("scale", SubresourceRole::Scale, ["autoscaling", "v1", "Scale"], Verbs::READ_WRITE)
+        let scale = SubresourceKind::Foreign("autoscaling", "v1", "Scale");
+        Self::new("scale", SubresourceRole::Scale, scale, Verbs::READ_WRITE)
     }
 
-    pub fn group_version_kind(&self) -> GroupVersionKind {
-        GroupVersionKind::new(Text::new_static(self.group), Text::new_static(self.version), Text::new_static(self.kind))
+    pub(crate) const fn resets(self, resets: &'static [&'static str]) -> Self {
+        Self { resets, ..self }
+    }
+
+    pub(crate) const fn changes_only(self, changes_only: &'static [&'static str]) -> Self {
+        Self { changes_only, ..self }
+    }
+
+    /// The kind of this subresource below `parent`.
+    pub fn group_version_kind(&self, parent: &ResourceDescription) -> GroupVersionKind {
+        let [group, version, kind] = match self.kind {
+            SubresourceKind::Resource => [parent.group, parent.version, parent.kind],
+            SubresourceKind::Sibling(kind) => [parent.group, parent.version, kind],
+            SubresourceKind::Foreign(group, version, kind) => [group, version, kind],
+        };
+        GroupVersionKind::new(Text::new_static(group), Text::new_static(version), Text::new_static(kind))
     }
 }
 

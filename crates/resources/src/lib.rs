@@ -8,9 +8,33 @@ mod fields;
 mod lifecycle;
 mod verbs;
 
+mod admissionregistration;
+mod apiextensions;
+mod apiregistration;
+mod apiserverinternal;
+mod apps;
+mod authentication;
+mod authorization;
+mod autoscaling;
+mod batch;
+mod certificates;
+mod coordination;
+mod core;
+mod discovery;
+mod events;
+mod flowcontrol;
+mod networking;
+mod node;
+mod policy;
+mod rbac;
+mod resource;
+mod scheduling;
+mod storage;
+mod storagemigration;
+
 pub use description::{
     Deletion, GarbageCollection, GroupDescription, ResourceDescription, Storage, SubresourceDescription,
-    SubresourceRole, VersionDescription,
+    SubresourceKind, SubresourceRole, VersionDescription,
 };
 pub use fields::{FieldLabels, FieldValue, SelectableField, UnknownLabel};
 pub use lifecycle::{Lifecycle, Release};
@@ -41,4 +65,29 @@ pub fn find_version(group: &str, version: &str) -> Option<&'static VersionDescri
     find_group(group)?.version(version)
 }
 
-const GROUPS: &[&GroupDescription] = &[];
+/// The core group, then by falling priority, then by name.
+static GROUPS: &[&GroupDescription] = &[
+    &core::GROUP,
+    &apiregistration::GROUP,
+    &apps::GROUP,
+    &events::GROUP,
+    &authentication::GROUP,
+    &authorization::GROUP,
+    &autoscaling::GROUP,
+    &batch::GROUP,
+    &certificates::GROUP,
+    &networking::GROUP,
+    &policy::GROUP,
+    &rbac::GROUP,
+    &storage::GROUP,
+    &admissionregistration::GROUP,
+    &apiextensions::GROUP,
+    &scheduling::GROUP,
+    &coordination::GROUP,
+    &node::GROUP,
+    &discovery::GROUP,
+    &resource::GROUP,
+    &flowcontrol::GROUP,
+    &apiserverinternal::GROUP,
+    &storagemigration::GROUP,
+];

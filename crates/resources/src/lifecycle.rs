@@ -27,9 +27,8 @@ impl Lifecycle {
     /// Neither deprecated nor to be removed.
     pub const STABLE: Self = Self { introduced: None, deprecated: None, removed: None, replacement: None };
 
-    /// A version that was there from `1.introduced` on.
-    pub(crate) const fn introduced(introduced: u16) -> Self {
-        Self { introduced: Some(Release::v1(introduced)), ..Self::STABLE }
+    pub(crate) const fn introduced(self, minor: u16) -> Self {
+        Self { introduced: Some(Release::v1(minor)), ..self }
     }
 
     pub(crate) const fn deprecated(self, minor: u16) -> Self {
@@ -72,7 +71,7 @@ mod tests {
     fn warnings() {
         let endpoints = Lifecycle::STABLE.deprecated(33).replaced_by(["discovery.k8s.io", "v1", "EndpointSlice"]);
         for (lifecycle, api_version, kind, expected) in [
-            (Lifecycle::introduced(19), "v1", "Pod", None),
+            (Lifecycle::STABLE.introduced(19), "v1", "Pod", None),
             (
                 Lifecycle::STABLE.deprecated(19),
                 "v1",
@@ -86,7 +85,7 @@ mod tests {
                 Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
             ),
             (
-                Lifecycle::introduced(32).deprecated(35).removed(38),
+                Lifecycle::STABLE.introduced(32).deprecated(35).removed(38),
                 "resource.k8s.io/v1beta1",
                 "ResourceClaim",
                 Some("resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"),

@@ -56,6 +56,8 @@ impl Verbs {
     /// What `status` and `scale` offer.
     pub const READ_WRITE: Self = Self::of(&[Verb::Get, Verb::Patch, Verb::Update]);
 
+    pub const CREATE: Self = Self::of(&[Verb::Create]);
+
     pub const fn of(verbs: &[Verb]) -> Self {
         let mut bits = 0;
         let mut i = 0;
@@ -64,6 +66,10 @@ impl Verbs {
             i += 1;
         }
         Self(bits)
+    }
+
+    pub(crate) const fn without(self, verb: Verb) -> Self {
+        Self(self.0 & !verb.bit())
     }
 
     pub const fn contains(self, verb: Verb) -> bool {

@@ -1,0 +1,107 @@
+//! `certificates.k8s.io`: requests for certificates and bundles of trusted ones.
+
+use crate::description::{
+    GroupDescription, ResourceDescription, SubresourceDescription, SubresourceKind, SubresourceRole,
+    VersionDescription, cluster, namespaced,
+};
+use crate::fields::{FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, UnknownLabel, text};
+use crate::verbs::Verbs;
+
+pub(crate) static GROUP: GroupDescription = GroupDescription {
+    name: NAME,
+    priority: 17300,
+    versions: &[
+        VersionDescription {
+            version: "v1",
+            priority: 15,
+            served_by_default: true,
+            resources: &[cluster!(
+                NAME,
+                "v1",
+                "certificatesigningrequests",
+                "certificatesigningrequest",
+                "CertificateSigningRequest"
+            )
+            .short(&["csr"])
+            .selectable(SIGNER_FIELDS, SIGNER_LABELS)
+            .resets(&["spec", "status"])
+            .subresources(&[
+                SubresourceDescription::new(
+                    "approval",
+                    SubresourceRole::Update,
+                    SubresourceKind::Resource,
+                    Verbs::READ_WRITE,
+                )
+                .resets(&["spec", "status.certificate"]),
+                SubresourceDescription::status(&["spec", "status.conditions"]),
+            ])
+            .since(19)],
+        },
+        VersionDescription {
+            version: "v1beta1",
+            priority: 9,
+            served_by_default: false,
+            resources: &[
+                cluster_trust_bundles("v1beta1").since(33).deprecated(37).removed(40),
+                namespaced!(
+                    NAME,
+                    "v1beta1",
+                    "podcertificaterequests",
+                    "podcertificaterequest",
+                    "PodCertificateRequest"
+                )
+                .gated_by("PodCertificateRequest")
+                .selectable(POD_REQUEST_FIELDS, POD_REQUEST_LABELS)
+                .only_conditional_update()
+                .subresources(&[SubresourceDescription::status(&["spec"])])
+                .since(35)
+                .deprecated(38)
+                .removed(41),
+            ],
+        },
+        VersionDescription {
+            version: "v1alpha1",
+            priority: 1,
+            served_by_default: false,
+            resources: &[cluster_trust_bundles("v1alpha1").since(26).deprecated(34).removed(37)],
+        },
+    ],
+};
+
+const NAME: &str = "certificates.k8s.io";
+
+const fn cluster_trust_bundles(version: &'static str) -> ResourceDescription {
+    cluster!(NAME, version, "clustertrustbundles", "clustertrustbundle", "ClusterTrustBundle")
+        .gated_by("ClusterTrustBundle")
+        .stored_in("v1beta1")
+        .selectable(SIGNER_FIELDS, SIGNER_LABELS)
+        .only_conditional_update()
+}
+
+const SIGNER_FIELDS: &[SelectableField] = &[METADATA_NAME, SIGNER_NAME];
+
+const SIGNER_NAME: SelectableField = text("spec.signerName", &["spec", "signerName"]);
+
+const SIGNER_LABELS: FieldLabels = FieldLabels {
+    labels: &[("metadata.name", "metadata.name"), ("spec.signerName", "spec.signerName")],
+    unknown: UnknownLabel::NotSupported,
+};
+
+const POD_REQUEST_FIELDS: &[SelectableField] = &[
+    METADATA_NAME,
+    NAMESPACE,
+    SIGNER_NAME,
+    text("spec.podName", &["spec", "podName"]),
+    text("spec.nodeName", &["spec", "nodeName"]),
+];
+
+/// Without `metadata.namespace`, although these objects have one.
+const POD_REQUEST_LABELS: FieldLabels = FieldLabels {
+    labels: &[
+        ("metadata.name", "metadata.name"),
+        ("spec.signerName", "spec.signerName"),
+        ("spec.podName", "spec.podName"),
+        ("spec.nodeName", "spec.nodeName"),
+    ],
+    unknown: UnknownLabel::NotSupported,
+};

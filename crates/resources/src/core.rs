@@ -1,0 +1,378 @@
+//! The core group, `/api/v1`.
+
+use binnacle_meta::Text;
+use binnacle_schema::Value;
+
+use crate::description::{
+    Deletion, GarbageCollection, GroupDescription, Storage, SubresourceDescription, SubresourceKind, SubresourceRole,
+    VersionDescription, cluster, namespaced,
+};
+use crate::fields::{
+    FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, UnknownLabel, boolean, computed, int, text,
+};
+use crate::verbs::{Verb, Verbs};
+
+pub(crate) static GROUP: GroupDescription = GroupDescription {
+    name: NAME,
+    priority: 18000,
+    versions: &[VersionDescription {
+        version: "v1",
+        priority: 1,
+        served_by_default: true,
+        resources: &[
+            namespaced!(NAME, "v1", "bindings", "binding", "Binding").unstored(Verbs::CREATE).since(0),
+            cluster!(NAME, "v1", "componentstatuses", "componentstatus", "ComponentStatus")
+                .short(&["cs"])
+                .unstored(Verbs::of(&[Verb::Get, Verb::List]))
+                .deprecated(19),
+            namespaced!(NAME, "v1", "configmaps", "configmap", "ConfigMap").short(&["cm"]).since(2),
+            namespaced!(NAME, "v1", "endpoints", "endpoints", "Endpoints")
+                .short(&["ep"])
+                .key_prefix("services/endpoints")
+                .create_on_update()
+                .since(0)
+                .deprecated(33)
+                .replaced_by(["discovery.k8s.io", "v1", "EndpointSlice"]),
+            namespaced!(NAME, "v1", "events", "event", "Event")
+                .short(&["ev"])
+                .stored_as(EVENT_STORAGE)
+                .selectable(EVENT_FIELDS, EVENT_LABELS)
+                .create_on_update()
+                .garbage_collection(GarbageCollection::Unsupported)
+                .since(0),
+            namespaced!(NAME, "v1", "limitranges", "limitrange", "LimitRange")
+                .short(&["limits"])
+                .create_on_update()
+                .since(0),
+            cluster!(NAME, "v1", "namespaces", "namespace", "Namespace")
+                .short(&["ns"])
+                .verbs(Verbs::STORED.without(Verb::DeleteCollection))
+                .selectable(NAMESPACE_FIELDS, NAMESPACE_LABELS)
+                .returns_deleted_object()
+                .deletion(Deletion::Namespace)
+                .resets(&["status"])
+                .subresources(&[
+                    SubresourceDescription::new(
+                        "finalize",
+                        SubresourceRole::Update,
+                        SubresourceKind::Resource,
+                        Verbs::of(&[Verb::Update]),
+                    )
+                    .resets(&["status"]),
+                    SubresourceDescription::status(&["spec"]),
+                ])
+                .since(0),
+            cluster!(NAME, "v1", "nodes", "node", "Node")
+                .short(&["no"])
+                .key_prefix("minions")
+                .selectable(NODE_FIELDS, NODE_LABELS)
+                .resets(&["status"])
+                .subresources(&[proxy("NodeProxyOptions"), SubresourceDescription::status(&["spec"])])
+                .since(0),
+            namespaced!(NAME, "v1", "persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim")
+                .short(&["pvc"])
+                .selectable(CLAIM_FIELDS, FieldLabels::METADATA)
+                .returns_deleted_object()
+                .resets(&["status"])
+                .subresources(STATUS)
+                .since(0),
+            cluster!(NAME, "v1", "persistentvolumes", "persistentvolume", "PersistentVolume")
+                .short(&["pv"])
+                .selectable(VOLUME_FIELDS, FieldLabels::METADATA)
+                .returns_deleted_object()
+                .resets(&["status"])
+                .subresources(STATUS)
+                .since(0),
+            namespaced!(NAME, "v1", "pods", "pod", "Pod")
+                .short(&["po"])
+                .categories(&["all"])
+                .selectable(POD_FIELDS, POD_LABELS)
+                .returns_deleted_object()
+                .deletion(Deletion::PodGraceful)
+                .resets(&["status"])
+                .subresources(POD_SUBRESOURCES)
+                .since(0),
+            namespaced!(NAME, "v1", "podtemplates", "podtemplate", "PodTemplate").returns_deleted_object().since(0),
+            namespaced!(NAME, "v1", "replicationcontrollers", "replicationcontroller", "ReplicationController")
+                .short(&["rc"])
+                .categories(&["all"])
+                .key_prefix("controllers")
+                .selectable(CONTROLLER_FIELDS, CONTROLLER_LABELS)
+                .garbage_collection(GarbageCollection::OrphanDependents)
+                .resets(&["status"])
+                .subresources(&[SubresourceDescription::scale(), SubresourceDescription::status(&["spec"])])
+                .since(0),
+            namespaced!(NAME, "v1", "resourcequotas", "resourcequota", "ResourceQuota")
+                .short(&["quota"])
+                .returns_deleted_object()
+                .resets(&["status"])
+                .subresources(STATUS)
+                .since(0),
+            namespaced!(NAME, "v1", "secrets", "secret", "Secret").selectable(SECRET_FIELDS, SECRET_LABELS).since(0),
+            namespaced!(NAME, "v1", "serviceaccounts", "serviceaccount", "ServiceAccount")
+                .short(&["sa"])
+                .returns_deleted_object()
+                .subresources(&[SubresourceDescription::new(
+                    "token",
+                    SubresourceRole::Create,
+                    SubresourceKind::Foreign("authentication.k8s.io", "v1", "TokenRequest"),
+                    Verbs::CREATE,
+                )])
+                .since(0),
+            namespaced!(NAME, "v1", "services", "service", "Service")
+                .short(&["svc"])
+                .categories(&["all"])
+                .key_prefix("services/specs")
+                .selectable(SERVICE_FIELDS, SERVICE_LABELS)
+                .returns_deleted_object()
+                .create_on_update()
+                .resets(&["status"])
+                .subresources(&[proxy("ServiceProxyOptions"), SubresourceDescription::status(&["spec"])])
+                .since(0),
+        ],
+    }],
+};
+
+const NAME: &str = "";
+
+const STATUS: &[SubresourceDescription] = &[SubresourceDescription::status(&["spec"])];
+
+const POD_SUBRESOURCES: &[SubresourceDescription] = &[
+    stream("attach", "PodAttachOptions"),
+    SubresourceDescription::new("binding", SubresourceRole::Create, SubresourceKind::Sibling("Binding"), Verbs::CREATE),
+    SubresourceDescription::new(
+        "ephemeralcontainers",
+        SubresourceRole::Update,
+        SubresourceKind::Resource,
+        Verbs::READ_WRITE,
+    )
+    .changes_only(&["spec.ephemeralContainers"]),
+    SubresourceDescription::new(
+        "eviction",
+        SubresourceRole::Create,
+        SubresourceKind::Foreign("policy", "v1", "Eviction"),
+        Verbs::CREATE,
+    ),
+    stream("exec", "PodExecOptions"),
+    SubresourceDescription::new("log", SubresourceRole::Log, SubresourceKind::Resource, Verbs::of(&[Verb::Get])),
+    stream("portforward", "PodPortForwardOptions"),
+    proxy("PodProxyOptions"),
+    SubresourceDescription::new("resize", SubresourceRole::Update, SubresourceKind::Resource, Verbs::READ_WRITE)
+        .changes_only(&[
+            "spec.containers.*.resources",
+            "spec.containers.*.resizePolicy",
+            "spec.initContainers.*.resources",
+            "spec.initContainers.*.resizePolicy",
+        ]),
+    SubresourceDescription::status(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"]),
+];
+
+/// A connection that is upgraded to a stream, by GET or POST.
+const fn stream(name: &'static str, options: &'static str) -> SubresourceDescription {
+    SubresourceDescription::new(
+        name,
+        SubresourceRole::Connect,
+        SubresourceKind::Sibling(options),
+        Verbs::of(&[Verb::Create, Verb::Get]),
+    )
+}
+
+/// Hands on whole requests, whatever their method.
+const fn proxy(options: &'static str) -> SubresourceDescription {
+    SubresourceDescription::new(
+        "proxy",
+        SubresourceRole::Connect,
+        SubresourceKind::Sibling(options),
+        Verbs::of(&[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update]),
+    )
+}
+
+/// Shared by both groups that serve events. Too many and too short-lived for a watch cache.
+pub(crate) const EVENT_STORAGE: Storage =
+    Storage { key_prefix: "events", group: NAME, version: "v1", kind: "Event", expires: true, watch_cache: false };
+
+// === Fields that can be selected by ===
+
+pub(crate) const EVENT_FIELDS: &[SelectableField] = &[
+    METADATA_NAME,
+    NAMESPACE,
+    text("involvedObject.kind", &["involvedObject", "kind"]),
+    text("involvedObject.namespace", &["involvedObject", "namespace"]),
+    text("involvedObject.name", &["involvedObject", "name"]),
+    text("involvedObject.uid", &["involvedObject", "uid"]),
+    text("involvedObject.apiVersion", &["involvedObject", "apiVersion"]),
+    text("involvedObject.resourceVersion", &["involvedObject", "resourceVersion"]),
+    text("involvedObject.fieldPath", &["involvedObject", "fieldPath"]),
+    text("reason", &["reason"]),
+    text("reportingComponent", &["reportingComponent"]),
+    computed("source", event_source),
+    text("type", &["type"]),
+];
+
+const EVENT_LABELS: FieldLabels = FieldLabels {
+    labels: &[
+        ("involvedObject.kind", "involvedObject.kind"),
+        ("involvedObject.namespace", "involvedObject.namespace"),
+        ("involvedObject.name", "involvedObject.name"),
+        ("involvedObject.uid", "involvedObject.uid"),
+        ("involvedObject.apiVersion", "involvedObject.apiVersion"),
+        ("involvedObject.resourceVersion", "involvedObject.resourceVersion"),
+        ("involvedObject.fieldPath", "involvedObject.fieldPath"),
+        ("reason", "reason"),
+        ("reportingComponent", "reportingComponent"),
+        ("source", "source"),
+        ("type", "type"),
+        ("metadata.namespace", "metadata.namespace"),
+        ("metadata.name", "metadata.name"),
+    ],
+    unknown: UnknownLabel::NotSupported,
+};
+
+/// The component that events of old clients name, else the controller that newer ones do.
+fn event_source(event: &Value) -> Text {
+    match event.str_at(&["source", "component"]) {
+        "" => Text::from(event.str_at(&["reportingComponent"])),
+        component => Text::from(component),
+    }
+}
+
+/// `name` stands in the computed set for clients that watch the store's fields directly; no label leads to it.
+const NAMESPACE_FIELDS: &[SelectableField] =
+    &[METADATA_NAME, text("status.phase", &["status", "phase"]), text("name", &["metadata", "name"])];
+
+const NAMESPACE_LABELS: FieldLabels = FieldLabels {
+    labels: &[("status.phase", "status.phase"), ("metadata.name", "metadata.name")],
+    unknown: UnknownLabel::NotSupported,
+};
+
+const NODE_FIELDS: &[SelectableField] = &[METADATA_NAME, boolean("spec.unschedulable", &["spec", "unschedulable"])];
+
+const NODE_LABELS: FieldLabels = FieldLabels {
+    labels: &[("metadata.name", "metadata.name"), ("spec.unschedulable", "spec.unschedulable")],
+    unknown: UnknownLabel::NotSupported,
+};
+
+const CLAIM_FIELDS: &[SelectableField] = &[METADATA_NAME, NAMESPACE, text("name", &["metadata", "name"])];
+
+const VOLUME_FIELDS: &[SelectableField] = &[METADATA_NAME, text("name", &["metadata", "name"])];
+
+const POD_FIELDS: &[SelectableField] = &[
+    METADATA_NAME,
+    NAMESPACE,
+    text("spec.nodeName", &["spec", "nodeName"]),
+    text("spec.restartPolicy", &["spec", "restartPolicy"]),
+    text("spec.schedulerName", &["spec", "schedulerName"]),
+    computed("spec.serviceAccountName", pod_service_account),
+    boolean("spec.hostNetwork", &["spec", "hostNetwork"]),
+    text("status.phase", &["status", "phase"]),
+    computed("status.podIP", pod_ip),
+    text("status.nominatedNodeName", &["status", "nominatedNodeName"]),
+];
+
+const POD_LABELS: FieldLabels = FieldLabels {
+    labels: &[
+        ("metadata.name", "metadata.name"),
+        ("metadata.namespace", "metadata.namespace"),
+        ("spec.nodeName", "spec.nodeName"),
+        ("spec.restartPolicy", "spec.restartPolicy"),
+        ("spec.schedulerName", "spec.schedulerName"),
+        ("spec.serviceAccountName", "spec.serviceAccountName"),
+        ("spec.hostNetwork", "spec.hostNetwork"),
+        ("status.phase", "status.phase"),
+        ("status.podIP", "status.podIP"),
+        ("status.podIPs", "status.podIPs"),
+        ("status.nominatedNodeName", "status.nominatedNodeName"),
+        ("spec.host", "spec.nodeName"),
+    ],
+    unknown: UnknownLabel::NotSupported,
+};
+
+/// `status.podIP`, which wins over a first of `status.podIPs` that differs; the latter where only it is there.
+fn pod_ip(pod: &Value) -> Text {
+    match pod.str_at(&["status", "podIP"]) {
+        "" => Text::from(pod.list_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]))),
+        ip => Text::from(ip),
+    }
+}
+
+/// Old clients set `spec.serviceAccount` alone.
+fn pod_service_account(pod: &Value) -> Text {
+    match pod.str_at(&["spec", "serviceAccountName"]) {
+        "" => Text::from(pod.str_at(&["spec", "serviceAccount"])),
+        name => Text::from(name),
+    }
+}
+
+const CONTROLLER_FIELDS: &[SelectableField] =
+    &[METADATA_NAME, NAMESPACE, int("status.replicas", &["status", "replicas"])];
+
+const CONTROLLER_LABELS: FieldLabels = FieldLabels {
+    labels: &[
+        ("metadata.name", "metadata.name"),
+        ("metadata.namespace", "metadata.namespace"),
+        ("status.replicas", "status.replicas"),
+    ],
+    unknown: UnknownLabel::NotSupported,
+};
+
+const SECRET_FIELDS: &[SelectableField] = &[METADATA_NAME, NAMESPACE, text("type", &["type"])];
+
+const SECRET_LABELS: FieldLabels = FieldLabels {
+    labels: &[("type", "type"), ("metadata.namespace", "metadata.namespace"), ("metadata.name", "metadata.name")],
+    unknown: UnknownLabel::NotSupported,
+};
+
+const SERVICE_FIELDS: &[SelectableField] =
+    &[METADATA_NAME, NAMESPACE, text("spec.clusterIP", &["spec", "clusterIP"]), text("spec.type", &["spec", "type"])];
+
+const SERVICE_LABELS: FieldLabels = FieldLabels {
+    labels: &[
+        ("metadata.namespace", "metadata.namespace"),
+        ("metadata.name", "metadata.name"),
+        ("spec.clusterIP", "spec.clusterIP"),
+        ("spec.type", "spec.type"),
+    ],
+    unknown: UnknownLabel::NotSupported,
+};
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn fields_of_pods_and_events() {
+        let field = |fields: &[SelectableField], name: &str, object: &Value| {
+            fields.iter().find(|field| field.name == name).map(|field| field.of(object)).unwrap()
+        };
+        let empty = value!({});
+        let pod = value!({
+            "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"nodeName": "n1", "hostNetwork": true, "serviceAccount": "old"},
+            "status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}
+        });
+        for (name, of_empty, of_pod) in [
+            ("metadata.name", "", "a"),
+            ("metadata.namespace", "", "b"),
+            ("spec.nodeName", "", "n1"),
+            ("spec.hostNetwork", "false", "true"),
+            ("spec.serviceAccountName", "", "old"),
+            ("status.podIP", "", "10.0.0.1"),
+            ("status.phase", "", ""),
+        ] {
+            assert_eq!(field(POD_FIELDS, name, &empty), of_empty, "{name}");
+            assert_eq!(field(POD_FIELDS, name, &pod), of_pod, "{name}");
+        }
+        let differing = value!({"status": {"podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.1"}]}});
+        assert_eq!(field(POD_FIELDS, "status.podIP", &differing), "10.0.0.2");
+
+        assert_eq!(field(CONTROLLER_FIELDS, "status.replicas", &empty), "0");
+        assert_eq!(field(CONTROLLER_FIELDS, "status.replicas", &value!({"status": {"replicas": 3i64}})), "3");
+
+        let old = value!({"source": {"component": "kubelet"}, "reportingComponent": "x"});
+        let new = value!({"source": {}, "reportingComponent": "x"});
+        assert_eq!(field(EVENT_FIELDS, "source", &old), "kubelet");
+        assert_eq!(field(EVENT_FIELDS, "source", &new), "x");
+    }
+}
