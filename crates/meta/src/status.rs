@@ -14,6 +14,8 @@ pub struct Status {
     message: String,
     /// Boxed: most handlers return `Result<_, Status>`, which should stay small.
     details: Option<Box<StatusDetails>>,
+    /// `metadata.continue`: where an expired list may go on.
+    continue_token: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,7 +92,13 @@ impl StatusReason {
 impl Status {
     /// What a delete answers when the object is gone.
     pub fn success(details: StatusDetails) -> Self {
-        Self { reason: None, code: 200, message: String::new(), details: Some(Box::new(details)) }
+        Self {
+            reason: None,
+            code: 200,
+            message: String::new(),
+            details: Some(Box::new(details)),
+            continue_token: String::new(),
+        }
     }
 
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
@@ -226,6 +234,18 @@ impl Status {
         )
     }
 
+    /// 406 in the words of the reference's router, which compares bare types before any handler looks.
+    pub fn router_not_acceptable(available: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
+        Self::plain(StatusReason::NotAcceptable, 406, message).with_details(StatusDetails::default())
+    }
+
+    /// 415 in the words of the reference's router.
+    pub fn router_unsupported_media_type() -> Self {
+        Self::plain(StatusReason::UnsupportedMediaType, 415, "415: Unsupported Media Type")
+            .with_details(StatusDetails::default())
+    }
+
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         Self::plain(
             StatusReason::UnsupportedMediaType,
@@ -288,6 +308,20 @@ impl Status {
         self
     }
 
+    /// Replaces the message, keeping what programs read.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// Offers a token with which an expired list can go on, at the price of consistency.
+    #[must_use]
+    pub fn with_continue(mut self, token: impl Into<String>) -> Self {
+        self.continue_token = token.into();
+        self
+    }
+
     /// Adds one cause to the details.
     #[must_use]
     pub fn with_cause(mut self, reason: &str, message: &str, field: &str) -> Self {
@@ -320,6 +354,10 @@ impl Status {
         &self.message
     }
 
+    pub fn continue_token(&self) -> &str {
+        &self.continue_token
+    }
+
     pub fn details(&self) -> Option<&StatusDetails> {
         self.details.as_deref()
     }
@@ -328,7 +366,12 @@ impl Status {
     pub fn to_json(&self) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = String::with_capacity(192 + self.message.len());
-        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"#);
+        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":{"#);
+        if !self.continue_token.is_empty() {
+            out.push_str("\"continue\":");
+            out.push_str(&quoted(&self.continue_token));
+        }
+        out.push_str("},\"status\":");
         out.push_str(if self.is_success() { "\"Success\"" } else { "\"Failure\"" });
         if !self.message.is_empty() {
             out.push_str(",\"message\":");
@@ -351,7 +394,7 @@ impl Status {
     }
 
     fn plain(reason: StatusReason, code: u16, message: impl Into<String>) -> Self {
-        Self { reason: Some(reason), code, message: message.into(), details: None }
+        Self { reason: Some(reason), code, message: message.into(), details: None, continue_token: String::new() }
     }
 
     fn about(reason: StatusReason, code: u16, message: String, resource: &GroupResource, name: &str) -> Self {
