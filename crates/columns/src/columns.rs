@@ -1,0 +1,155 @@
+//! What the table of a kind is made of: column definitions, and the function that makes a row's cells.
+
+use std::cmp::Ordering;
+
+use binnacle_schema::{Value, value};
+
+use crate::Now;
+
+/// The cells of one object's row, one a column.
+pub type Cells = Vec<Value>;
+
+/// The table of a kind.
+#[derive(Debug)]
+pub struct Columns {
+    pub definitions: &'static [ColumnDefinition],
+    pub cells: fn(&Value, Now) -> Cells,
+    /// What the row says of its object beside the cells.
+    pub conditions: fn(&Value) -> &'static [RowCondition],
+    /// How the rows of a list are sorted, where that is not the order of the list.
+    pub order: Option<fn(&Value, &Value) -> Ordering>,
+}
+
+/// A `TableColumnDefinition` of meta.k8s.io.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnDefinition {
+    pub name: &'static str,
+    /// `string`, `integer`, `boolean` or `date`. It is what the column says of itself: cells of some `string` columns
+    /// are numbers in the reference server, and here.
+    pub type_: &'static str,
+    pub format: &'static str,
+    pub description: Description,
+    /// 0 for the columns of the narrow output, 1 for those that only `-o wide` shows.
+    pub priority: i32,
+}
+
+/// Where the sentence that describes a column comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Description {
+    Literal(&'static str),
+    /// The description of a field of a published type.
+    Field {
+        definition: &'static str,
+        field: &'static str,
+    },
+    /// The same up to an ending: an older version of the type had the sentence without it, and the column has kept that.
+    FieldWithout {
+        definition: &'static str,
+        field: &'static str,
+        ending: &'static str,
+    },
+}
+
+/// A `TableRowCondition` of meta.k8s.io; its status is always `True`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RowCondition {
+    pub type_: &'static str,
+    pub reason: &'static str,
+    pub message: &'static str,
+}
+
+/// A kind's name and its table.
+pub(crate) type Kind = (&'static str, &'static Columns);
+
+impl Columns {
+    pub(crate) const fn new(definitions: &'static [ColumnDefinition], cells: fn(&Value, Now) -> Cells) -> Self {
+        Self { definitions, cells, conditions: |_| &[], order: None }
+    }
+
+    /// The `columnDefinitions` of a `Table`.
+    pub fn definitions_value(&self) -> Value {
+        Value::List(self.definitions.iter().map(ColumnDefinition::to_value).collect())
+    }
+}
+
+impl ColumnDefinition {
+    pub(crate) const fn new(name: &'static str, type_: &'static str, description: Description) -> Self {
+        Self { name, type_, format: "", description, priority: 0 }
+    }
+
+    /// A column for wide output only.
+    pub(crate) const fn wide(mut self) -> Self {
+        self.priority = 1;
+        self
+    }
+
+    pub(crate) const fn format(mut self, format: &'static str) -> Self {
+        self.format = format;
+        self
+    }
+
+    fn to_value(&self) -> Value {
+        value!({
+            "name": (self.name),
+            "type": (self.type_),
+            "format": (self.format),
+            "description": (self.description.text()),
+            "priority": (i64::from(self.priority)),
+        })
+    }
+}
+
+impl Description {
+    /// The sentence itself, empty where the published type has none.
+    pub fn text(&self) -> &'static str {
+        match *self {
+            Self::Literal(text) => text,
+            Self::Field { definition, field } => binnacle_descriptions::field(definition, field).unwrap_or(""),
+            Self::FieldWithout { definition, field, ending } => {
+                let text = binnacle_descriptions::field(definition, field).unwrap_or("");
+                text.strip_suffix(ending).unwrap_or(text)
+            }
+        }
+    }
+}
+
+impl RowCondition {
+    pub fn to_value(&self) -> Value {
+        value!({ "type": (self.type_), "status": "True", "reason": (self.reason), "message": (self.message) })
+    }
+}
+
+pub(crate) const fn string(name: &'static str, description: Description) -> ColumnDefinition {
+    ColumnDefinition::new(name, "string", description)
+}
+
+pub(crate) const fn integer(name: &'static str, description: Description) -> ColumnDefinition {
+    ColumnDefinition::new(name, "integer", description)
+}
+
+pub(crate) const fn boolean(name: &'static str, description: Description) -> ColumnDefinition {
+    ColumnDefinition::new(name, "boolean", description)
+}
+
+pub(crate) const fn text(sentence: &'static str) -> Description {
+    Description::Literal(sentence)
+}
+
+/// The description of a field: `doc("io.k8s.api.core.v1.PodSpec", "nodeName")`.
+pub(crate) const fn doc(definition: &'static str, field: &'static str) -> Description {
+    Description::Field { definition, field }
+}
+
+/// Names the definitions of one package: `definitions!("io.k8s.api.core.v1": POD_SPEC = "PodSpec");`
+macro_rules! definitions {
+    ($package:literal: $($name:ident = $kind:literal),+ $(,)?) => {
+        $( const $name: &str = concat!($package, ".", $kind); )+
+    };
+}
+
+/// A row's cells: `cells![name(object), 3, "text"]`.
+macro_rules! cells {
+    ($($cell:expr),* $(,)?) => { vec![$(binnacle_schema::Value::from($cell)),*] };
+}
+
+pub(crate) use {cells, definitions};

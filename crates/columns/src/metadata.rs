@@ -1,0 +1,72 @@
+//! What is printed of an object's metadata, and the table of kinds that print nothing else.
+
+use binnacle_schema::Value;
+
+use crate::columns::{Cells, ColumnDefinition, Columns, cells, definitions, doc, string};
+use crate::{Now, age};
+
+definitions!("io.k8s.apimachinery.pkg.apis.meta.v1": OBJECT_META = "ObjectMeta", STATUS_KIND = "Status");
+
+pub(crate) const NAME: ColumnDefinition = UNFORMATTED_NAME.format("name");
+pub(crate) const AGE: ColumnDefinition = string("Age", doc(OBJECT_META, "creationTimestamp"));
+
+/// The name as the two kinds print it whose column forgets to say that it is one.
+pub(crate) const UNFORMATTED_NAME: ColumnDefinition = string("Name", doc(OBJECT_META, "name"));
+
+/// Name and creation time.
+pub(crate) const DEFAULT: Columns = Columns::new(
+    &[NAME, ColumnDefinition::new("Created At", "date", doc(OBJECT_META, "creationTimestamp"))],
+    |object, _| {
+        let created = match object.str_at(&["metadata", "creationTimestamp"]) {
+            "" => "0001-01-01T00:00:00Z",
+            created => created,
+        };
+        cells![name(object), created]
+    },
+);
+
+/// Name and age, of kinds that have nothing else to show.
+pub(crate) const NAME_AND_AGE: Columns =
+    Columns::new(&[NAME, AGE], |object, now| cells![name(object), created(object, now)]);
+
+/// A `Status`, which has no name. The column of the message looks for a field that is not there, so it has no text.
+pub(crate) const STATUS: Columns = Columns::new(
+    &[
+        string("Status", doc(STATUS_KIND, "status")),
+        string("Reason", doc(STATUS_KIND, "reason")),
+        string("Message", crate::columns::text("")),
+    ],
+    status_cells,
+);
+
+fn status_cells(status: &Value, _: Now) -> Cells {
+    cells![status.str_at(&["status"]), status.str_at(&["reason"]), status.str_at(&["message"])]
+}
+
+pub(crate) fn name(object: &Value) -> &str {
+    object.str_at(&["metadata", "name"])
+}
+
+/// How long ago an object was created.
+pub(crate) fn created(object: &Value, now: Now) -> String {
+    age(object.at(&["metadata", "creationTimestamp"]), now)
+}
+
+/// Whether an object is being deleted.
+pub(crate) fn deleting(object: &Value) -> bool {
+    present(object, &["metadata", "deletionTimestamp"])
+}
+
+pub(crate) fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
+    object.at(&["metadata", "annotations", key]).and_then(Value::as_str)
+}
+
+/// Whether there is something at a path: what a pointer that is not nil means in Go.
+pub(crate) fn present(object: &Value, path: &[&str]) -> bool {
+    object.at(path).is_some_and(|value| !value.is_null())
+}
+
+/// The number at a path, 0 where there is none.
+pub(crate) fn number(object: &Value, path: &[&str]) -> i64 {
+    object.int_at(path).unwrap_or(0)
+}
