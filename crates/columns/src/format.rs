@@ -49,6 +49,25 @@ pub(crate) fn strings<'o>(object: &'o Value, path: &[&str]) -> impl Iterator<Ite
     object.list_at(path).iter().map(|item| item.as_str().unwrap_or(""))
 }
 
+/// The quantity at a path; `0` where there is none, as an entry that a map does not have is in Go.
+pub(crate) fn quantity(object: &Value, path: &[&str]) -> String {
+    quantity_text(object.at(path)).unwrap_or_else(|| "0".into())
+}
+
+/// The same for a pointer. The reference server prints a nil one the way Go does.
+pub(crate) fn quantity_pointer(object: &Value, path: &[&str]) -> String {
+    quantity_text(object.at(path)).unwrap_or_else(|| "<nil>".into())
+}
+
+fn quantity_text(quantity: Option<&Value>) -> Option<String> {
+    match quantity? {
+        Value::Str(text) => Some(text.to_string()),
+        Value::Int(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
 /// Labels as `a=1,b=2`, sorted, `<none>` where there are none.
 pub(crate) fn labels(labels: Option<&Object>) -> String {
     let mut pairs: Vec<String> =

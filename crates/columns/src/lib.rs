@@ -8,28 +8,10 @@ mod age;
 mod columns;
 mod format;
 mod metadata;
-mod quantity;
 mod selector;
 
-mod admissionregistration;
-mod apiregistration;
 mod apps;
-mod autoscaling;
-mod batch;
-mod certificates;
-mod coordination;
 mod core;
-mod discovery;
-mod flowcontrol;
-mod internal;
-mod networking;
-mod node;
-mod policy;
-mod rbac;
-mod resource;
-mod scheduling;
-mod storage;
-mod storagemigration;
 
 #[cfg(test)]
 mod testing;
@@ -57,24 +39,7 @@ fn find(group: &str, kind: &str) -> Option<&'static Columns> {
 
 const GROUPS: &[(&str, &[Kind])] = &[
     ("", core::KINDS),
-    ("admissionregistration.k8s.io", admissionregistration::KINDS),
-    ("apiregistration.k8s.io", apiregistration::KINDS),
     ("apps", apps::KINDS),
-    ("autoscaling", autoscaling::KINDS),
-    ("batch", batch::KINDS),
-    ("certificates.k8s.io", certificates::KINDS),
-    ("coordination.k8s.io", coordination::KINDS),
-    ("discovery.k8s.io", discovery::KINDS),
     // Stored, and so printed, as the Event of the core group.
     ("events.k8s.io", core::events::KINDS),
-    ("flowcontrol.apiserver.k8s.io", flowcontrol::KINDS),
-    ("internal.apiserver.k8s.io", internal::KINDS),
-    ("networking.k8s.io", networking::KINDS),
-    ("node.k8s.io", node::KINDS),
-    ("policy", policy::KINDS),
-    ("rbac.authorization.k8s.io", rbac::KINDS),
-    ("resource.k8s.io", resource::KINDS),
-    ("scheduling.k8s.io", scheduling::KINDS),
-    ("storage.k8s.io", storage::KINDS),
-    ("storagemigration.k8s.io", storagemigration::KINDS),
 ];

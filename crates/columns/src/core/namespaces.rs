@@ -1,0 +1,58 @@
+//! Namespace and ComponentStatus.
+
+use crate::columns::{Columns, cells, string, text};
+use crate::format::{condition, is_true};
+use crate::metadata::{AGE, NAME, created, name};
+
+pub(crate) const NAMESPACE: Columns =
+    Columns::new(&[NAME, string("Status", text("The status of the namespace")), AGE], |object, now| {
+        cells![name(object), object.str_at(&["status", "phase"]), created(object, now)]
+    });
+
+pub(crate) const COMPONENT_STATUS: Columns = Columns::new(
+    &[
+        NAME,
+        string("Status", text("Status of the component conditions")),
+        string("Message", text("Message of the component conditions")),
+        string("Error", text("Error of the component conditions")),
+    ],
+    |object, _| match condition(object, &["conditions"], "Healthy") {
+        None => cells![name(object), "Unknown", "", ""],
+        Some(healthy) => {
+            let status = if is_true(healthy) { "Healthy" } else { "Unhealthy" };
+            cells![name(object), status, healthy.str_at(&["message"]), healthy.str_at(&["error"])]
+        }
+    },
+);
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use crate::testing::check_cells;
+
+    #[test]
+    fn namespaces() {
+        let cases = [(
+            value!({"metadata": {"name": "a", "creationTimestamp": "2024-03-10T11:59:00Z"}, "status": {"phase": "Active"}}),
+            value!(["a", "Active", "60s"]),
+        )];
+        check_cells("", "Namespace", cases);
+    }
+
+    #[test]
+    fn component_statuses() {
+        let cases = [
+            (value!({"metadata": {"name": "a"}}), value!(["a", "Unknown", "", ""])),
+            (
+                value!({"conditions": [{"type": "Other"}, {"type": "Healthy", "status": "True", "message": "ok"}]}),
+                value!(["", "Healthy", "ok", ""]),
+            ),
+            (
+                value!({"conditions": [{"type": "Healthy", "status": "False", "error": "refused"}]}),
+                value!(["", "Unhealthy", "", "refused"]),
+            ),
+        ];
+        check_cells("", "ComponentStatus", cases);
+    }
+}
