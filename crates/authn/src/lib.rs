@@ -1,1 +1,19 @@
 //! Who is calling: one file per authenticator, and their union.
+//!
+//! An authenticator looks at one kind of credential. Without that credential it has no opinion, with a bad one it fails,
+//! and only when all have passed or failed is the caller anonymous or refused.
+
+mod anonymous;
+mod authenticator;
+mod bearer;
+mod csv;
+mod token_file;
+mod union;
+mod x509;
+
+pub use anonymous::Anonymous;
+pub use authenticator::{Authenticator, AuthnError, Credentials};
+pub use bearer::Bearer;
+pub use token_file::{TokenFile, TokenFileError};
+pub use union::{FailFast, Union};
+pub use x509::{X509, X509Error};

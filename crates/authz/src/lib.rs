@@ -1,1 +1,20 @@
 //! May they do it: one file per authorizer, and their union.
+//!
+//! Whatever no authorizer allows is refused. An authorizer that cannot tell says so with an error, which allows nothing.
+
+mod always;
+mod attributes;
+mod authorizer;
+mod bootstrap;
+mod forbidden;
+mod privileged;
+mod union;
+
+pub use always::{AlwaysAllow, AlwaysDeny};
+pub use attributes::Attributes;
+pub use authorizer::{Authorizer, AuthzError};
+pub use binnacle_request::{Decision, Permit};
+pub use bootstrap::BootstrapRoles;
+pub use forbidden::forbidden;
+pub use privileged::PrivilegedGroups;
+pub use union::Union;

@@ -1,0 +1,105 @@
+//! Several authenticators as one.
+
+use std::sync::Arc;
+
+use binnacle_request::{BoxFuture, User};
+
+use crate::{Authenticator, AuthnError, Credentials};
+
+/// Asks each in order until one knows the caller. A bad credential does not stop the search: a client may send a
+/// certificate of somebody else's authority together with a good token.
+pub struct Union {
+    members: Vec<Box<dyn Authenticator>>,
+}
+
+impl Union {
+    pub fn new(members: Vec<Box<dyn Authenticator>>) -> Self {
+        Self { members }
+    }
+}
+
+impl Authenticator for Union {
+    fn authenticate<'a>(
+        &'a self,
+        credentials: Credentials<'a>,
+    ) -> BoxFuture<'a, Result<Option<Arc<User>>, AuthnError>> {
+        Box::pin(async move {
+            let mut errors: Vec<String> = Vec::new();
+            for member in &self.members {
+                match member.authenticate(credentials).await {
+                    Ok(Some(user)) => return Ok(Some(user)),
+                    Ok(None) => {}
+                    Err(error) => errors.push(error.0),
+                }
+            }
+            match errors.len() {
+                0 => Ok(None),
+                1 => Err(AuthnError(errors.remove(0))),
+                _ => Err(AuthnError(format!("[{}]", errors.join(", ")))),
+            }
+        })
+    }
+}
+
+/// Asks a second authenticator only when the first had no opinion: who sends a bad credential is refused, not anonymous.
+pub struct FailFast<A, B>(pub A, pub B);
+
+impl<A: Authenticator, B: Authenticator> Authenticator for FailFast<A, B> {
+    fn authenticate<'a>(
+        &'a self,
+        credentials: Credentials<'a>,
+    ) -> BoxFuture<'a, Result<Option<Arc<User>>, AuthnError>> {
+        Box::pin(async move {
+            match self.0.authenticate(credentials).await? {
+                Some(user) => Ok(Some(user)),
+                None => self.1.authenticate(credentials).await,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::ConnectionInfo;
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::Anonymous;
+
+    type Answer = Result<Option<&'static str>, &'static str>;
+
+    struct Says(Answer);
+
+    impl Authenticator for Says {
+        fn authenticate<'a>(&'a self, _: Credentials<'a>) -> BoxFuture<'a, Result<Option<Arc<User>>, AuthnError>> {
+            Box::pin(async {
+                match self.0 {
+                    Ok(name) => Ok(name.map(|name| Arc::new(User::new(name, &[])))),
+                    Err(message) => Err(AuthnError(message.to_owned())),
+                }
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn order_and_errors() {
+        let cases: &[(&[Answer], Result<&str, &str>)] = &[
+            (&[], Ok(User::ANONYMOUS)),
+            (&[Ok(None)], Ok(User::ANONYMOUS)),
+            (&[Ok(None), Ok(Some("a")), Ok(Some("b"))], Ok("a")),
+            (&[Err("bad"), Ok(Some("a"))], Ok("a")),
+            (&[Err("bad"), Ok(None)], Err("bad")),
+            (&[Err("bad"), Err("worse")], Err("[bad, worse]")),
+        ];
+        for (members, want) in cases {
+            let members = members.iter().map(|says| Box::new(Says(*says)) as Box<dyn Authenticator>).collect();
+            let both = FailFast(Union::new(members), Anonymous::new());
+            let connection = ConnectionInfo::default();
+            let result = both.authenticate(Credentials { headers: &HeaderMap::new(), connection: &connection }).await;
+            match want {
+                Ok(name) => assert_eq!(result.unwrap().unwrap().name, *name),
+                Err(message) => assert_eq!(result.unwrap_err().0, *message),
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `AlwaysAllow` and `AlwaysDeny`: authorization switched off, one way or the other.
+
+use binnacle_meta::Text;
+use binnacle_request::{BoxFuture, Decision};
+
+use crate::{Attributes, Authorizer, AuthzError};
+
+/// Allows everything.
+pub struct AlwaysAllow;
+
+impl Authorizer for AlwaysAllow {
+    fn authorize<'a>(&'a self, _: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+        Box::pin(async { Ok(Decision::Allow(Text::default())) })
+    }
+}
+
+/// Allows nothing. It has no opinion rather than a veto, so that the order of a list does not matter.
+pub struct AlwaysDeny;
+
+impl Authorizer for AlwaysDeny {
+    fn authorize<'a>(&'a self, _: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+        Box::pin(async { Ok(Decision::NoOpinion(Text::new_static("Everything is forbidden."))) })
+    }
+}

@@ -1,0 +1,45 @@
+//! What authorizers judge a request by.
+
+use binnacle_meta::GroupResource;
+use binnacle_request::{RequestInfo, User};
+
+/// Who wants to do what to which thing. Borrowed, because most decisions are made without keeping anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Attributes<'a> {
+    pub user: &'a User,
+    pub verb: &'a str,
+    pub is_resource_request: bool,
+    pub path: &'a str,
+    pub api_group: &'a str,
+    pub api_version: &'a str,
+    pub namespace: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub name: &'a str,
+    pub field_selector: &'a str,
+    pub label_selector: &'a str,
+}
+
+impl<'a> Attributes<'a> {
+    /// The attributes of a request itself (reviews ask about others).
+    pub fn of(info: &'a RequestInfo, user: &'a User) -> Self {
+        Self {
+            user,
+            verb: &info.verb,
+            is_resource_request: info.is_resource_request,
+            path: &info.path,
+            api_group: &info.api_group,
+            api_version: &info.api_version,
+            namespace: &info.namespace,
+            resource: &info.resource,
+            subresource: &info.subresource,
+            name: &info.name,
+            field_selector: &info.field_selector,
+            label_selector: &info.label_selector,
+        }
+    }
+
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.api_group, self.resource)
+    }
+}

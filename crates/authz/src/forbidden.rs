@@ -1,0 +1,76 @@
+//! The 403 that a refused request gets.
+
+use binnacle_meta::{Status, go_quote};
+
+use crate::Attributes;
+
+/// The Status of a refusal, with the authorizers' reason if they gave one.
+pub fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
+    let mut why = sanitize(&sentence(attributes));
+    if !reason.is_empty() {
+        why = format!("{why}: {reason}");
+    }
+    Status::forbidden(&attributes.group_resource(), attributes.name, why)
+}
+
+fn sentence(attributes: &Attributes<'_>) -> String {
+    let user = go_quote(&attributes.user.name);
+    let verb = attributes.verb;
+    if !attributes.is_resource_request {
+        return format!("User {user} cannot {verb} path {}", go_quote(attributes.path));
+    }
+    let resource = match attributes.subresource {
+        "" => go_quote(attributes.resource),
+        subresource => go_quote(&format!("{}/{subresource}", attributes.resource)),
+    };
+    let group = go_quote(attributes.api_group);
+    let place = match attributes.namespace {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {}", go_quote(namespace)),
+    };
+    format!("User {user} cannot {verb} resource {resource} in API group {group} {place}")
+}
+
+/// Keeps what a client chose from looking like HTML to a browser.
+fn sanitize(message: &str) -> String {
+    message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::{Query, RequestInfo, User};
+    use http::Method;
+
+    use super::*;
+
+    #[test]
+    fn messages() {
+        let user = User::new("x", &[]);
+        for (method, path, reason, want) in [
+            (
+                Method::GET,
+                "/api/v1/namespaces/ns/pods",
+                "",
+                r#"pods is forbidden: User "x" cannot list resource "pods" in API group "" in the namespace "ns""#,
+            ),
+            (
+                Method::GET,
+                "/apis/apps/v1/namespaces/ns/deployments/d/scale",
+                "no",
+                r#"deployments.apps "d" is forbidden: User "x" cannot get resource "deployments/scale" in API group "apps" in the namespace "ns": no"#,
+            ),
+            (
+                Method::POST,
+                "/api/v1/nodes",
+                "",
+                r#"nodes is forbidden: User "x" cannot create resource "nodes" in API group "" at the cluster scope"#,
+            ),
+            (Method::GET, "/x", "", r#"forbidden: User "x" cannot get path "/x""#),
+            (Method::GET, "/<b>", "", r#"forbidden: User "x" cannot get path "/&lt;b&gt;""#),
+        ] {
+            let info = RequestInfo::parse(&method, path, &Query::default(), path).unwrap();
+            let status = forbidden(&Attributes::of(&info, &user), reason);
+            assert_eq!((status.code(), status.message()), (403, want));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Several authorizers as one.
+
+use binnacle_request::{BoxFuture, Decision};
+
+use crate::{Attributes, Authorizer, AuthzError};
+
+/// Asks each in order until one allows or denies.
+pub struct Union {
+    members: Vec<Box<dyn Authorizer>>,
+}
+
+impl Union {
+    pub fn new(members: Vec<Box<dyn Authorizer>>) -> Self {
+        Self { members }
+    }
+}
+
+impl Authorizer for Union {
+    fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+        Box::pin(async move {
+            let mut errors: Vec<String> = Vec::new();
+            let mut reasons: Vec<String> = Vec::new();
+            for member in &self.members {
+                match member.authorize(attributes).await {
+                    Ok(Decision::NoOpinion(reason)) if reason.is_empty() => {}
+                    Ok(Decision::NoOpinion(reason)) => reasons.push(reason.to_string()),
+                    Ok(decision) => return Ok(decision),
+                    Err(error) => errors.push(error.0),
+                }
+            }
+            match errors.len() {
+                0 => Ok(Decision::NoOpinion(reasons.join("\n").into())),
+                1 => Err(AuthzError(errors.remove(0))),
+                _ => Err(AuthzError(format!("[{}]", errors.join(", ")))),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::{RequestInfo, User};
+
+    use super::*;
+
+    struct Says(Result<Decision, AuthzError>);
+
+    impl Authorizer for Says {
+        fn authorize<'a>(&'a self, _: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+            Box::pin(async { self.0.clone() })
+        }
+    }
+
+    #[tokio::test]
+    async fn order_reasons_and_errors() {
+        let allow = || Ok(Decision::Allow("yes".into()));
+        let deny = || Ok(Decision::Deny("never".into()));
+        let none = |reason: &str| Ok(Decision::NoOpinion(reason.into()));
+        let fail = || Err(AuthzError("down".into()));
+        let cases = [
+            (vec![], none("")),
+            (vec![none("a"), none(""), none("b")], none("a\nb")),
+            (vec![none("a"), allow(), deny()], allow()),
+            (vec![deny(), allow()], deny()),
+            (vec![fail(), allow()], allow()),
+            (vec![fail(), none("a")], fail()),
+            (vec![fail(), fail()], Err(AuthzError("[down, down]".into()))),
+        ];
+        for (members, want) in cases {
+            let union =
+                Union::new(members.into_iter().map(|says| Box::new(Says(says)) as Box<dyn Authorizer>).collect());
+            let (info, user) = (RequestInfo::default(), User::default());
+            assert_eq!(union.authorize(&Attributes::of(&info, &user)).await, want);
+        }
+    }
+}
