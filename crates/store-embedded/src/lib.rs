@@ -1,1 +1,24 @@
 //! The embedded storage engine: one committer, durable history, compaction, recovery.
+//!
+//! Live objects and the revisions of their history are held in memory; what they looked like earlier is read back from
+//! the disk. A single thread turns concurrent transactions into one durable write. `docs/store-format.md` draws what is
+//! on disk and why the order of writes is safe.
+
+mod committer;
+mod compaction;
+pub mod disk;
+mod error;
+mod history;
+mod index;
+mod lease;
+mod lock;
+mod options;
+mod record;
+mod recovery;
+mod shared;
+mod store;
+mod watch;
+
+pub use error::OpenError;
+pub use options::{Options, WatchOptions};
+pub use store::EmbeddedStore;

@@ -3,11 +3,17 @@
 //! Keys are ordered byte strings, every successful write gets the next global revision, reads can go back to any
 //! revision that has not been compacted, and a watch tells every change of a range from a revision on, in order.
 
+mod compactor;
+#[cfg(feature = "contract")]
+pub mod contract;
+
 use std::ops::Range;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+
+pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
 
 /// A point in the history of the whole store. The first write gets a revision above 1; 0 stands for "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,399 @@
+//! The one thread that writes: it decides transactions, makes many of them durable in one step, shows them to readers
+//! and watches, and only then tells their callers.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use binnacle_store::{Event, Expect, KeyValue, LeaseId, Op, Revision, StoreError, Txn, TxnResponse};
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use crate::compaction::Marker;
+use crate::disk::{Batch, Disk};
+use crate::index::Live;
+use crate::lease::MAX_TTL_SECONDS;
+use crate::record::{self, Deletion, Put};
+use crate::recovery;
+use crate::shared::{Shared, State};
+use crate::watch::Wakers;
+
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// What the committer can be asked to do.
+pub(crate) enum Command {
+    Txn { txn: Txn, reply: Reply<TxnResponse> },
+    Grant { ttl_seconds: u64, reply: Reply<LeaseId> },
+    Revoke { lease: i64, reply: Reply<()> },
+    Compact { marker: Marker, reply: Reply<()> },
+}
+
+/// How much goes into one durable step. More would only add to the latency of the first in line.
+const MAX_BATCH_COMMANDS: usize = 1024;
+const MAX_BATCH_BYTES: usize = 8 << 20;
+
+/// Runs until the queue is closed.
+pub(crate) fn run(shared: &Shared, disk: &dyn Disk) {
+    let mut committer = Committer { shared, disk, next_progress: Instant::now() + shared.watch.progress_interval };
+    // A panic here would be a bug. It must not leave callers waiting for ever, nor let later writes build on it.
+    if catch_unwind(AssertUnwindSafe(|| committer.run())).is_err() {
+        let _ = shared.failed.set("the committer stopped unexpectedly".to_owned());
+        let abandoned = std::mem::take(&mut shared.queue.lock().commands);
+        drop(abandoned);
+    }
+}
+
+struct Committer<'a> {
+    shared: &'a Shared,
+    disk: &'a dyn Disk,
+    next_progress: Instant,
+}
+
+/// Transactions that are decided but not yet durable.
+struct Draft {
+    /// The revision of the newest transaction in it, or the store's.
+    revision: u64,
+    batch: Batch,
+    bytes: usize,
+    /// What readers do not see yet, for the transactions that follow in the same draft. `None`: deleted.
+    pending: HashMap<Bytes, Option<Live>>,
+    changes: Vec<Change>,
+    effects: Vec<Effect>,
+    replies: Vec<Outcome>,
+}
+
+struct Change {
+    key: Bytes,
+    revision: u64,
+    /// `None`: deleted.
+    live: Option<Live>,
+    previous: Option<KeyValue>,
+}
+
+/// What else changes in memory when the draft is durable.
+enum Effect {
+    Granted { lease: i64, ttl_seconds: u64 },
+    Revoked { lease: i64 },
+    Compacted { revision: u64 },
+}
+
+enum Outcome {
+    Txn(Reply<TxnResponse>, TxnResponse),
+    Granted(Reply<LeaseId>, LeaseId),
+    Done(Reply<()>),
+}
+
+// === impl Committer ===
+
+impl Committer<'_> {
+    fn run(&mut self) {
+        while let Some(commands) = self.next_commands() {
+            self.expire_leases();
+            self.tell_progress();
+            let mut draft = self.draft();
+            for command in commands {
+                if draft.bytes >= MAX_BATCH_BYTES || matches!(command, Command::Revoke { .. }) {
+                    // The keys of a lease are those that readers see, so nothing may be pending.
+                    self.commit(std::mem::replace(&mut draft, Draft::new(0)));
+                    draft = self.draft();
+                }
+                self.decide(&mut draft, command);
+            }
+            self.commit(draft);
+        }
+    }
+
+    /// Waits for work or for the next point in time that needs attention. `None` when the store is closed and idle.
+    fn next_commands(&mut self) -> Option<Vec<Command>> {
+        let deadline = {
+            let state = self.shared.state.read();
+            state.leases.next_deadline().map_or(self.next_progress, |lease| lease.min(self.next_progress))
+        };
+        let mut queue = self.shared.queue.lock();
+        while queue.commands.is_empty() && !queue.closed {
+            if self.shared.work.wait_until(&mut queue, deadline).timed_out() {
+                break;
+            }
+        }
+        if queue.commands.is_empty() && queue.closed {
+            return None;
+        }
+        let count = queue.commands.len().min(MAX_BATCH_COMMANDS);
+        Some(queue.commands.drain(..count).collect())
+    }
+
+    fn expire_leases(&mut self) {
+        loop {
+            if self.shared.failed.get().is_some() {
+                return;
+            }
+            let now = Instant::now();
+            let Some(lease) = self.shared.state.read().leases.first_expired(now) else { return };
+            let mut draft = self.draft();
+            self.end_lease(&mut draft, lease);
+            self.commit(draft);
+        }
+    }
+
+    fn tell_progress(&mut self) {
+        let now = Instant::now();
+        if now < self.next_progress {
+            return;
+        }
+        self.next_progress = now + self.shared.watch.progress_interval;
+        let mut wakers = Wakers::default();
+        let state = self.shared.state.read();
+        state.hub.tell_progress(state.revision, &mut wakers);
+        drop(state);
+        wakers.wake();
+    }
+
+    fn draft(&self) -> Draft {
+        Draft::new(self.shared.current().0)
+    }
+
+    fn decide(&self, draft: &mut Draft, command: Command) {
+        if let Err(error) = self.shared.writable() {
+            return command.refuse(error);
+        }
+        match command {
+            Command::Txn { txn, reply } => match self.decide_txn(draft, txn) {
+                Ok(response) => draft.replies.push(Outcome::Txn(reply, response)),
+                Err(error) => drop(reply.send(Err(error))),
+            },
+            Command::Grant { ttl_seconds, reply } => {
+                let ttl_seconds = ttl_seconds.clamp(1, MAX_TTL_SECONDS);
+                let lease = self.shared.state.read().leases.fresh_id();
+                draft.batch.meta.push(recovery::lease_fact(lease, Some(ttl_seconds)));
+                draft.effects.push(Effect::Granted { lease, ttl_seconds });
+                draft.replies.push(Outcome::Granted(reply, LeaseId(lease)));
+            }
+            Command::Revoke { lease, reply } => {
+                if self.end_lease(draft, lease) {
+                    draft.replies.push(Outcome::Done(reply));
+                } else {
+                    drop(reply.send(Err(StoreError::LeaseNotFound)));
+                }
+            }
+            Command::Compact { marker, reply } => {
+                draft.batch.meta.push(marker.fact());
+                draft.effects.push(Effect::Compacted { revision: marker.revision });
+                draft.replies.push(Outcome::Done(reply));
+            }
+        }
+    }
+
+    fn decide_txn(&self, draft: &mut Draft, txn: Txn) -> Result<TxnResponse, StoreError> {
+        let state = self.shared.state.read();
+        let current = draft.current(&state, &txn.key);
+        let met = match (txn.expect, &current) {
+            (Expect::Anything, _) | (Expect::Absent, None) => true,
+            (Expect::ModRevision(expected), Some(current)) => current.mod_revision == expected,
+            _ => false,
+        };
+        if !met {
+            return Ok(TxnResponse::Unmet { current, revision: Revision(draft.revision) });
+        }
+        if let Op::Put { lease: Some(lease), .. } = &txn.op
+            && !state.leases.contains(lease.0)
+        {
+            return Err(StoreError::LeaseNotFound);
+        }
+        drop(state);
+        match txn.op {
+            Op::Put { value, lease } => draft.put(txn.key, value, lease.map_or(0, |lease| lease.0), current.clone()),
+            Op::Delete => {
+                if let Some(current) = current.clone() {
+                    draft.delete(vec![current]);
+                }
+            }
+        }
+        Ok(TxnResponse::Done { revision: Revision(draft.revision), previous: current })
+    }
+
+    /// Deletes the keys of a lease, all at one revision, and the lease. Nothing may be pending in the draft.
+    fn end_lease(&self, draft: &mut Draft, lease: i64) -> bool {
+        let state = self.shared.state.read();
+        let Some(keys) = state.leases.keys(lease) else { return false };
+        let current: Vec<_> =
+            keys.iter().filter_map(|key| state.index.live(key).map(|(key, live)| live.key_value(key))).collect();
+        drop(state);
+        if !current.is_empty() {
+            draft.delete(current);
+        }
+        draft.batch.meta.push(recovery::lease_fact(lease, None));
+        draft.effects.push(Effect::Revoked { lease });
+        true
+    }
+
+    /// Makes a draft durable, then visible, then known to its callers; in this order, or not at all.
+    fn commit(&self, draft: Draft) {
+        let written = if draft.batch.records.is_empty() && draft.batch.meta.is_empty() {
+            Ok(())
+        } else {
+            self.disk.commit(&draft.batch)
+        };
+        if let Err(error) = written {
+            let detail = self.shared.failed.get_or_init(|| error.to_string());
+            tracing::error!(error = detail.as_str(), "the store cannot write any more");
+            for outcome in draft.replies {
+                outcome.fail(StoreError::Io(detail.clone()));
+            }
+            return;
+        }
+        self.publish(draft.revision, draft.changes, draft.effects);
+        for outcome in draft.replies {
+            outcome.succeed();
+        }
+    }
+
+    fn publish(&self, revision: u64, changes: Vec<Change>, effects: Vec<Effect>) {
+        if changes.is_empty() && effects.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let mut wakers = Wakers::default();
+        let mut state = self.shared.state.write();
+        for effect in effects {
+            match effect {
+                Effect::Granted { lease, ttl_seconds } => state.leases.grant(lease, ttl_seconds, now),
+                Effect::Revoked { lease } => state.leases.remove(lease),
+                Effect::Compacted { revision } => state.compacted = revision,
+            }
+        }
+        let mut events = Vec::new();
+        let mut changes = changes.into_iter().peekable();
+        while let Some(change) = changes.next() {
+            let revision = change.revision;
+            events.push(state.apply(change));
+            if changes.peek().is_none_or(|next| next.revision != revision) {
+                state.hub.dispatch(revision, &events, &mut wakers);
+                events.clear();
+            }
+        }
+        state.revision = revision;
+        self.shared.revision.store(revision, Ordering::Release);
+        drop(state);
+        wakers.wake();
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn apply(&mut self, change: Change) -> Event {
+        let Change { key, revision, live, previous } = change;
+        if let Some(lease) = previous.as_ref().and_then(|previous| previous.lease) {
+            self.leases.detach(lease.0, &key);
+        }
+        let Some(live) = live else {
+            self.index.delete(&key, revision);
+            return Event::Delete { key, revision: Revision(revision), previous };
+        };
+        let lease = live.lease;
+        self.index.put(&key, live);
+        // The index has its own copy of the key; whoever holds the event shares it.
+        let kv = match self.index.live(&key) {
+            Some((key, live)) => live.key_value(key),
+            None => unreachable!("the key was put in the line above"),
+        };
+        if lease != 0 {
+            self.leases.attach(lease, kv.key.clone());
+        }
+        Event::Put { kv, previous }
+    }
+}
+
+// === impl Draft ===
+
+impl Draft {
+    fn new(revision: u64) -> Self {
+        Self {
+            revision,
+            batch: Batch::default(),
+            bytes: 0,
+            pending: HashMap::new(),
+            changes: Vec::new(),
+            effects: Vec::new(),
+            replies: Vec::new(),
+        }
+    }
+
+    fn current(&self, state: &State, key: &Bytes) -> Option<KeyValue> {
+        match self.pending.get(key) {
+            Some(pending) => pending.as_ref().map(|live| live.key_value(key)),
+            None => state.index.live(key).map(|(key, live)| live.key_value(key)),
+        }
+    }
+
+    fn put(&mut self, key: Bytes, value: Bytes, lease: i64, previous: Option<KeyValue>) {
+        self.revision += 1;
+        let created = previous.as_ref().map_or(self.revision, |previous| previous.create_revision.0);
+        let replaced = previous.as_ref().map_or(0, |previous| previous.mod_revision.0);
+        let put = Put { key: key.clone(), value, created, previous: replaced, lease };
+        let (record, value) = record::encode_put(self.revision, &put);
+        self.write(record);
+        let live = Live { value, modified: self.revision, created, lease };
+        self.change(key, Some(live), previous);
+    }
+
+    fn delete(&mut self, current: Vec<KeyValue>) {
+        self.revision += 1;
+        let deletions: Vec<_> =
+            current.iter().map(|kv| Deletion { key: kv.key.clone(), previous: kv.mod_revision.0 }).collect();
+        self.write(record::encode_delete(self.revision, &deletions));
+        for kv in current {
+            self.change(kv.key.clone(), None, Some(kv));
+        }
+    }
+
+    fn write(&mut self, record: Bytes) {
+        self.bytes += record.len();
+        self.batch.records.push((self.revision, record));
+    }
+
+    fn change(&mut self, key: Bytes, live: Option<Live>, previous: Option<KeyValue>) {
+        self.pending.insert(key.clone(), live.clone());
+        self.changes.push(Change { key, revision: self.revision, live, previous });
+    }
+}
+
+// === impl Command ===
+
+impl Command {
+    /// Whoever asked may have stopped waiting, which is theirs to do.
+    fn refuse(self, error: StoreError) {
+        match self {
+            Self::Txn { reply, .. } => drop(reply.send(Err(error))),
+            Self::Grant { reply, .. } => drop(reply.send(Err(error))),
+            Self::Revoke { reply, .. } | Self::Compact { reply, .. } => drop(reply.send(Err(error))),
+        }
+    }
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    fn succeed(self) {
+        match self {
+            Self::Txn(reply, response) => drop(reply.send(Ok(response))),
+            Self::Granted(reply, lease) => drop(reply.send(Ok(lease))),
+            Self::Done(reply) => drop(reply.send(Ok(()))),
+        }
+    }
+
+    fn fail(self, error: StoreError) {
+        match self {
+            Self::Txn(reply, _) => drop(reply.send(Err(error))),
+            Self::Granted(reply, _) => drop(reply.send(Err(error))),
+            Self::Done(reply) => drop(reply.send(Err(error))),
+        }
+    }
+}
+
+/// Starts the committer; the thread ends when the queue is closed.
+pub(crate) fn spawn(shared: Arc<Shared>, disk: Arc<dyn Disk>) -> std::io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name("store-committer".to_owned()).spawn(move || run(&shared, &*disk))
+}

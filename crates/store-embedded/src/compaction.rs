@@ -1,0 +1,141 @@
+//! Forgetting the past: which versions go, in which order, and what is noted so that an interrupted or damaged
+//! compaction is recognized at the next start.
+
+use std::sync::Arc;
+
+use binnacle_store::{Revision, StoreError};
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio::sync::oneshot;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::committer::Command;
+use crate::index::Kept;
+use crate::shared::{Shared, read_failed};
+
+/// The durable note of a compaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marker {
+    pub(crate) revision: u64,
+    /// What is left at or before it.
+    pub(crate) kept: Kept,
+}
+
+pub(crate) const MARKER_KEY: &[u8] = b"compacted";
+
+/// How many keys are looked at, and versions removed, before others get the lock.
+const CHUNK_KEYS: usize = 1024;
+const CHUNK_ERASE: usize = 1024;
+
+/// What a compaction does.
+struct Plan {
+    marker: Marker,
+    keys: Vec<Bytes>,
+    /// Ascending, so that an interrupted erasure never leaves an older version without its successor.
+    revisions: Vec<u64>,
+}
+
+pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), StoreError> {
+    // In a task of its own, because a half-done compaction must go on when its caller goes away.
+    let shared = shared.clone();
+    let task = tokio::spawn(async move {
+        let _one = shared.compaction.lock().await;
+        {
+            let state = shared.state.read();
+            state.open()?;
+            if revision > state.revision {
+                return Err(StoreError::FutureRevision { current: Revision(state.revision) });
+            }
+            if revision <= state.compacted {
+                return Err(StoreError::Compacted { compacted: Revision(state.compacted) });
+            }
+        }
+        let planned = shared.clone();
+        let plan = blocking(move || Ok(plan(&planned, revision))).await?;
+        let (reply, done) = oneshot::channel();
+        shared.submit(Command::Compact { marker: plan.marker, reply })?;
+        done.await.unwrap_or(Err(StoreError::Closed))?;
+        let forgetting = shared.clone();
+        blocking(move || {
+            forget(&forgetting, &plan);
+            erase(&forgetting, &plan.revisions)
+        })
+        .await
+    });
+    task.await.unwrap_or(Err(StoreError::Closed))
+}
+
+/// Versions up to a revision that the store has reached do not change any more, so this needs no lock throughout.
+fn plan(shared: &Shared, revision: u64) -> Plan {
+    let mut plan = Plan { marker: Marker { revision, kept: Kept::default() }, keys: Vec::new(), revisions: Vec::new() };
+    let mut after: Option<Bytes> = None;
+    loop {
+        let state = shared.state.read();
+        let mut looked_at = 0;
+        let mut last = None;
+        for (key, entry) in state.index.after(after.as_ref()).take(CHUNK_KEYS) {
+            looked_at += 1;
+            last = Some(key);
+            let before = plan.revisions.len();
+            plan.revisions.extend(entry.forgotten_revisions(revision));
+            if plan.revisions.len() > before {
+                plan.keys.push(key.clone());
+            }
+            if let Some(kept) = entry.kept(revision) {
+                plan.marker.kept.add(kept);
+            }
+        }
+        if looked_at < CHUNK_KEYS {
+            break;
+        }
+        after = last.cloned();
+    }
+    plan.revisions.sort_unstable();
+    plan.revisions.dedup();
+    plan
+}
+
+fn forget(shared: &Shared, plan: &Plan) {
+    for keys in plan.keys.chunks(CHUNK_KEYS) {
+        let mut state = shared.state.write();
+        for key in keys {
+            state.index.compact_key(key, plan.marker.revision);
+        }
+    }
+}
+
+/// Erases records that no reader can ask for any more.
+pub(crate) fn erase(shared: &Shared, revisions: &[u64]) -> Result<(), StoreError> {
+    let disk = shared.disk()?;
+    for chunk in revisions.chunks(CHUNK_ERASE) {
+        disk.erase(chunk).map_err(|error| read_failed(&error))?;
+    }
+    Ok(())
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(StoreError::Closed))
+}
+
+// === impl Marker ===
+
+impl Marker {
+    pub(crate) fn fact(&self) -> (Bytes, Option<Bytes>) {
+        let mut value = BytesMut::with_capacity(32);
+        value.put_u64_le(self.revision);
+        value.put_u64_le(self.kept.count);
+        value.put_u64_le(self.kept.sum);
+        value.put_u64_le(xxh3_64(&value));
+        (Bytes::from_static(MARKER_KEY), Some(value.freeze()))
+    }
+
+    pub(crate) fn parse(value: &[u8]) -> Option<Self> {
+        let (body, checksum) = value.split_at_checked(24)?;
+        if xxh3_64(body).to_le_bytes() != checksum {
+            return None;
+        }
+        let number = |at: usize| Some(u64::from_le_bytes(body.get(at..at + 8)?.try_into().ok()?));
+        Some(Self { revision: number(0)?, kept: Kept { count: number(8)?, sum: number(16)? } })
+    }
+}

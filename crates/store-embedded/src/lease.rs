@@ -1,0 +1,81 @@
+//! Which keys go when which lease ends.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+#[derive(Default)]
+pub(crate) struct Leases {
+    by_id: HashMap<i64, Lease>,
+    by_deadline: BTreeSet<(Instant, i64)>,
+}
+
+struct Lease {
+    deadline: Instant,
+    keys: HashSet<Bytes>,
+}
+
+/// The longest time a lease can have: what etcd allows.
+pub(crate) const MAX_TTL_SECONDS: u64 = 9_000_000_000;
+
+// === impl Leases ===
+
+impl Leases {
+    pub(crate) fn grant(&mut self, id: i64, ttl_seconds: u64, now: Instant) {
+        let ttl = Duration::from_secs(ttl_seconds.clamp(1, MAX_TTL_SECONDS));
+        let deadline = now + ttl;
+        self.by_id.insert(id, Lease { deadline, keys: HashSet::new() });
+        self.by_deadline.insert((deadline, id));
+    }
+
+    /// Forgets a lease and answers its keys in order.
+    pub(crate) fn remove(&mut self, id: i64) {
+        if let Some(lease) = self.by_id.remove(&id) {
+            self.by_deadline.remove(&(lease.deadline, id));
+        }
+    }
+
+    pub(crate) fn attach(&mut self, id: i64, key: Bytes) {
+        if let Some(lease) = self.by_id.get_mut(&id) {
+            lease.keys.insert(key);
+        }
+    }
+
+    pub(crate) fn detach(&mut self, id: i64, key: &Bytes) {
+        if let Some(lease) = self.by_id.get_mut(&id) {
+            lease.keys.remove(key);
+        }
+    }
+
+    pub(crate) fn contains(&self, id: i64) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// The keys of a lease, in order; `None` when there is no such lease.
+    pub(crate) fn keys(&self, id: i64) -> Option<Vec<Bytes>> {
+        let mut keys: Vec<_> = self.by_id.get(&id)?.keys.iter().cloned().collect();
+        keys.sort_unstable();
+        Some(keys)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.by_deadline.first().map(|(deadline, _)| *deadline)
+    }
+
+    pub(crate) fn first_expired(&self, now: Instant) -> Option<i64> {
+        self.by_deadline.first().filter(|(deadline, _)| *deadline <= now).map(|(_, id)| *id)
+    }
+
+    /// A positive number that no lease has.
+    pub(crate) fn fresh_id(&self) -> i64 {
+        loop {
+            // Each RandomState has fresh keys, so the hash of anything is a random number.
+            let id = (RandomState::new().hash_one(0_u8) >> 1) as i64;
+            if id != 0 && !self.contains(id) {
+                return id;
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! One process per data directory.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::error::OpenError;
+
+/// Held as long as the directory is in use; the operating system lets go of it when the process ends, however it ends.
+pub(crate) struct DirLock {
+    _file: File,
+}
+
+// === impl DirLock ===
+
+impl DirLock {
+    pub(crate) fn acquire(dir: &Path) -> Result<Self, OpenError> {
+        let io_error = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
+        fs::create_dir_all(dir).map_err(io_error)?;
+        let path = dir.join("lock");
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(io_error)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+                return Err(OpenError::Locked { dir: dir.to_owned(), pid });
+            }
+            Err(TryLockError::Error(source)) => return Err(io_error(source)),
+        }
+        // The pid is for the message only: a disk too full to hold it is no reason not to serve reads.
+        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        if let Err(error) = written {
+            tracing::warn!(dir = %dir.display(), %error, "cannot note the pid in the lock file");
+        }
+        Ok(Self { _file: file })
+    }
+}

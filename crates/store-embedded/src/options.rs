@@ -1,0 +1,43 @@
+//! What can be set when a store is opened.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How to open a store. `Options::new(dir)` has values that suit a server with a small memory budget.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directory that holds everything; it is created when it does not exist.
+    pub dir: PathBuf,
+    /// Blocks of history kept in memory. Live objects never come from here.
+    pub cache_bytes: u64,
+    /// How much is collected in memory before it becomes a sorted file.
+    pub memtable_bytes: u64,
+    pub watch: WatchOptions,
+}
+
+/// How watches are fed.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchOptions {
+    /// How many events may wait for a watcher before it has to read them from history instead.
+    pub buffer_events: usize,
+    /// How many bytes of keys and values may wait for a watcher.
+    pub buffer_bytes: usize,
+    /// How often a watch without events is told how far it has come.
+    pub progress_interval: Duration,
+}
+
+// === impl Options ===
+
+impl Options {
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), cache_bytes: 2 << 20, memtable_bytes: 8 << 20, watch: WatchOptions::default() }
+    }
+}
+
+// === impl WatchOptions ===
+
+impl Default for WatchOptions {
+    fn default() -> Self {
+        Self { buffer_events: 8192, buffer_bytes: 8 << 20, progress_interval: Duration::from_secs(5) }
+    }
+}

@@ -1,0 +1,231 @@
+//! Building what is in memory from what is on disk, believing nothing that cannot be checked.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::compaction::{MARKER_KEY, Marker};
+use crate::disk::{Batch, Disk};
+use crate::index::{Index, Kept, Live};
+use crate::lease::Leases;
+use crate::record::{self, Record};
+use crate::shared::State;
+use crate::watch::Hub;
+
+/// A fresh store has this revision, so that its first write gets 2, as in etcd.
+pub(crate) const FIRST_REVISION: u64 = 1;
+pub(crate) const FORMAT: u32 = 1;
+
+const FORMAT_KEY: &[u8] = b"format";
+const LEASE_PREFIX: &[u8] = b"lease/";
+
+/// Why the contents of a disk cannot be used.
+#[derive(Debug)]
+pub(crate) enum Unusable {
+    Damaged(String),
+    Format(u32),
+    Io(io::Error),
+}
+
+pub(crate) struct Recovered {
+    pub(crate) state: State,
+    /// Records of an interrupted compaction that are still to be erased.
+    pub(crate) leftover: Vec<u64>,
+}
+
+/// How a lease is noted beside the log; without a time to live, that it is gone.
+pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option<Bytes>) {
+    let mut key = BytesMut::from(LEASE_PREFIX);
+    key.put_i64(lease);
+    let key = key.freeze();
+    let value = ttl_seconds.map(|ttl| {
+        let mut value = BytesMut::with_capacity(16);
+        value.put_u64_le(ttl);
+        value.put_u64_le(lease_checksum(&key, ttl));
+        value.freeze()
+    });
+    (key, value)
+}
+
+pub(crate) fn load(disk: &dyn Disk) -> Result<Recovered, Unusable> {
+    let facts = Facts::read(disk)?;
+    let mut loader = Loader { index: Index::default(), reached: 0, compacted: facts.marker.revision, problem: None };
+    disk.scan(0, u64::MAX, &mut |revision, record| loader.add(revision, &record))?;
+    if let Some(problem) = loader.problem {
+        return Err(Unusable::Damaged(problem));
+    }
+    let newest = loader.reached.max(FIRST_REVISION).max(facts.marker.revision);
+    let acknowledged = disk.acknowledged()?;
+    if newest < acknowledged {
+        return Err(Unusable::Damaged(format!(
+            "the log ends at revision {newest}, but revision {acknowledged} had been acknowledged"
+        )));
+    }
+    let mut index = loader.index;
+    let leftover = finish_compaction(&mut index, facts.marker)?;
+    let leases = facts.leases(&index)?;
+    if !facts.has_format {
+        disk.commit(&Batch { meta: vec![format_fact()], records: Vec::new() })?;
+    }
+    let state =
+        State { index, leases, hub: Hub::default(), revision: newest, compacted: facts.marker.revision, closed: false };
+    Ok(Recovered { state, leftover })
+}
+
+/// Takes out of the index what the last compaction forgot, and checks that what it kept is all there.
+fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, Unusable> {
+    let mut kept = Kept::default();
+    let mut leftover = Vec::new();
+    let mut keys = Vec::new();
+    for (key, entry) in index.after(None) {
+        let before = leftover.len();
+        leftover.extend(entry.forgotten_revisions(marker.revision));
+        if leftover.len() > before {
+            keys.push(key.clone());
+        }
+        if let Some(revision) = entry.kept(marker.revision) {
+            kept.add(revision);
+        }
+    }
+    if kept != marker.kept {
+        return Err(Unusable::Damaged(format!(
+            "of the {} versions that the compaction at revision {} kept, {} are in the log",
+            marker.kept.count, marker.revision, kept.count
+        )));
+    }
+    for key in keys {
+        index.compact_key(&key, marker.revision);
+    }
+    leftover.sort_unstable();
+    leftover.dedup();
+    Ok(leftover)
+}
+
+struct Loader {
+    index: Index,
+    reached: u64,
+    compacted: u64,
+    problem: Option<String>,
+}
+
+struct Facts {
+    has_format: bool,
+    marker: Marker,
+    leases: Vec<(i64, u64)>,
+}
+
+// === impl Loader ===
+
+impl Loader {
+    fn add(&mut self, revision: u64, bytes: &Bytes) -> ControlFlow<()> {
+        match self.try_add(revision, bytes) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(problem) => {
+                self.problem = Some(problem);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn try_add(&mut self, revision: u64, bytes: &Bytes) -> Result<(), String> {
+        // Up to the compaction there are gaps; after it every revision has its record.
+        let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
+        if revision > self.compacted && revision != expected {
+            return Err(format!("the log lacks revision {expected} (the next one found is {revision})"));
+        }
+        match record::decode(revision, bytes)? {
+            Record::Put(put) => {
+                // Copied, so that a live value does not keep the block of the disk's cache alive.
+                let value = Bytes::copy_from_slice(&put.value);
+                let live = Live { value, modified: revision, created: put.created, lease: put.lease };
+                self.index.put(&put.key, live);
+            }
+            Record::Delete(deletions) => {
+                for deletion in deletions {
+                    self.index.delete(&deletion.key, revision);
+                }
+            }
+        }
+        self.reached = revision;
+        Ok(())
+    }
+}
+
+// === impl Facts ===
+
+impl Facts {
+    fn read(disk: &dyn Disk) -> Result<Self, Unusable> {
+        let mut facts = Self { has_format: false, marker: Marker::default(), leases: Vec::new() };
+        for (key, value) in disk.meta()? {
+            facts.add(&key, &value)?;
+        }
+        Ok(facts)
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), Unusable> {
+        let damaged = || Unusable::Damaged(format!("the note {:?} is damaged", String::from_utf8_lossy(key)));
+        if key == MARKER_KEY {
+            self.marker = Marker::parse(value).ok_or_else(damaged)?;
+        } else if key == FORMAT_KEY {
+            let found = u32::from_le_bytes(value.try_into().map_err(|_| damaged())?);
+            if found != FORMAT {
+                return Err(Unusable::Format(found));
+            }
+            self.has_format = true;
+        } else if let Some(id) = key.strip_prefix(LEASE_PREFIX) {
+            let id = i64::from_be_bytes(id.try_into().map_err(|_| damaged())?);
+            let (ttl, checksum) = value.split_at_checked(8).ok_or_else(damaged)?;
+            let ttl = u64::from_le_bytes(ttl.try_into().map_err(|_| damaged())?);
+            if lease_checksum(key, ttl).to_le_bytes() != checksum {
+                return Err(damaged());
+            }
+            self.leases.push((id, ttl));
+        } else {
+            return Err(Unusable::Damaged(format!("there is an unknown note {:?}", String::from_utf8_lossy(key))));
+        }
+        Ok(())
+    }
+
+    /// Every lease gets its full time again, as in etcd: better late than early.
+    fn leases(&self, index: &Index) -> Result<Leases, Unusable> {
+        let mut leases = Leases::default();
+        let now = Instant::now();
+        for &(id, ttl) in &self.leases {
+            leases.grant(id, ttl, now);
+        }
+        for (key, entry) in index.after(None) {
+            match entry.lease() {
+                0 => {}
+                lease if leases.contains(lease) => leases.attach(lease, key.clone()),
+                lease => {
+                    return Err(Unusable::Damaged(format!("a key belongs to the lease {lease}, which is not there")));
+                }
+            }
+        }
+        Ok(leases)
+    }
+}
+
+// === impl Unusable ===
+
+impl From<io::Error> for Unusable {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::InvalidData => Self::Damaged(error.to_string()),
+            _ => Self::Io(error),
+        }
+    }
+}
+
+fn format_fact() -> (Bytes, Option<Bytes>) {
+    (Bytes::from_static(FORMAT_KEY), Some(Bytes::copy_from_slice(&FORMAT.to_le_bytes())))
+}
+
+fn lease_checksum(key: &[u8], ttl: u64) -> u64 {
+    let mut bytes = key.to_vec();
+    bytes.extend(ttl.to_le_bytes());
+    xxh3_64(&bytes)
+}

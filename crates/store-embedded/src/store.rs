@@ -1,0 +1,301 @@
+//! The engine as a [`Store`].
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use binnacle_store::{
+    KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+};
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::committer::{self, Command, Reply};
+use crate::disk::{Disk, FjallDisk, MemoryDisk};
+use crate::error::OpenError;
+use crate::index::At;
+use crate::lock::DirLock;
+use crate::options::{Options, WatchOptions};
+use crate::recovery::{self, FORMAT, Recovered, Unusable};
+use crate::shared::Shared;
+use crate::{compaction, history, watch};
+
+/// A durable store in a directory, or one that forgets. Its futures need a tokio runtime.
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+    committer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How many keys a range read takes before writers get a turn.
+const CHUNK_KEYS: usize = 1024;
+
+// === impl EmbeddedStore ===
+
+impl EmbeddedStore {
+    /// Opens the store in `options.dir`, or makes one. Reads all of it, so it blocks for as long as that takes.
+    pub fn open(options: Options) -> Result<Self, OpenError> {
+        let dir = options.dir.clone();
+        let lock = DirLock::acquire(&dir)?;
+        let opened = FjallDisk::open(&dir, &options, lock).map_err(Unusable::from);
+        let result = opened.and_then(|disk| Self::start(Arc::new(disk), options.watch));
+        result.map_err(|unusable| match unusable {
+            Unusable::Damaged(detail) => OpenError::Damaged { dir, detail },
+            Unusable::Format(found) => OpenError::Format { dir, found, known: FORMAT },
+            Unusable::Io(source) => OpenError::Io { dir, source },
+        })
+    }
+
+    /// A store in memory, for tests and throw-away servers.
+    ///
+    /// # Panics
+    /// When the operating system refuses a thread.
+    pub fn ephemeral() -> Self {
+        match Self::start(Arc::new(MemoryDisk::default()), WatchOptions::default()) {
+            Ok(store) => store,
+            Err(unusable) => panic!("an empty store in memory cannot be started: {unusable:?}"),
+        }
+    }
+
+    /// A store on a disk of the caller's making, such as one that fails when a test wants it to.
+    pub fn open_on(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, OpenError> {
+        let dir = std::path::PathBuf::new();
+        Self::start(disk, watch).map_err(|unusable| match unusable {
+            Unusable::Damaged(detail) => OpenError::Damaged { dir, detail },
+            Unusable::Format(found) => OpenError::Format { dir, found, known: FORMAT },
+            Unusable::Io(source) => OpenError::Io { dir, source },
+        })
+    }
+
+    fn start(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, Unusable> {
+        let Recovered { state, leftover } = recovery::load(&*disk)?;
+        let shared = Arc::new(Shared::new(disk.clone(), state, watch));
+        if let Err(error) = compaction::erase(&shared, &leftover) {
+            return Err(Unusable::Io(std::io::Error::other(error.to_string())));
+        }
+        let committer = committer::spawn(shared.clone(), disk).map_err(Unusable::Io)?;
+        Ok(Self { shared, committer: Mutex::new(Some(committer)) })
+    }
+
+    /// Writes what has been asked for, ends all watches and lets go of the disk. Later calls fail with
+    /// [`StoreError::Closed`].
+    pub async fn close(&self) {
+        if let Some(committer) = self.begin_close() {
+            let shared = self.shared.clone();
+            let finished = tokio::task::spawn_blocking(move || finish_close(&shared, committer)).await;
+            if finished.is_err() {
+                tracing::error!("closing the store was interrupted");
+            }
+        }
+    }
+
+    fn begin_close(&self) -> Option<JoinHandle<()>> {
+        let committer = self.committer.lock().take()?;
+        self.shared.queue.lock().closed = true;
+        self.shared.work.notify_one();
+        Some(committer)
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.submit(command(reply))?;
+        match answer.await {
+            Ok(result) => result,
+            Err(_) => Err(self.shared.writable().err().unwrap_or(StoreError::Closed)),
+        }
+    }
+
+    async fn get_at(&self, key: Bytes, revision: Option<Revision>) -> Result<(Option<KeyValue>, Revision), StoreError> {
+        let (key, modified, current, revision) = {
+            let state = self.shared.state.read();
+            let revision = wanted(revision).unwrap_or(state.revision);
+            state.readable(revision)?;
+            let current = Revision(state.revision);
+            match state.index.at(&key, revision) {
+                None | Some((_, At::Absent)) => return Ok((None, current)),
+                Some((key, At::Live(live))) => return Ok((Some(live.key_value(key)), current)),
+                Some((key, At::Past(modified))) => (key.clone(), modified, current, revision),
+            }
+        };
+        let mut values = history::values(&self.shared, revision, vec![(key, modified)]).await?;
+        Ok((values.pop(), current))
+    }
+
+    async fn range_at(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
+        let wanted = wanted(request.revision);
+        match self.range_in_chunks(&request, wanted, CHUNK_KEYS).await {
+            // A compaction overtook a read of the current state: read it in one go.
+            Err(StoreError::Compacted { .. }) if wanted.is_none() => {
+                self.range_in_chunks(&request, None, usize::MAX).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn range_in_chunks(
+        &self,
+        request: &RangeRequest,
+        wanted: Option<u64>,
+        chunk: usize,
+    ) -> Result<RangeResponse, StoreError> {
+        let mut scan = Scan { kvs: Vec::new(), past: Vec::new(), count: 0, last_key: None };
+        let (revision, current) = {
+            let state = self.shared.state.read();
+            (wanted.unwrap_or(state.revision), state.revision)
+        };
+        let mut revision = revision;
+        let mut current = current;
+        loop {
+            let more = {
+                let state = self.shared.state.read();
+                if chunk == usize::MAX && wanted.is_none() {
+                    (revision, current) = (state.revision, state.revision);
+                }
+                state.readable(revision)?;
+                scan.add(&state, request, revision, chunk)
+            };
+            if !more {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        if !scan.past.is_empty() {
+            let places: Vec<_> = scan.past.iter().map(|(at, _)| *at).collect();
+            let revisions = scan.past.into_iter().map(|(at, modified)| (scan.kvs[at].key.clone(), modified)).collect();
+            let values = history::values(&self.shared, revision, revisions).await?;
+            for (at, kv) in places.into_iter().zip(values) {
+                scan.kvs[at] = kv;
+            }
+        }
+        let more = !request.count_only && scan.count > scan.kvs.len();
+        Ok(RangeResponse { kvs: scan.kvs, more, count: scan.count, revision: Revision(current) })
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        if let Some(committer) = self.begin_close() {
+            finish_close(&self.shared, committer);
+        }
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        let state = self.shared.state.read();
+        ready(state.open().map(|()| Revision(state.revision))).boxed()
+    }
+
+    fn get(
+        &self,
+        key: Bytes,
+        revision: Option<Revision>,
+    ) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
+        self.get_at(key, revision).boxed()
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
+        self.range_at(request).boxed()
+    }
+
+    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
+        self.ask(|reply| Command::Txn { txn, reply }).boxed()
+    }
+
+    fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
+        ready(watch::watch(&self.shared, range, after.0)).boxed()
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move { compaction::compact(&self.shared, revision.0).await }.boxed()
+    }
+
+    fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        let state = self.shared.state.read();
+        ready(state.open().map(|()| Revision(state.compacted))).boxed()
+    }
+
+    fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
+        self.ask(move |reply| Command::Grant { ttl_seconds, reply }).boxed()
+    }
+
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ask(move |reply| Command::Revoke { lease: lease.0, reply }).boxed()
+    }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        ready(self.shared.state.read().open().and_then(|()| self.shared.writable())).boxed()
+    }
+}
+
+/// A range read under way.
+struct Scan {
+    kvs: Vec<KeyValue>,
+    /// Places in `kvs` whose value is still to be read from the record of a revision.
+    past: Vec<(usize, u64)>,
+    count: usize,
+    last_key: Option<Bytes>,
+}
+
+// === impl Scan ===
+
+impl Scan {
+    /// Takes the next keys; whether there may be more.
+    fn add(&mut self, state: &crate::shared::State, request: &RangeRequest, revision: u64, chunk: usize) -> bool {
+        let mut looked_at = 0;
+        let mut last = None;
+        for (key, entry) in state.index.range(&request.range, self.last_key.as_ref()).take(chunk) {
+            looked_at += 1;
+            last = Some(key);
+            let at = entry.at(revision);
+            if matches!(at, At::Absent) {
+                continue;
+            }
+            self.count += 1;
+            if request.count_only || (request.limit > 0 && self.kvs.len() >= request.limit) {
+                continue;
+            }
+            match at {
+                At::Live(live) => self.kvs.push(live.key_value(key)),
+                At::Past(modified) => {
+                    self.past.push((self.kvs.len(), modified));
+                    self.kvs.push(placeholder(key));
+                }
+                At::Absent => {}
+            }
+        }
+        if last.is_some() {
+            self.last_key = last.cloned();
+        }
+        looked_at == chunk
+    }
+}
+
+fn placeholder(key: &Bytes) -> KeyValue {
+    KeyValue {
+        key: key.clone(),
+        value: Bytes::new(),
+        create_revision: Revision(0),
+        mod_revision: Revision(0),
+        lease: None,
+    }
+}
+
+/// Revision 0 stands for "none", as in etcd.
+fn wanted(revision: Option<Revision>) -> Option<u64> {
+    revision.map(|revision| revision.0).filter(|&revision| revision != 0)
+}
+
+fn finish_close(shared: &Shared, committer: JoinHandle<()>) {
+    // A panic of the committer has been dealt with where it happened.
+    let _ = committer.join();
+    let mut wakers = watch::Wakers::default();
+    let mut state = shared.state.write();
+    state.closed = true;
+    state.hub.close(&mut wakers);
+    drop(state);
+    wakers.wake();
+    shared.drop_disk();
+}

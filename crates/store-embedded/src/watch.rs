@@ -1,0 +1,369 @@
+//! Who hears of which change, and how a watcher that fell behind catches up.
+//!
+//! The committer offers every event to the watchers of its key. A watcher whose buffer is full is not waited for: it
+//! remembers where it stopped, and its stream reads the rest from history before it takes from the buffer again.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use binnacle_store::{Barrier, Event, KeyValue, Revision, StoreError, Watch, WatchControl, WatchMessage};
+use bytes::Bytes;
+use futures::future::{BoxFuture, poll_fn, ready};
+use futures::{FutureExt, StreamExt, stream};
+use parking_lot::Mutex;
+
+use crate::history::{self, Span};
+use crate::options::WatchOptions;
+use crate::shared::{Shared, State};
+
+/// All watchers by what they watch.
+#[derive(Default)]
+pub(crate) struct Hub {
+    /// By start, then end.
+    groups: Vec<Group>,
+}
+
+struct Group {
+    range: Range<Bytes>,
+    /// The greatest end of this group and those before it: a key at or beyond it is in none of them.
+    reach: Bytes,
+    watchers: Vec<Arc<Watcher>>,
+}
+
+pub(crate) struct Watcher {
+    range: Range<Bytes>,
+    /// Events up to here are not wanted.
+    after: u64,
+    options: WatchOptions,
+    /// The newest event of this watch that the store has, whether the stream got to it or not.
+    last_event: AtomicU64,
+    buffer: Mutex<Buffer>,
+}
+
+#[derive(Default)]
+struct Buffer {
+    events: VecDeque<(u64, Vec<Event>)>,
+    count: usize,
+    bytes: usize,
+    /// Set when events after this revision had to be left to history.
+    behind: Option<u64>,
+    /// The newest revision that was buffered, or read from history.
+    reached: u64,
+    progress: Option<u64>,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+/// Streams to be woken once no lock is held.
+#[derive(Default)]
+pub(crate) struct Wakers(Vec<Waker>);
+
+/// What the stream does next.
+enum Step {
+    Deliver(WatchMessage),
+    CatchUp(Span),
+    End,
+}
+
+/// The most events in one message.
+const MESSAGE_EVENTS: usize = 1024;
+
+/// Starts a watch.
+pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Result<Watch, StoreError> {
+    let mut state = shared.state.write();
+    state.open()?;
+    if after + 1 < state.compacted {
+        return Err(StoreError::Compacted { compacted: Revision(state.compacted) });
+    }
+    let now = state.revision;
+    let newest = if after < now { state.newest_change(&range) } else { 0 };
+    let last_event = if newest > after { newest } else { 0 };
+    let watcher = Arc::new(Watcher {
+        range,
+        after,
+        options: shared.watch,
+        last_event: AtomicU64::new(last_event),
+        buffer: Mutex::new(Buffer { reached: after.max(now), ..Buffer::default() }),
+    });
+    state.hub.add(&watcher);
+    drop(state);
+    let feed = Feed {
+        shared: shared.clone(),
+        watcher: watcher.clone(),
+        catching_up: (last_event > 0).then(|| Span::new(after, now)),
+        ended: false,
+    };
+    let messages = stream::unfold(feed, |mut feed| async move { Some((feed.next().await?, feed)) }).boxed();
+    Ok(Watch { messages, control: Box::new(Control { shared: shared.clone(), watcher }) })
+}
+
+/// The receiving end. Dropping it ends the watch.
+struct Feed {
+    shared: Arc<Shared>,
+    watcher: Arc<Watcher>,
+    /// What is to be read from history before anything is taken from the buffer.
+    catching_up: Option<Span>,
+    ended: bool,
+}
+
+struct Control {
+    shared: Arc<Shared>,
+    watcher: Arc<Watcher>,
+}
+
+// === impl Feed ===
+
+impl Feed {
+    async fn next(&mut self) -> Option<Result<WatchMessage, StoreError>> {
+        if self.ended {
+            return None;
+        }
+        let message = loop {
+            if let Some(span) = self.catching_up.take() {
+                let (events, rest) = match history::read(&self.shared, &self.watcher.range, span).await {
+                    Ok(read) => read,
+                    Err(error) => break Err(error),
+                };
+                let done = span.last;
+                self.catching_up = rest;
+                match (events.is_empty(), rest) {
+                    (false, _) => break Ok(WatchMessage::Events(events)),
+                    (true, None) => break Ok(WatchMessage::Progress(Revision(done))),
+                    (true, Some(_)) => continue,
+                }
+            }
+            match poll_fn(|cx| self.watcher.poll_step(cx)).await {
+                Step::Deliver(message) => break Ok(message),
+                Step::CatchUp(span) => self.catching_up = Some(span),
+                Step::End => break Err(StoreError::Closed),
+            }
+        };
+        self.ended = message.is_err();
+        Some(message)
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.shared.state.write().hub.remove(&self.watcher);
+    }
+}
+
+// === impl Control ===
+
+impl WatchControl for Control {
+    fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>> {
+        ready(self.now()).boxed()
+    }
+}
+
+impl Control {
+    /// Events reach the watcher before the revision is advanced, so what is read in this order covers `current`.
+    fn now(&self) -> Result<Barrier, StoreError> {
+        let current = self.shared.current();
+        let last_event = Revision(self.watcher.last_event.load(Ordering::Acquire));
+        if self.watcher.buffer.lock().closed {
+            return Err(StoreError::Closed);
+        }
+        Ok(Barrier { current: current.max(last_event), last_event })
+    }
+}
+
+// === impl Hub ===
+
+impl Hub {
+    /// Offers the events of one revision to those who watch their keys.
+    pub(crate) fn dispatch(&self, revision: u64, events: &[Event], wakers: &mut Wakers) {
+        match events {
+            [event] => {
+                for group in self.matching(event_key(event)) {
+                    for watcher in &group.watchers {
+                        watcher.offer(revision, || vec![event.clone()], wakers);
+                    }
+                }
+            }
+            // A lease took several keys with it; all of them belong into one message.
+            events => {
+                for group in &self.groups {
+                    let inside = |event: &&Event| group.range.contains(event_key(event));
+                    if events.iter().any(|event| inside(&event)) {
+                        for watcher in &group.watchers {
+                            watcher.offer(revision, || events.iter().filter(inside).cloned().collect(), wakers);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells watchers without events that nothing is outstanding up to `revision`.
+    pub(crate) fn tell_progress(&self, revision: u64, wakers: &mut Wakers) {
+        for watcher in self.watchers() {
+            watcher.progress(revision, wakers);
+        }
+    }
+
+    pub(crate) fn close(&mut self, wakers: &mut Wakers) {
+        for watcher in self.watchers() {
+            let mut buffer = watcher.buffer.lock();
+            buffer.closed = true;
+            wakers.0.extend(buffer.waker.take());
+        }
+        self.groups.clear();
+    }
+
+    fn add(&mut self, watcher: &Arc<Watcher>) {
+        match self.position(&watcher.range) {
+            Ok(at) => self.groups[at].watchers.push(watcher.clone()),
+            Err(at) => {
+                let range = watcher.range.clone();
+                self.groups.insert(at, Group { reach: range.end.clone(), range, watchers: vec![watcher.clone()] });
+                self.set_reach(at);
+            }
+        }
+    }
+
+    fn remove(&mut self, watcher: &Arc<Watcher>) {
+        // After `close` there are no groups left to be removed from.
+        let Ok(at) = self.position(&watcher.range) else { return };
+        let group = &mut self.groups[at];
+        group.watchers.retain(|other| !Arc::ptr_eq(other, watcher));
+        if group.watchers.is_empty() {
+            self.groups.remove(at);
+            self.set_reach(at);
+        }
+    }
+
+    fn position(&self, range: &Range<Bytes>) -> Result<usize, usize> {
+        self.groups.binary_search_by(|group| (&group.range.start, &group.range.end).cmp(&(&range.start, &range.end)))
+    }
+
+    fn set_reach(&mut self, from: usize) {
+        let mut reach = from.checked_sub(1).map_or_else(Bytes::new, |before| self.groups[before].reach.clone());
+        for group in &mut self.groups[from..] {
+            if reach < group.range.end {
+                reach = group.range.end.clone();
+            }
+            group.reach = reach.clone();
+        }
+    }
+
+    fn matching<'a>(&'a self, key: &'a Bytes) -> impl Iterator<Item = &'a Group> {
+        let started = self.groups.partition_point(|group| group.range.start <= *key);
+        let near = self.groups[..started].iter().rev().take_while(move |group| group.reach > *key);
+        near.filter(move |group| group.range.end > *key)
+    }
+
+    fn watchers(&self) -> impl Iterator<Item = &Arc<Watcher>> {
+        self.groups.iter().flat_map(|group| &group.watchers)
+    }
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    fn offer(&self, revision: u64, events: impl FnOnce() -> Vec<Event>, wakers: &mut Wakers) {
+        if revision <= self.after {
+            return;
+        }
+        let mut buffer = self.buffer.lock();
+        self.last_event.store(revision, Ordering::Release);
+        buffer.progress = None;
+        wakers.0.extend(buffer.waker.take());
+        if buffer.behind.is_some() {
+            return;
+        }
+        if buffer.count >= self.options.buffer_events || buffer.bytes >= self.options.buffer_bytes {
+            buffer.behind = Some(buffer.reached);
+            return;
+        }
+        let events = events();
+        buffer.count += events.len();
+        buffer.bytes += events.iter().map(event_bytes).sum::<usize>();
+        buffer.reached = revision;
+        buffer.events.push_back((revision, events));
+    }
+
+    fn progress(&self, revision: u64, wakers: &mut Wakers) {
+        let mut buffer = self.buffer.lock();
+        if buffer.events.is_empty() && buffer.behind.is_none() && buffer.reached < revision {
+            buffer.progress = Some(revision);
+            buffer.reached = revision;
+            wakers.0.extend(buffer.waker.take());
+        }
+    }
+
+    fn poll_step(&self, cx: &mut Context<'_>) -> Poll<Step> {
+        let mut buffer = self.buffer.lock();
+        if let Some(events) = buffer.take() {
+            return Poll::Ready(Step::Deliver(WatchMessage::Events(events)));
+        }
+        if buffer.closed {
+            return Poll::Ready(Step::End);
+        }
+        if let Some(behind) = buffer.behind.take() {
+            // What came while the buffer was full ends with the last event; from now on the buffer is filled again.
+            buffer.reached = self.last_event.load(Ordering::Acquire);
+            return Poll::Ready(Step::CatchUp(Span::new(behind, buffer.reached)));
+        }
+        if let Some(revision) = buffer.progress.take() {
+            return Poll::Ready(Step::Deliver(WatchMessage::Progress(Revision(revision))));
+        }
+        buffer.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+// === impl Buffer ===
+
+impl Buffer {
+    /// A message's worth of events, whole revisions only.
+    fn take(&mut self) -> Option<Vec<Event>> {
+        let (_, mut message) = self.events.pop_front()?;
+        while message.len() < MESSAGE_EVENTS
+            && let Some((_, events)) = self.events.pop_front()
+        {
+            message.extend(events);
+        }
+        self.count -= message.len();
+        self.bytes -= message.iter().map(event_bytes).sum::<usize>();
+        Some(message)
+    }
+}
+
+// === impl Wakers ===
+
+impl Wakers {
+    pub(crate) fn wake(self) {
+        for waker in self.0 {
+            waker.wake();
+        }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// The newest revision at which a key of the range changed.
+    fn newest_change(&self, range: &Range<Bytes>) -> u64 {
+        self.index.range(range, None).map(|(_, entry)| entry.newest()).max().unwrap_or(0)
+    }
+}
+
+fn event_key(event: &Event) -> &Bytes {
+    match event {
+        Event::Put { kv, .. } => &kv.key,
+        Event::Delete { key, .. } => key,
+    }
+}
+
+fn event_bytes(event: &Event) -> usize {
+    let size = |kv: &KeyValue| kv.key.len() + kv.value.len();
+    match event {
+        Event::Put { kv, previous } => size(kv) + previous.as_ref().map_or(0, size),
+        Event::Delete { key, previous, .. } => key.len() + previous.as_ref().map_or(0, size),
+    }
+}

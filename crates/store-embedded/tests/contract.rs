@@ -1,0 +1,44 @@
+//! The contract of the storage engines, on disk and in memory.
+
+use std::sync::Arc;
+
+use binnacle_store::Store;
+use binnacle_store_embedded::{EmbeddedStore, Options};
+
+mod on_disk {
+    use super::*;
+
+    async fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = EmbeddedStore::open(Options::new(dir.path())).expect("an empty directory can be used");
+        (dir, Arc::new(store))
+    }
+
+    binnacle_store::contract_tests!(store);
+}
+
+mod in_memory {
+    use super::*;
+
+    async fn store() -> ((), Arc<dyn Store>) {
+        ((), Arc::new(EmbeddedStore::ephemeral()))
+    }
+
+    binnacle_store::contract_tests!(store);
+}
+
+/// Every watch falls behind at once, so all of them live on history.
+mod with_tiny_buffers {
+    use super::*;
+
+    async fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut options = Options::new(dir.path());
+        options.watch.buffer_events = 1;
+        options.watch.progress_interval = std::time::Duration::from_millis(1);
+        let store = EmbeddedStore::open(options).expect("an empty directory can be used");
+        (dir, Arc::new(store))
+    }
+
+    binnacle_store::contract_tests!(store);
+}

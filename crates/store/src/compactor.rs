@@ -1,0 +1,88 @@
+//! Forgetting history at a steady pace, as kube-apiserver does with etcd: every interval, compact to the revision that
+//! was current one interval ago.
+//!
+//! Several servers may share one store. They agree on who compacts through one key, the one that kube-apiserver uses,
+//! so that either may run beside the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+
+use crate::{Expect, Op, Revision, Store, StoreError, Txn, TxnResponse};
+
+/// How often kube-apiserver compacts (`--etcd-compaction-interval`).
+pub const DEFAULT_COMPACTION_INTERVAL: Duration = Duration::from_secs(5 * 60);
+
+const KEY: &[u8] = b"compact_rev_key";
+
+/// A running compactor; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Compactor {
+    task: JoinHandle<()>,
+}
+
+/// Compacts `store` every `interval` until the answer is dropped.
+pub fn spawn_compactor(store: Arc<dyn Store>, interval: Duration) -> Compactor {
+    let task = tokio::spawn(async move {
+        let mut turn = Turn::default();
+        loop {
+            tokio::time::sleep(interval).await;
+            match turn.take(&*store).await {
+                Ok(Some(revision)) => tracing::debug!(revision = revision.0, "compacted the store"),
+                Ok(None) => {}
+                Err(StoreError::Closed) => return,
+                Err(error) => tracing::warn!(%error, "cannot compact the store"),
+            }
+        }
+    });
+    Compactor { task }
+}
+
+/// What the previous turn saw.
+#[derive(Default)]
+struct Turn {
+    /// When the agreed key was last written, 0 for never.
+    written: Revision,
+    /// The store's revision then.
+    revision: Revision,
+}
+
+// === impl Turn ===
+
+impl Turn {
+    /// One turn: whoever gets to write the key first compacts, the others take note.
+    async fn take(&mut self, store: &dyn Store) -> Result<Option<Revision>, StoreError> {
+        let due = self.revision;
+        let expect = if self.written == Revision(0) { Expect::Absent } else { Expect::ModRevision(self.written) };
+        let value = Bytes::from(due.0.to_string());
+        let put = Txn { key: Bytes::from_static(KEY), expect, op: Op::Put { value, lease: None } };
+        match store.txn(put).await? {
+            TxnResponse::Unmet { current, revision } => {
+                self.written = current.map_or(Revision(0), |kv| kv.mod_revision);
+                self.revision = revision;
+                Ok(None)
+            }
+            TxnResponse::Done { revision, .. } => {
+                self.written = revision;
+                self.revision = revision;
+                if due == Revision(0) {
+                    return Ok(None);
+                }
+                match store.compact(due).await {
+                    Ok(()) => Ok(Some(due)),
+                    // Someone else has been there: what was wanted holds.
+                    Err(StoreError::Compacted { .. }) => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Compactor {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

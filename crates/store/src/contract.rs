@@ -1,0 +1,180 @@
+//! The suite that every engine passes: what the trait promises, seen from outside.
+//!
+//! [`contract_tests!`](crate::contract_tests) makes a test of each case. A case gets a store that nobody else writes to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+
+use crate::{
+    Event, Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, Txn, TxnResponse, Watch,
+    WatchMessage, prefix_range,
+};
+
+pub mod compaction;
+pub mod leases;
+pub mod ranges;
+pub mod transactions;
+pub mod watches;
+
+/// Makes a `#[tokio::test]` of every case. The argument is a path to an `async fn() -> (impl Sized, Arc<dyn Store>)`;
+/// what it answers first (a directory, a server) is kept until the case has run.
+#[macro_export]
+macro_rules! contract_tests {
+    ($factory:path) => {
+        $crate::contract_tests! { @ $factory;
+            transactions: revisions_count_up, revisions_of_a_key, expectations, deleting_what_is_absent,
+                large_and_odd_values, many_writers_on_one_counter, concurrent_creates_have_one_winner;
+            ranges: order_and_bounds, limits_and_counts, pages_at_one_revision, prefixes;
+            compaction: reads_at_revisions, compaction_forgets, compaction_is_refused_where_it_makes_no_sense,
+                compactor_follows_at_a_distance;
+            watches: events_with_previous_values, from_an_older_revision, only_the_range, compacted_history,
+                barrier_covers_what_was_acknowledged, barrier_of_a_watch_from_the_past, order_under_load,
+                a_slow_reader_misses_nothing, from_a_future_revision;
+            leases: revoking_deletes_the_keys, expiry_deletes_the_keys, unknown_leases, a_key_changes_its_lease;
+        }
+    };
+    (@ $factory:path; $($module:ident: $($case:ident),+;)+) => {
+        $($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let (_guard, store) = $factory().await;
+                $crate::contract::$module::$case(store).await;
+            }
+        )+)+
+    };
+}
+
+/// How long a case waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn bytes(text: impl AsRef<str>) -> Bytes {
+    Bytes::copy_from_slice(text.as_ref().as_bytes())
+}
+
+pub(crate) async fn put_if(store: &dyn Store, key: &str, expect: Expect, value: &str) -> TxnResponse {
+    let op = Op::Put { value: bytes(value), lease: None };
+    store.txn(Txn { key: bytes(key), expect, op }).await.expect("a put is carried out")
+}
+
+pub(crate) async fn put(store: &dyn Store, key: &str, value: &str) -> Revision {
+    done(put_if(store, key, Expect::Anything, value).await).0
+}
+
+pub(crate) async fn put_with_lease(store: &dyn Store, key: &str, lease: LeaseId) -> Revision {
+    let op = Op::Put { value: bytes("leased"), lease: Some(lease) };
+    done(store.txn(Txn { key: bytes(key), expect: Expect::Anything, op }).await.expect("a put is carried out")).0
+}
+
+pub(crate) async fn delete_if(store: &dyn Store, key: &str, expect: Expect) -> TxnResponse {
+    store.txn(Txn { key: bytes(key), expect, op: Op::Delete }).await.expect("a deletion is carried out")
+}
+
+pub(crate) async fn delete(store: &dyn Store, key: &str) -> Revision {
+    done(delete_if(store, key, Expect::Anything).await).0
+}
+
+pub(crate) async fn get(store: &dyn Store, key: &str) -> Option<KeyValue> {
+    store.get(bytes(key), None).await.expect("a read is answered").0
+}
+
+pub(crate) async fn list(store: &dyn Store, prefix: &str, revision: Option<Revision>, limit: usize) -> RangeResponse {
+    let request = RangeRequest { range: prefix_range(prefix.as_bytes()), revision, limit, count_only: false };
+    store.range(request).await.expect("a range is answered")
+}
+
+pub(crate) fn done(response: TxnResponse) -> (Revision, Option<KeyValue>) {
+    match response {
+        TxnResponse::Done { revision, previous } => (revision, previous),
+        TxnResponse::Unmet { current, .. } => panic!("the expectation was not met, the key holds {current:?}"),
+    }
+}
+
+pub(crate) fn unmet(response: TxnResponse) -> (Option<KeyValue>, Revision) {
+    match response {
+        TxnResponse::Unmet { current, revision } => (current, revision),
+        TxnResponse::Done { revision, .. } => panic!("carried out at {revision:?} against its expectation"),
+    }
+}
+
+/// Keys and values, to compare with.
+pub(crate) fn pairs(kvs: &[KeyValue]) -> Vec<(String, String)> {
+    kvs.iter().map(|kv| (text(&kv.key), text(&kv.value))).collect()
+}
+
+pub(crate) fn text(bytes: &Bytes) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(crate) fn event_revision(event: &Event) -> Revision {
+    match event {
+        Event::Put { kv, .. } => kv.mod_revision,
+        Event::Delete { revision, .. } => *revision,
+    }
+}
+
+/// An event on one line: what happened, to which key, at which revision, with which value, and which it replaced.
+pub(crate) fn describe(event: &Event) -> String {
+    let previous = |previous: &Option<KeyValue>| {
+        previous.as_ref().map_or("-".to_owned(), |kv| format!("{}@{}", text(&kv.value), kv.mod_revision.0))
+    };
+    match event {
+        Event::Put { kv, previous: old } => {
+            format!("put {} {}@{} was {}", text(&kv.key), text(&kv.value), kv.mod_revision.0, previous(old))
+        }
+        Event::Delete { key, revision, previous: old } => {
+            format!("delete {} @{} was {}", text(key), revision.0, previous(old))
+        }
+    }
+}
+
+/// Reads events from a watch.
+pub(crate) struct Reader {
+    watch: Watch,
+    pending: std::collections::VecDeque<Event>,
+}
+
+impl Reader {
+    pub(crate) async fn open(store: &Arc<dyn Store>, prefix: &str, after: Revision) -> Self {
+        let watch = store.watch(prefix_range(prefix.as_bytes()), after).await.expect("a watch starts");
+        Self { watch, pending: Default::default() }
+    }
+
+    pub(crate) async fn next(&mut self) -> Event {
+        tokio::time::timeout(PATIENCE, async {
+            loop {
+                if let Some(event) = self.pending.pop_front() {
+                    return event;
+                }
+                match self.watch.messages.next().await {
+                    Some(Ok(WatchMessage::Events(events))) => self.pending.extend(events),
+                    Some(Ok(WatchMessage::Progress(_))) => {}
+                    Some(Err(error)) => panic!("the watch ended: {error}"),
+                    None => panic!("the watch ended without saying why"),
+                }
+            }
+        })
+        .await
+        .expect("an event arrives")
+    }
+
+    pub(crate) async fn take(&mut self, count: usize) -> Vec<String> {
+        let mut taken = Vec::new();
+        for _ in 0..count {
+            taken.push(describe(&self.next().await));
+        }
+        taken
+    }
+
+    /// One message with events, as it was delivered.
+    pub(crate) async fn message(&mut self) -> Vec<Event> {
+        let first = self.next().await;
+        std::iter::once(first).chain(self.pending.drain(..)).collect()
+    }
+
+    pub(crate) fn control(&self) -> &dyn crate::WatchControl {
+        &*self.watch.control
+    }
+}

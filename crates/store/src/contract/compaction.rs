@@ -1,0 +1,98 @@
+//! Reads of the past, and where it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{PATIENCE, bytes, delete, list, pairs, put, text};
+use crate::{Revision, Store, StoreError, spawn_compactor};
+
+async fn value_at(store: &dyn Store, key: &str, revision: Revision) -> Option<String> {
+    let (kv, _) = store.get(bytes(key), Some(revision)).await.expect("the past can be read");
+    kv.map(|kv| text(&kv.value))
+}
+
+/// Every revision shows what the store held then.
+pub async fn reads_at_revisions(store: Arc<dyn Store>) {
+    let start = store.current_revision().await.expect("a revision");
+    let one = put(&*store, "/h/a", "1").await;
+    let two = put(&*store, "/h/a", "2").await;
+    let gone = delete(&*store, "/h/a").await;
+    let three = put(&*store, "/h/a", "3").await;
+    let other = put(&*store, "/h/b", "x").await;
+    for (revision, a, b) in [
+        (start, None, None),
+        (one, Some("1"), None),
+        (two, Some("2"), None),
+        (gone, None, None),
+        (three, Some("3"), None),
+        (other, Some("3"), Some("x")),
+    ] {
+        assert_eq!(value_at(&*store, "/h/a", revision).await.as_deref(), a, "a at {revision:?}");
+        assert_eq!(value_at(&*store, "/h/b", revision).await.as_deref(), b, "b at {revision:?}");
+        let listed = list(&*store, "/h/", Some(revision), 0).await;
+        let expected: Vec<_> = [a, b].into_iter().flatten().map(str::to_owned).collect();
+        let values: Vec<_> = pairs(&listed.kvs).into_iter().map(|(_, value)| value).collect();
+        assert_eq!((values, listed.count), (expected.clone(), expected.len()), "list at {revision:?}");
+        assert_eq!(listed.revision, other);
+    }
+    let (kv, _) = store.get(bytes("/h/a"), Some(two)).await.expect("the past");
+    let kv = kv.expect("the key existed");
+    assert_eq!((kv.create_revision, kv.mod_revision), (one, two));
+    let future = Revision(other.0 + 1);
+    assert!(matches!(store.get(bytes("/h/a"), Some(future)).await, Err(StoreError::FutureRevision { .. })));
+}
+
+/// Reads before a compaction fail, those from it on see what they saw.
+pub async fn compaction_forgets(store: Arc<dyn Store>) {
+    assert_eq!(store.compacted_revision().await.expect("a revision"), Revision(0));
+    let one = put(&*store, "/h/a", "1").await;
+    put(&*store, "/h/gone", "x").await;
+    let gone = delete(&*store, "/h/gone").await;
+    let two = put(&*store, "/h/a", "2").await;
+    let three = put(&*store, "/h/a", "3").await;
+    store.compact(two).await.expect("a compaction");
+    assert_eq!(store.compacted_revision().await.expect("a revision"), two);
+    for revision in [one, gone] {
+        let answer = store.get(bytes("/h/a"), Some(revision)).await;
+        assert!(matches!(answer, Err(StoreError::Compacted { compacted }) if compacted == two), "{answer:?}");
+        let range = crate::RangeRequest {
+            range: crate::prefix_range(b"/h/"),
+            revision: Some(revision),
+            limit: 0,
+            count_only: false,
+        };
+        let answer = store.range(range).await;
+        assert!(matches!(answer, Err(StoreError::Compacted { .. })), "{answer:?}");
+    }
+    assert_eq!(value_at(&*store, "/h/a", two).await.as_deref(), Some("2"));
+    assert_eq!(value_at(&*store, "/h/gone", two).await, None);
+    assert_eq!(value_at(&*store, "/h/a", three).await.as_deref(), Some("3"));
+    assert_eq!(store.current_revision().await.expect("a revision"), three, "a compaction is no write");
+    assert_eq!(put(&*store, "/h/gone", "back").await, Revision(three.0 + 1));
+}
+
+/// Backwards and into the future.
+pub async fn compaction_is_refused_where_it_makes_no_sense(store: Arc<dyn Store>) {
+    put(&*store, "/h/a", "1").await;
+    let two = put(&*store, "/h/a", "2").await;
+    let future = store.compact(Revision(two.0 + 1)).await;
+    assert!(matches!(future, Err(StoreError::FutureRevision { .. })), "{future:?}");
+    store.compact(two).await.expect("a compaction");
+    for revision in [two, Revision(two.0 - 1)] {
+        let again = store.compact(revision).await;
+        assert!(matches!(again, Err(StoreError::Compacted { .. })), "{again:?}");
+    }
+}
+
+/// The compactor forgets what was history one turn ago, and no more.
+pub async fn compactor_follows_at_a_distance(store: Arc<dyn Store>) {
+    let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50));
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut newest = Revision(0);
+    while store.compacted_revision().await.expect("a revision") < Revision(3) {
+        assert!(tokio::time::Instant::now() < deadline, "nothing was compacted");
+        newest = put(&*store, "/h/a", "x").await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(store.compacted_revision().await.expect("a revision") < newest, "the newest history is left alone");
+}

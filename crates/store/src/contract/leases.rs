@@ -1,0 +1,80 @@
+//! Keys that go with their lease.
+
+use std::sync::Arc;
+
+use super::{Reader, bytes, delete, get, put, put_with_lease};
+use crate::{Event, Expect, LeaseId, Op, Store, StoreError, Txn};
+
+/// All keys at once, with events like any other deletion.
+pub async fn revoking_deletes_the_keys(store: Arc<dyn Store>) {
+    let lease = store.grant_lease(3600).await.expect("a lease");
+    put_with_lease(&*store, "/l/a", lease).await;
+    put_with_lease(&*store, "/l/b", lease).await;
+    let last = put(&*store, "/l/c", "stays").await;
+    assert_eq!(get(&*store, "/l/a").await.expect("the key").lease, Some(lease));
+    let mut reader = Reader::open(&store, "/l/", last).await;
+    store.revoke_lease(lease).await.expect("a revocation");
+    assert_eq!((get(&*store, "/l/a").await, get(&*store, "/l/b").await), (None, None));
+    assert!(get(&*store, "/l/c").await.is_some());
+    let events = reader.message().await;
+    let deleted: Vec<_> = events
+        .iter()
+        .map(|event| match event {
+            Event::Delete { key, revision, previous } => {
+                assert_eq!(revision.0, last.0 + 1, "one revision for all");
+                assert_eq!(previous.as_ref().and_then(|kv| kv.lease), Some(lease));
+                key.clone()
+            }
+            Event::Put { kv, .. } => panic!("{:?} was put", kv.key),
+        })
+        .collect();
+    assert_eq!(deleted, [bytes("/l/a"), bytes("/l/b")], "all changes of one revision stand in one message");
+    assert!(matches!(store.revoke_lease(lease).await, Err(StoreError::LeaseNotFound)));
+}
+
+/// When its time is over, a lease ends by itself.
+pub async fn expiry_deletes_the_keys(store: Arc<dyn Store>) {
+    let short = store.grant_lease(1).await.expect("a lease");
+    let long = store.grant_lease(3600).await.expect("a lease");
+    let start = put_with_lease(&*store, "/l/short", short).await;
+    put_with_lease(&*store, "/l/long", long).await;
+    let mut reader = Reader::open(&store, "/l/short", start).await;
+    match reader.next().await {
+        Event::Delete { key, previous, .. } => {
+            assert_eq!(key, bytes("/l/short"));
+            assert_eq!(previous.map(|kv| kv.mod_revision), Some(start));
+        }
+        Event::Put { .. } => panic!("it was put"),
+    }
+    assert_eq!(get(&*store, "/l/short").await, None);
+    assert!(get(&*store, "/l/long").await.is_some());
+}
+
+/// A lease that was never granted.
+pub async fn unknown_leases(store: Arc<dyn Store>) {
+    let op = Op::Put { value: bytes("x"), lease: Some(LeaseId(4711)) };
+    let answer = store.txn(Txn { key: bytes("/l/a"), expect: Expect::Anything, op }).await;
+    assert!(matches!(answer, Err(StoreError::LeaseNotFound)), "{answer:?}");
+    assert_eq!(get(&*store, "/l/a").await, None);
+    assert!(matches!(store.revoke_lease(LeaseId(4711)).await, Err(StoreError::LeaseNotFound)));
+}
+
+/// The lease of the newest put counts, or none.
+pub async fn a_key_changes_its_lease(store: Arc<dyn Store>) {
+    let first = store.grant_lease(3600).await.expect("a lease");
+    let second = store.grant_lease(3600).await.expect("a lease");
+    assert_ne!(first, second);
+    put_with_lease(&*store, "/l/moved", first).await;
+    put_with_lease(&*store, "/l/freed", first).await;
+    put_with_lease(&*store, "/l/gone", first).await;
+    put_with_lease(&*store, "/l/moved", second).await;
+    put(&*store, "/l/freed", "x").await;
+    delete(&*store, "/l/gone").await;
+    put(&*store, "/l/gone", "again").await;
+    store.revoke_lease(first).await.expect("a revocation");
+    assert_eq!(get(&*store, "/l/moved").await.expect("the key").lease, Some(second));
+    assert_eq!(get(&*store, "/l/freed").await.expect("the key").lease, None);
+    assert!(get(&*store, "/l/gone").await.is_some());
+    store.revoke_lease(second).await.expect("a revocation");
+    assert_eq!(get(&*store, "/l/moved").await, None);
+}

@@ -1,0 +1,95 @@
+//! Reads of many keys.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{bytes, delete, list, pairs, put, text};
+use crate::{RangeRequest, Revision, Store, prefix_end, prefix_range};
+
+async fn keys(store: &dyn Store, range: std::ops::Range<Bytes>) -> Vec<String> {
+    let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
+    let response = store.range(request).await.expect("a range is answered");
+    assert_eq!(response.count, response.kvs.len());
+    assert!(!response.more);
+    response.kvs.iter().map(|kv| text(&kv.key)).collect()
+}
+
+/// Byte order; the start belongs to the range, the end does not.
+pub async fn order_and_bounds(store: Arc<dyn Store>) {
+    for key in ["/r/b", "/r/a/1", "/r/a", "/r/a0", "/r/c", "/s"] {
+        put(&*store, key, key).await;
+    }
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("/r/", "/r0", &["/r/a", "/r/a/1", "/r/a0", "/r/b", "/r/c"]),
+        ("/r/a", "/r/b", &["/r/a", "/r/a/1", "/r/a0"]),
+        ("/r/a", "/r/a\0", &["/r/a"]),
+        ("/r/b", "/r/b", &[]),
+        ("/r/c", "/r/a", &[]),
+        ("/r/bb", "/t", &["/r/c", "/s"]),
+        ("/x", "/y", &[]),
+    ];
+    for (start, end, expected) in cases {
+        assert_eq!(keys(&*store, bytes(start)..bytes(end)).await, *expected, "{start}..{end}");
+    }
+    delete(&*store, "/r/a/1").await;
+    assert_eq!(keys(&*store, bytes("/r/a")..bytes("/r/b")).await, ["/r/a", "/r/a0"]);
+}
+
+/// `count` counts all, `more` says that some were left out.
+pub async fn limits_and_counts(store: Arc<dyn Store>) {
+    for n in 0..10 {
+        put(&*store, &format!("/r/{n}"), "x").await;
+    }
+    // limit, keys, more
+    for (limit, expected, more) in [(0, 10, false), (1, 1, true), (9, 9, true), (10, 10, false), (11, 10, false)] {
+        let response = list(&*store, "/r/", None, limit).await;
+        assert_eq!((response.kvs.len(), response.more, response.count), (expected, more, 10), "limit {limit}");
+    }
+    let request = RangeRequest { range: prefix_range(b"/r/"), revision: None, limit: 0, count_only: true };
+    let response = store.range(request).await.expect("a count");
+    assert_eq!((response.kvs.len(), response.count), (0, 10));
+    let response = list(&*store, "/none/", None, 5).await;
+    assert_eq!((response.kvs.len(), response.more, response.count), (0, false, 0));
+}
+
+/// A list in pages sees one state however much is written meanwhile.
+pub async fn pages_at_one_revision(store: Arc<dyn Store>) {
+    for n in 0..7 {
+        put(&*store, &format!("/r/{n}"), "old").await;
+    }
+    let first = list(&*store, "/r/", None, 3).await;
+    let revision = first.revision;
+    let mut seen = pairs(&first.kvs);
+    let mut last = first.kvs.last().expect("a page").key.clone();
+    let mut more = first.more;
+    put(&*store, "/r/5", "new").await;
+    delete(&*store, "/r/6").await;
+    put(&*store, "/r/9", "new").await;
+    while more {
+        let mut start = last.to_vec();
+        start.push(0);
+        let range = Bytes::from(start)..prefix_end(b"/r/");
+        let request = RangeRequest { range, revision: Some(revision), limit: 3, count_only: false };
+        let page = store.range(request).await.expect("a page");
+        assert_eq!(page.revision, Revision(revision.0 + 3), "the store's revision, not the one read at");
+        seen.extend(pairs(&page.kvs));
+        last = page.kvs.last().expect("a page").key.clone();
+        more = page.more;
+    }
+    let expected: Vec<_> = (0..7).map(|n| (format!("/r/{n}"), "old".to_owned())).collect();
+    assert_eq!(seen, expected);
+}
+
+/// The end of a prefix.
+pub async fn prefixes(store: Arc<dyn Store>) {
+    for (prefix, end) in [(&b"/a/"[..], &b"/a0"[..]), (b"a\xff", b"b"), (b"a\xfe\xff\xff", b"a\xff")] {
+        assert_eq!(&prefix_end(prefix)[..], end, "{prefix:?}");
+    }
+    for key in ["/pods", "/pods/a", "/pods/b/c", "/podsets/a"] {
+        put(&*store, key, "x").await;
+    }
+    assert_eq!(keys(&*store, prefix_range(b"/pods/")).await, ["/pods/a", "/pods/b/c"]);
+    assert_eq!(keys(&*store, prefix_range(b"/pods")).await.len(), 4);
+    assert_eq!(keys(&*store, prefix_range(b"")).await.len(), 4, "the empty prefix is everything");
+}

@@ -1,0 +1,187 @@
+//! Hearing of changes: all of them, in order, once.
+
+use std::sync::Arc;
+
+use super::{PATIENCE, Reader, delete, event_revision, put};
+use crate::{Event, Revision, Store, StoreError, prefix_range};
+use futures::StreamExt;
+
+async fn now(store: &Arc<dyn Store>) -> Revision {
+    store.current_revision().await.expect("a revision")
+}
+
+/// What happened and what was there before.
+pub async fn events_with_previous_values(store: Arc<dyn Store>) {
+    let start = now(&store).await;
+    let mut reader = Reader::open(&store, "/w/", start).await;
+    let one = put(&*store, "/w/a", "1").await.0;
+    let two = put(&*store, "/w/a", "2").await.0;
+    let gone = delete(&*store, "/w/a").await.0;
+    let again = put(&*store, "/w/a", "3").await.0;
+    let expected = [
+        format!("put /w/a 1@{one} was -"),
+        format!("put /w/a 2@{two} was 1@{one}"),
+        format!("delete /w/a @{gone} was 2@{two}"),
+        format!("put /w/a 3@{again} was -"),
+    ];
+    assert_eq!(reader.take(4).await, expected);
+    // The same from history.
+    let mut reader = Reader::open(&store, "/w/", start).await;
+    assert_eq!(reader.take(4).await, expected);
+}
+
+/// From after a revision on: past first, then what comes.
+pub async fn from_an_older_revision(store: Arc<dyn Store>) {
+    let mut revisions = Vec::new();
+    for n in 0..5 {
+        revisions.push(put(&*store, "/w/a", &n.to_string()).await.0);
+    }
+    let mut reader = Reader::open(&store, "/w/", Revision(revisions[1])).await;
+    revisions.push(put(&*store, "/w/a", "5").await.0);
+    let expected: Vec<_> =
+        (2..6).map(|n| format!("put /w/a {n}@{} was {}@{}", revisions[n], n - 1, revisions[n - 1])).collect();
+    assert_eq!(reader.take(4).await, expected);
+}
+
+/// Nothing of other keys, whatever their neighbourhood.
+pub async fn only_the_range(store: Arc<dyn Store>) {
+    let start = now(&store).await;
+    let mut inner = Reader::open(&store, "/w/a/", start).await;
+    let mut outer = Reader::open(&store, "/w/", start).await;
+    let mut everything = Reader::open(&store, "", start).await;
+    let mut other = Reader::open(&store, "/w/b/", start).await;
+    for key in ["/v", "/w/a", "/w/a/1", "/w/b/1", "/w/c", "/x", "/w/a/2"] {
+        put(&*store, key, "x").await;
+    }
+    let key = |line: String| line.split(' ').nth(1).expect("a key").to_owned();
+    let keys = |lines: Vec<String>| lines.into_iter().map(key).collect::<Vec<_>>();
+    assert_eq!(keys(inner.take(2).await), ["/w/a/1", "/w/a/2"]);
+    assert_eq!(keys(outer.take(5).await), ["/w/a", "/w/a/1", "/w/b/1", "/w/c", "/w/a/2"]);
+    assert_eq!(keys(everything.take(7).await).len(), 7);
+    assert_eq!(keys(other.take(1).await), ["/w/b/1"]);
+}
+
+/// A watch from before a compaction is refused, with the revision from which one is possible.
+pub async fn compacted_history(store: Arc<dyn Store>) {
+    let one = put(&*store, "/w/a", "1").await;
+    for n in 2..6 {
+        put(&*store, "/w/a", &n.to_string()).await;
+    }
+    let last = put(&*store, "/w/a", "6").await;
+    let compacted = Revision(last.0 - 1);
+    store.compact(compacted).await.expect("a compaction");
+    let refused = match store.watch(prefix_range(b"/w/"), one).await {
+        Err(error) => error,
+        // An engine may only notice once it is asked for events.
+        Ok(mut watch) => match watch.messages.next().await {
+            Some(Err(error)) => error,
+            other => panic!("the watch goes on: {other:?}"),
+        },
+    };
+    assert!(matches!(refused, StoreError::Compacted { compacted: said } if said == compacted), "{refused:?}");
+    let mut reader = Reader::open(&store, "/w/", compacted).await;
+    assert_eq!(reader.take(1).await, [format!("put /w/a 6@{} was 5@{}", last.0, compacted.0)]);
+}
+
+/// Who has read up to a barrier knows of every write that was acknowledged before it was asked for.
+pub async fn barrier_covers_what_was_acknowledged(store: Arc<dyn Store>) {
+    let start = now(&store).await;
+    let mut reader = Reader::open(&store, "/w/", start).await;
+    let barrier = reader.control().barrier().await.expect("a barrier");
+    assert_eq!(barrier.last_event, Revision(0));
+    assert!(barrier.current >= start);
+    for n in 0..50 {
+        let written = put(&*store, &format!("/w/{n}"), "x").await;
+        let elsewhere = put(&*store, "/elsewhere", "x").await;
+        let barrier = reader.control().barrier().await.expect("a barrier");
+        assert!(barrier.current >= elsewhere, "{barrier:?}");
+        assert_eq!(barrier.last_event, written);
+        assert_eq!(event_revision(&reader.next().await), written);
+    }
+}
+
+/// The same for a watch whose first events are history.
+pub async fn barrier_of_a_watch_from_the_past(store: Arc<dyn Store>) {
+    let start = now(&store).await;
+    put(&*store, "/w/a", "1").await;
+    let last = put(&*store, "/w/b", "1").await;
+    let current = put(&*store, "/elsewhere", "1").await;
+    let mut reader = Reader::open(&store, "/w/", start).await;
+    let control = reader.control().barrier();
+    let barrier = tokio::time::timeout(PATIENCE, control).await.expect("in time").expect("a barrier");
+    assert!(barrier.current >= current);
+    assert_eq!(barrier.last_event, last);
+    reader.next().await;
+    assert_eq!(event_revision(&reader.next().await), last);
+}
+
+/// Many writers, several watchers that join at any time: each sees all, in order, once.
+pub async fn order_under_load(store: Arc<dyn Store>) {
+    const WRITERS: u64 = 8;
+    const WRITES: u64 = 100;
+    let start = now(&store).await;
+    let writers = (0..WRITERS).map(|writer| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for n in 0..WRITES {
+                put(&*store, &format!("/w/{writer}/{}", n % 7), "x").await;
+            }
+        })
+    });
+    let watchers = (0..4).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            // Join once some of it is history.
+            while now(&store).await.0 < start.0 + n * 50 {
+                tokio::task::yield_now().await;
+            }
+            let mut reader = Reader::open(&store, "/w/", start).await;
+            for expected in start.0 + 1..=start.0 + WRITERS * WRITES {
+                assert_eq!(event_revision(&reader.next().await), Revision(expected));
+            }
+        })
+    });
+    let (writers, watchers): (Vec<_>, Vec<_>) = (writers.collect(), watchers.collect());
+    for task in writers.into_iter().chain(watchers) {
+        task.await.expect("a writer or watcher");
+    }
+}
+
+/// A watcher that does not read delays nobody and gets everything when it does.
+pub async fn a_slow_reader_misses_nothing(store: Arc<dyn Store>) {
+    const WRITES: u64 = 2000;
+    let start = now(&store).await;
+    let mut slow = Reader::open(&store, "/w/", start).await;
+    let value = "x".repeat(1000);
+    let writers = (0..8).map(|writer| {
+        let (store, value) = (store.clone(), value.clone());
+        tokio::spawn(async move {
+            for n in 0..WRITES / 8 {
+                put(&*store, &format!("/w/{writer}/{}", n % 5), &value).await;
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.expect("a writer");
+    }
+    let barrier = slow.control().barrier().await.expect("a barrier");
+    assert_eq!(barrier.last_event, Revision(start.0 + WRITES));
+    let mut known = std::collections::HashMap::new();
+    for expected in start.0 + 1..=start.0 + WRITES {
+        let event = slow.next().await;
+        assert_eq!(event_revision(&event), Revision(expected));
+        let Event::Put { kv, previous } = event else { panic!("nothing was deleted") };
+        let before = known.insert(kv.key.clone(), kv.mod_revision);
+        assert_eq!(previous.map(|kv| kv.mod_revision), before, "the previous version of {:?}", kv.key);
+    }
+}
+
+/// A watch may wait for what is yet to come.
+pub async fn from_a_future_revision(store: Arc<dyn Store>) {
+    let start = now(&store).await;
+    let mut reader = Reader::open(&store, "/w/", Revision(start.0 + 2)).await;
+    for n in 1..=3 {
+        put(&*store, "/w/a", &n.to_string()).await;
+    }
+    assert_eq!(reader.take(1).await, [format!("put /w/a 3@{} was 2@{}", start.0 + 3, start.0 + 2)]);
+}
