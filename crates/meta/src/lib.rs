@@ -10,6 +10,7 @@ mod quantity;
 mod selector;
 mod status;
 mod time;
+mod version;
 
 pub use duration::{GoDuration, ParseDurationError, human_duration, short_human_duration};
 pub use field::{FieldError, FieldErrorType, FieldErrors, FieldPath, Shown, go_quote};
@@ -19,6 +20,7 @@ pub use quantity::{Format, ParseQuantityError, Quantity};
 pub use selector::{FieldSelector, FieldTerm, LabelSelector, MAX_SELECTOR_BYTES, Operator, Requirement, SelectorError};
 pub use status::{Status, StatusCause, StatusDetails, StatusReason};
 pub use time::{MicroTime, ParseTimeError, Time};
+pub use version::compare_kube_versions;
 
 /// A short immutable string: field names, map keys, names of objects. Up to 23 bytes live inline, longer ones are shared.
 pub type Text = smol_str::SmolStr;
