@@ -1,0 +1,12 @@
+//! Field tables: the text form in which the repository keeps the built-in kinds as data, one table per API package.
+//!
+//! The importer writes them, the build of the `kinds` crate reads them; the format is described in
+//! `crates/kinds/data/README.md`. Knows nothing of where the facts come from nor of what is made of them.
+
+mod read;
+mod types;
+mod write;
+
+pub use read::{ReadError, read};
+pub use types::{Default, Field, KindNames, ListType, Message, Patch, Presence, Table, Ty, Union};
+pub use write::{line, write};
