@@ -3,5 +3,6 @@
 //! Knows nothing of storage, of HTTP or of who is asking.
 
 mod strategy;
+pub mod tables;
 
 pub use strategy::{DeleteGrace, Plain, Situation, Strategy, spec_generation};

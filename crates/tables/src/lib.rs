@@ -8,5 +8,5 @@ mod types;
 mod write;
 
 pub use read::{ReadError, read};
-pub use types::{Default, Field, KindNames, ListType, Message, Patch, Presence, Table, Ty, Union};
+pub use types::{DefaultValue, Field, KindOf, ListType, Message, Patch, Presence, Table, Ty, Union};
 pub use write::{line, write};

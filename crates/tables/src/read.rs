@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::types::{Default, Field, KindNames, ListType, Message, Patch, Presence, Table, Ty, Union, stem};
+use crate::types::{DefaultValue, Field, KindOf, ListType, Message, Patch, Presence, Table, Ty, Union, stem};
 
 /// What is wrong with a line of a table.
 #[derive(Debug, thiserror::Error)]
@@ -67,14 +67,14 @@ fn read_line(line: &str, table: &mut Table, packages: &BTreeMap<&str, &str>) -> 
 
 fn read_head<'a>(name: &str, words: impl Iterator<Item = &'a str>) -> Result<Message, String> {
     let mut message =
-        Message { name: name.into(), kinds: KindNames::None, atomic: false, unions: Vec::new(), fields: Vec::new() };
+        Message { name: name.into(), kinds: Vec::new(), atomic: false, unions: Vec::new(), fields: Vec::new() };
     for word in words {
         match word {
-            "kind" => message.kinds = KindNames::Own,
-            "kind=*" => message.kinds = KindNames::Every,
+            "kind" => message.kinds.push(KindOf::Own),
+            "kind=*" => message.kinds.push(KindOf::Every),
             "atomic" => message.atomic = true,
             _ => match word.strip_prefix("kind=") {
-                Some(api_version) => message.kinds = KindNames::Of(api_version.into()),
+                Some(api_version) => message.kinds.push(KindOf::Other(api_version.into())),
                 None => return Err(format!("unknown word {word:?} in the head of a message")),
             },
         }
@@ -121,7 +121,7 @@ fn read_field(text: &str, package: &str, packages: &BTreeMap<&str, &str>) -> Res
         required: false,
         list_type: ListType::Unset,
         patch: Patch::default(),
-        default: Default::None,
+        default: DefaultValue::None,
         values,
     };
     for word in words {
@@ -129,8 +129,8 @@ fn read_field(text: &str, package: &str, packages: &BTreeMap<&str, &str>) -> Res
             None if word == "required" => field.required = true,
             Some(("list", list)) => field.list_type = read_list_type(list)?,
             Some(("patch", patch)) => field.patch = read_patch(patch)?,
-            Some(("default", "zero")) => field.default = Default::Zero,
-            Some(("default", json)) => field.default = Default::Value(json.into()),
+            Some(("default", "zero")) => field.default = DefaultValue::Zero,
+            Some(("default", json)) => field.default = DefaultValue::Value(json.into()),
             _ => return Err(format!("unknown word {word:?}")),
         }
     }
@@ -228,7 +228,7 @@ api-version meta.k8s.io/v1
 message ListOptions kind=*
   limit                                7 int64                        omit
 
-message Status kind=v1
+message Status kind kind=v1
   code                                 6 int32                        omit
 ";
     const SAMPLE: &str = "\

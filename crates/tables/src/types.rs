@@ -18,7 +18,8 @@ pub struct Table {
 pub struct Message {
     /// The name within the package, `DeploymentSpec`.
     pub name: String,
-    pub kinds: KindNames,
+    /// Under which `apiVersion`s it is a kind of its name.
+    pub kinds: Vec<KindOf>,
     /// `x-kubernetes-map-type: atomic`.
     pub atomic: bool,
     pub unions: Vec<Union>,
@@ -26,15 +27,13 @@ pub struct Message {
     pub fields: Vec<Field>,
 }
 
-/// Under which `apiVersion` a message is a kind of its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KindNames {
-    /// Not a kind.
-    None,
+/// One claim of a message to be a kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KindOf {
     /// Of the table's own `apiVersion`.
     Own,
     /// Of another (`Status` of the meta package is `v1`).
-    Of(String),
+    Other(String),
     /// Of every group version that has options.
     Every,
 }
@@ -60,7 +59,7 @@ pub struct Field {
     pub required: bool,
     pub list_type: ListType,
     pub patch: Patch,
-    pub default: Default,
+    pub default: DefaultValue,
     /// The values of an enum, of the field or of its elements.
     pub values: Vec<String>,
 }
@@ -121,7 +120,7 @@ pub struct Patch {
 
 /// The `default` of the OpenAPI definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Default {
+pub enum DefaultValue {
     None,
     /// The zero value of the type.
     Zero,

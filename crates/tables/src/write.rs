@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::types::{Default, Field, KindNames, ListType, Message, Presence, Table, Ty, stem};
+use crate::types::{DefaultValue, Field, KindOf, ListType, Message, Presence, Table, Ty, stem};
 
 /// The text of a table. Messages of other packages are named by their table's stem.
 pub fn write(table: &Table) -> String {
@@ -28,14 +28,17 @@ pub fn write(table: &Table) -> String {
 }
 
 fn head(message: &Message) -> String {
-    let kind = match &message.kinds {
-        KindNames::None => String::new(),
-        KindNames::Own => " kind".into(),
-        KindNames::Of(api_version) => format!(" kind={api_version}"),
-        KindNames::Every => " kind=*".into(),
-    };
+    let kinds: String = message
+        .kinds
+        .iter()
+        .map(|kind| match kind {
+            KindOf::Own => " kind".into(),
+            KindOf::Other(api_version) => format!(" kind={api_version}"),
+            KindOf::Every => " kind=*".into(),
+        })
+        .collect();
     let atomic = if message.atomic { " atomic" } else { "" };
-    format!("message {}{kind}{atomic}\n", message.name)
+    format!("message {}{kinds}{atomic}\n", message.name)
 }
 
 /// The line of one field, as it stands in the table of that package.
@@ -75,9 +78,9 @@ pub fn line(field: &Field, package: &str) -> String {
         }
     }
     match &field.default {
-        Default::None => {}
-        Default::Zero => out.push_str(" default=zero"),
-        Default::Value(json) => out.push_str(&format!(" default={json}")),
+        DefaultValue::None => {}
+        DefaultValue::Zero => out.push_str(" default=zero"),
+        DefaultValue::Value(json) => out.push_str(&format!(" default={json}")),
     }
     if !field.values.is_empty() {
         out.push_str(&format!(" enum={}", field.values.join("|")));

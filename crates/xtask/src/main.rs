@@ -1,2 +1,27 @@
-//! Repository tasks: import-api.
-fn main() {}
+//! Repository tasks, run as `cargo xtask TASK`.
+
+mod import_api;
+
+use std::process::ExitCode;
+
+use clap::Command;
+
+fn main() -> ExitCode {
+    let matches = Command::new("cargo xtask")
+        .about("Tasks of this repository")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(import_api::command())
+        .get_matches();
+    let outcome = match matches.subcommand() {
+        Some(("import-api", matches)) => import_api::run(matches),
+        _ => unreachable!("clap knows no other subcommand"),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}

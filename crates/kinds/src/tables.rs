@@ -1,0 +1,124 @@
+//! The field tables of the built-in kinds as statics. The build makes them from `data/`; nothing happens at start-up.
+
+use std::fmt;
+
+use binnacle_meta::GroupVersionKind;
+use binnacle_schema::Message;
+
+/// A kind and the structure of its objects; lists and options are kinds too.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Empty for the core group.
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub message: &'static Message,
+}
+
+/// The message of an OpenAPI definition name, `io.k8s.api.core.v1.PodSpec`.
+pub fn message(definition_name: &str) -> Option<&'static Message> {
+    let at = generated::MESSAGES.binary_search_by(|message| message.name.as_str().cmp(definition_name)).ok()?;
+    Some(generated::MESSAGES[at])
+}
+
+/// The message of a kind; the core group is the empty text.
+pub fn kind(group: &str, version: &str, kind: &str) -> Option<&'static Message> {
+    let at = generated::KINDS.binary_search_by(|k| (k.group, k.version, k.kind).cmp(&(group, version, kind))).ok()?;
+    Some(generated::KINDS[at].message)
+}
+
+/// All messages, by definition name.
+pub fn messages() -> impl ExactSizeIterator<Item = &'static Message> {
+    generated::MESSAGES.iter().copied()
+}
+
+/// All kinds, by group, version and kind.
+pub fn kinds() -> impl ExactSizeIterator<Item = &'static Kind> {
+    generated::KINDS.iter()
+}
+
+impl Kind {
+    pub fn group_version_kind(&self) -> GroupVersionKind {
+        GroupVersionKind::new(self.group, self.version, self.kind)
+    }
+}
+
+impl fmt::Debug for Kind {
+    /// Without the fields, which refer to each other without end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.group_version_kind(), self.message.name)
+    }
+}
+
+mod generated {
+    use std::borrow::Cow;
+
+    use binnacle_meta::Text;
+    use binnacle_schema::{Field, ListType, Message, MessageRef, PatchStrategy, Presence, Ty, Union};
+
+    use super::Kind;
+
+    /// What few fields have. Plain values, so that the tables can name only the ones that differ from [`PLAIN`].
+    #[derive(Clone, Copy)]
+    struct Facts {
+        embedded_in: &'static [u32],
+        required: bool,
+        list: List,
+        /// Merge, replace, retain keys, and the merge key.
+        patch: (bool, bool, bool, &'static str),
+        default: Option<&'static str>,
+        zero_default: bool,
+        values: &'static [Text],
+    }
+
+    #[derive(Clone, Copy)]
+    enum List {
+        Unset,
+        Atomic,
+        Granular,
+        Set,
+        Map(&'static [Text]),
+    }
+
+    const PLAIN: Facts = Facts {
+        embedded_in: &[],
+        required: false,
+        list: List::Unset,
+        patch: (false, false, false, ""),
+        default: None,
+        zero_default: false,
+        values: &[],
+    };
+
+    const fn t(text: &'static str) -> Text {
+        Text::new_static(text)
+    }
+
+    const fn field(name: &'static str, tag: u32, ty: Ty, presence: Presence, facts: Facts) -> Field {
+        let (merge, replace, retain_keys, merge_key) = facts.patch;
+        Field {
+            name: t(name),
+            tag,
+            embedded_in: facts.embedded_in,
+            ty,
+            presence,
+            required: facts.required,
+            list_type: match facts.list {
+                List::Unset => ListType::Unset,
+                List::Atomic => ListType::Atomic,
+                List::Granular => ListType::Granular,
+                List::Set => ListType::Set,
+                List::Map(keys) => ListType::Map(Cow::Borrowed(keys)),
+            },
+            patch: PatchStrategy { merge, replace, retain_keys, merge_key: t(merge_key) },
+            default: match facts.default {
+                Some(json) => Some(Cow::Borrowed(json)),
+                None => None,
+            },
+            zero_default: facts.zero_default,
+            values: Cow::Borrowed(facts.values),
+        }
+    }
+
+    include!(concat!(env!("OUT_DIR"), "/tables.rs"));
+}

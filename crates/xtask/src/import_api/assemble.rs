@@ -1,0 +1,504 @@
+//! Puts the facts of all sources together, and complains where they contradict each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use binnacle_tables::{DefaultValue, Field, KindOf, ListType, Message, Patch, Presence, Table, Ty, Union};
+use serde_json::Value;
+
+use super::agree;
+use super::go::Tree;
+use super::go_fields::{GoFields, UNKNOWN, import_path};
+use super::openapi::{Definition, Definitions, strings};
+use super::protobuf::{Messages, ProtoField, ProtoTy};
+use super::special::special;
+
+/// Everything that is known.
+pub(crate) struct Sources<'a> {
+    pub(crate) openapi: &'a Definitions,
+    pub(crate) protobuf: &'a Messages,
+    /// Go sources; without them their facts are taken from the old tables.
+    pub(crate) go: Option<Tree>,
+    pub(crate) old: &'a [Table],
+}
+
+/// The tables that follow from the sources, or all contradictions.
+pub(crate) fn assemble(sources: Sources) -> Result<Vec<Table>, Vec<String>> {
+    let mut assembler = Assembler {
+        openapi: sources.openapi,
+        protobuf: sources.protobuf,
+        go: sources.go.map(|tree| GoFields { tree, messages: sources.protobuf }),
+        old: sources.old.iter().map(|table| (table.package.clone(), table)).collect(),
+        tables: BTreeMap::new(),
+        waiting: Vec::new(),
+        seen: BTreeSet::new(),
+        problems: Vec::new(),
+    };
+    assembler.start();
+    while let Some(definition) = assembler.waiting.pop() {
+        assembler.message(&definition);
+    }
+    if assembler.problems.is_empty() { Ok(assembler.finish()) } else { Err(assembler.problems) }
+}
+
+struct Assembler<'a> {
+    openapi: &'a Definitions,
+    protobuf: &'a Messages,
+    go: Option<GoFields<'a>>,
+    old: BTreeMap<String, &'a Table>,
+    tables: BTreeMap<String, Table>,
+    /// Definition names still to be done.
+    waiting: Vec<String>,
+    seen: BTreeSet<String>,
+    problems: Vec<String>,
+}
+
+impl Assembler<'_> {
+    /// Makes the tables, empty, and begins with all definitions and all kinds.
+    fn start(&mut self) {
+        let definitions = self.openapi.keys().chain(self.protobuf.keys());
+        let packages: BTreeSet<String> =
+            definitions.filter_map(|name| Some(name.rsplit_once('.')?.0.to_string())).collect();
+        let mut claims: BTreeMap<String, Vec<KindOf>> = BTreeMap::new();
+        for package in &packages {
+            let known = match self.package_facts(package, &mut claims) {
+                Ok(known) => known,
+                Err(problem) => {
+                    self.problems.push(format!("{package}: {problem}"));
+                    continue;
+                }
+            };
+            self.tables.insert(package.clone(), known);
+        }
+        let roots: Vec<String> = claims.keys().chain(self.openapi.keys()).cloned().collect();
+        for (definition, kinds) in claims {
+            let Some((package, name)) = definition.rsplit_once('.') else { continue };
+            if let Some(table) = self.tables.get_mut(package) {
+                table.messages.push(Message {
+                    name: name.into(),
+                    kinds,
+                    atomic: false,
+                    unions: Vec::new(),
+                    fields: Vec::new(),
+                });
+            }
+        }
+        for definition in roots {
+            self.want(&definition);
+        }
+    }
+
+    /// The head of a package's table; what it registers as kinds goes to `claims`.
+    fn package_facts(&mut self, package: &str, claims: &mut BTreeMap<String, Vec<KindOf>>) -> Result<Table, String> {
+        let mut table = Table { package: package.into(), api_version: None, options: false, messages: Vec::new() };
+        let mut claim = |definition: String, kind: KindOf| {
+            let kinds = claims.entry(definition).or_default();
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+                kinds.sort();
+            }
+        };
+        if let Some(go) = &mut self.go {
+            if let Some(source) = import_path(package).map(|path| go.tree.package(&path)).transpose()?.flatten() {
+                table.api_version = source.api_version();
+                table.options = source.options || !source.everywhere.is_empty();
+                for name in &source.kinds {
+                    let definition = go.definition_of(package, &source, name)?;
+                    let own = definition.rsplit_once('.').is_some_and(|(owner, _)| owner == package);
+                    let api_version = table.api_version.clone().ok_or("kinds without an API version")?;
+                    claim(definition, if own { KindOf::Own } else { KindOf::Other(api_version) });
+                }
+                for name in &source.unversioned {
+                    claim(format!("{package}.{name}"), KindOf::Other("v1".into()));
+                }
+                for name in &source.everywhere {
+                    claim(format!("{package}.{name}"), KindOf::Every);
+                }
+                return Ok(table);
+            }
+        } else if let Some(old) = self.old.get(package) {
+            table.api_version = old.api_version.clone();
+            table.options = old.options;
+            for message in &old.messages {
+                for kind in &message.kinds {
+                    claim(format!("{package}.{}", message.name), kind.clone());
+                }
+            }
+        }
+        // Whatever is new must say so in its documents.
+        for (name, definition) in self.openapi.iter() {
+            if name.rsplit_once('.').is_none_or(|(owner, _)| owner != package) {
+                continue;
+            }
+            if let [(api_version, _)] = definition.kinds.as_slice()
+                && table.api_version.is_none()
+            {
+                table.api_version = Some(api_version.clone());
+                table.options = true;
+            }
+            for (api_version, _) in &definition.kinds {
+                if definition.kinds.len() > 2 {
+                    claim(name.clone(), KindOf::Every);
+                } else if table.api_version.as_ref() == Some(api_version) {
+                    claim(name.clone(), KindOf::Own);
+                } else {
+                    claim(name.clone(), KindOf::Other(api_version.clone()));
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    fn want(&mut self, definition: &str) {
+        if special(definition).is_none() && self.seen.insert(definition.into()) {
+            self.waiting.push(definition.into());
+        }
+    }
+
+    fn message(&mut self, name: &str) {
+        let Some((package, short)) = name.rsplit_once('.') else {
+            return self.problems.push(format!("{name} is in no package"));
+        };
+        let mut fields = match self.fields(name) {
+            Ok(fields) => fields,
+            Err(problem) => return self.problems.push(format!("{name}: {problem}")),
+        };
+        let definition = self.openapi.get(name);
+        if let Some(definition) = definition {
+            self.overlay(name, definition, &mut fields);
+        }
+        self.check_protobuf(name, &fields);
+        for field in &fields {
+            if let Some(message) = field.ty.message() {
+                self.want(message);
+            }
+        }
+        let atomic = definition.is_some_and(|definition| definition.schema["x-kubernetes-map-type"] == "atomic");
+        let unions = definition.map(|definition| unions(&definition.schema)).unwrap_or_default();
+        let Some(table) = self.tables.get_mut(package) else {
+            return self.problems.push(format!("{name}: no source has the package {package}"));
+        };
+        match table.messages.iter_mut().find(|message| message.name == short) {
+            Some(message) => (message.fields, message.atomic, message.unions) = (fields, atomic, unions),
+            None => {
+                table.messages.push(Message { name: short.into(), kinds: Vec::new(), atomic, unions, fields });
+            }
+        }
+        if let Some(definition) = definition {
+            self.check_kinds(name, short, definition);
+        }
+    }
+
+    /// The fields with what Go says of them.
+    fn fields(&mut self, name: &str) -> Result<Vec<Field>, String> {
+        if let Some(go) = &mut self.go {
+            return go.fields(name)?.ok_or("the Go sources do not have it".into());
+        }
+        let old = name
+            .rsplit_once('.')
+            .and_then(|(package, short)| self.old.get(package)?.messages.iter().find(|message| message.name == short));
+        let mut fields: Vec<Field> = old.map(|message| message.fields.clone()).unwrap_or_default();
+        let Some(definition) = self.openapi.get(name) else {
+            return if old.is_some() { Ok(fields) } else { Err("neither OpenAPI nor the old table has it".into()) };
+        };
+        fields.retain(|field| definition.property(&field.name).is_some());
+        for (property, schema) in definition.properties().into_iter().flatten() {
+            let proto = self.find_proto(name, property, definition, 0);
+            if let Some(field) = fields.iter_mut().find(|field| field.name == *property) {
+                // A number is looked for again where the old one is not that of the field any more.
+                let agrees = agree::with_openapi(&field.ty, schema).is_ok()
+                    && self
+                        .proto_at(name, &field.embedded_in, field.tag)
+                        .is_none_or(|known| agree::with_protobuf(&field.ty, &known.ty, self.protobuf).is_ok());
+                if !agrees {
+                    let ty = proto.as_ref().map(|(_, field)| &field.ty);
+                    field.ty = agree::derive(schema, ty, self.protobuf).map_err(|e| format!("{property}: {e}"))?;
+                }
+                continue;
+            }
+            let new = self.new_field(property, schema, definition, proto).map_err(|e| format!("{property}: {e}"))?;
+            // Go structs mostly grow in the order of their numbers.
+            let at = fields
+                .iter()
+                .rposition(|field| field.embedded_in == new.embedded_in && field.tag < new.tag)
+                .map_or(fields.len(), |before| before + 1);
+            fields.insert(at, new);
+        }
+        Ok(fields)
+    }
+
+    /// A field that no table has yet and whose Go declaration is not at hand.
+    fn new_field(
+        &self,
+        name: &str,
+        schema: &Value,
+        definition: &Definition,
+        proto: Option<(Vec<u32>, ProtoField)>,
+    ) -> Result<Field, String> {
+        let ty = agree::derive(schema, proto.as_ref().map(|(_, field)| &field.ty), self.protobuf)?;
+        let required = definition.required().contains(&name);
+        let default = schema.get("default");
+        let container = matches!(ty, Ty::List(_) | Ty::WrappedList(_) | Ty::Map(_) | Ty::Bytes);
+        let presence = match default {
+            _ if container && required => Presence::AlwaysNull,
+            _ if container => Presence::OmitZero,
+            Some(default) if *default == zero(&ty) => Presence::Always,
+            _ if required => Presence::Always,
+            _ => Presence::Optional,
+        };
+        let (embedded_in, tag) = proto.map_or((Vec::new(), 0), |(path, field)| (path, field.number));
+        Ok(Field {
+            name: name.into(),
+            tag,
+            embedded_in,
+            ty,
+            presence,
+            required,
+            list_type: ListType::Unset,
+            patch: Patch::default(),
+            default: DefaultValue::None,
+            values: Vec::new(),
+        })
+    }
+
+    /// The protobuf field of a property: of that name, or within a message that OpenAPI shows flattened.
+    fn find_proto(
+        &self,
+        message: &str,
+        property: &str,
+        definition: &Definition,
+        depth: usize,
+    ) -> Option<(Vec<u32>, ProtoField)> {
+        let fields = self.protobuf.get(message)?;
+        let named = fields
+            .iter()
+            .find(|field| field.name == property)
+            .or_else(|| fields.iter().find(|field| field.name.eq_ignore_ascii_case(property)));
+        if let Some(field) = named {
+            return Some((Vec::new(), field.clone()));
+        }
+        fields.iter().filter(|field| definition.property(&field.name).is_none() && depth < 4).find_map(|field| {
+            let ProtoTy::Message(inner) = &field.ty else { return None };
+            let (mut path, found) = self.find_proto(inner, property, definition, depth + 1)?;
+            path.insert(0, field.number);
+            Some((path, found))
+        })
+    }
+
+    fn proto_at(&self, message: &str, embedded_in: &[u32], tag: u32) -> Option<&ProtoField> {
+        let mut fields = self.protobuf.get(message)?;
+        for outer in embedded_in {
+            let ProtoTy::Message(inner) = &fields.iter().find(|field| field.number == *outer)?.ty else { return None };
+            fields = self.protobuf.get(inner)?;
+        }
+        fields.iter().find(|field| field.number == tag)
+    }
+
+    /// Adds what OpenAPI says of the fields and compares the rest with it.
+    fn overlay(&mut self, name: &str, definition: &Definition, fields: &mut [Field]) {
+        let required = definition.required();
+        for field in fields.iter_mut() {
+            let Some(schema) = definition.property(&field.name) else {
+                self.problems.push(format!("{name}.{}: absent from OpenAPI", field.name));
+                continue;
+            };
+            let result = agree::with_openapi(&field.ty, schema).and_then(|()| add_openapi(field, schema, &required));
+            if let Err(problem) = result {
+                self.problems.push(format!("{name}.{}: {problem}", field.name));
+            }
+        }
+        for property in definition.properties().into_iter().flat_map(|properties| properties.keys()) {
+            if !fields.iter().any(|field| field.name == *property) {
+                self.problems.push(format!("{name}.{property}: only in OpenAPI"));
+            }
+        }
+        let in_order: Vec<&str> =
+            fields.iter().filter(|field| field.required).map(|field| field.name.as_str()).collect();
+        if in_order != required {
+            self.problems.push(format!("{name}: required is {required:?} in OpenAPI, {in_order:?} in field order"));
+        }
+    }
+
+    /// Every number leads to a protobuf field of that type, and every protobuf field is reached.
+    fn check_protobuf(&mut self, name: &str, fields: &[Field]) {
+        if !self.protobuf.contains_key(name) {
+            if let Some(field) = fields.iter().find(|field| field.tag != 0) {
+                self.problems.push(format!("{name}.{}: has a number, but protobuf has no such message", field.name));
+            }
+            return;
+        }
+        let mut reached: BTreeSet<Vec<u32>> = BTreeSet::new();
+        for field in fields {
+            let path = || [&field.embedded_in[..], &[field.tag]].concat();
+            match self.proto_at(name, &field.embedded_in, field.tag) {
+                Some(proto) => {
+                    let problem = if proto.name.eq_ignore_ascii_case(&field.name) || renamed(&field.name, &proto.name) {
+                        agree::with_protobuf(&field.ty, &proto.ty, self.protobuf).err()
+                    } else {
+                        Some(format!("its number is that of {} in protobuf", proto.name))
+                    };
+                    if let Some(problem) = problem {
+                        self.problems.push(format!("{name}.{}: {problem}", field.name));
+                    }
+                    if !reached.insert(path()) {
+                        self.problems.push(format!("{name}.{}: another field has its number", field.name));
+                    }
+                }
+                None if field.tag == 0 && ["kind", "apiVersion"].contains(&field.name.as_str()) => {}
+                None if field.tag == 0 && self.is_unknown(name, &field.name) => {}
+                None => self.problems.push(format!("{name}.{}: absent from protobuf", field.name)),
+            }
+        }
+        let mut unreached = Vec::new();
+        self.unreached(name, &mut Vec::new(), &reached, &mut unreached);
+        for field in unreached {
+            self.problems.push(format!("{name}: {field} is only in protobuf"));
+        }
+    }
+
+    fn is_unknown(&self, message: &str, field: &str) -> bool {
+        let is_unknown = |proto: &ProtoField| proto.name == field && proto.ty == ProtoTy::Message(UNKNOWN.into());
+        self.protobuf.get(message).is_some_and(|fields| fields.iter().any(is_unknown))
+    }
+
+    fn unreached(&self, message: &str, path: &mut Vec<u32>, reached: &BTreeSet<Vec<u32>>, found: &mut Vec<String>) {
+        for field in self.protobuf.get(message).into_iter().flatten() {
+            path.push(field.number);
+            if !reached.contains(path) {
+                match &field.ty {
+                    ProtoTy::Message(inner) if reached.iter().any(|other| other.starts_with(path)) => {
+                        self.unreached(inner, path, reached, found);
+                    }
+                    ProtoTy::Message(name) if name == UNKNOWN => {}
+                    _ => found.push(field.name.clone()),
+                }
+            }
+            path.pop();
+        }
+    }
+
+    /// What OpenAPI lists as kinds must be claimed.
+    fn check_kinds(&mut self, name: &str, short: &str, definition: &Definition) {
+        let Some((package, _)) = name.rsplit_once('.') else { return };
+        let Some(table) = self.tables.get(package) else { return };
+        let claims = table.messages.iter().find(|message| message.name == short).map(|message| &message.kinds[..]);
+        for (api_version, kind) in &definition.kinds {
+            let claimed = claims.unwrap_or_default().iter().any(|claim| match claim {
+                KindOf::Own => table.api_version.as_ref() == Some(api_version),
+                KindOf::Other(other) => other == api_version,
+                KindOf::Every => true,
+            });
+            if !claimed || kind != short {
+                self.problems.push(format!("{name}: is {api_version} {kind} in OpenAPI, but is not registered so"));
+            }
+        }
+    }
+
+    fn finish(self) -> Vec<Table> {
+        let mut tables: Vec<Table> = self.tables.into_values().filter(|table| !table.messages.is_empty()).collect();
+        for table in &mut tables {
+            table.messages.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        tables
+    }
+}
+
+/// Fields whose protobuf name differs from the JSON name by more than case.
+fn renamed(json: &str, proto: &str) -> bool {
+    let plain = |name: &str| name.replace(['-', '$', '_'], "").to_ascii_lowercase();
+    plain(json) == plain(proto)
+}
+
+fn add_openapi(field: &mut Field, schema: &Value, required: &[&str]) -> Result<(), String> {
+    field.required = required.contains(&field.name.as_str());
+    let text = |name: &str| schema.get(name).and_then(Value::as_str);
+    let keys = strings(schema.get("x-kubernetes-list-map-keys"));
+    field.list_type = match (text("x-kubernetes-list-type"), text("x-kubernetes-map-type")) {
+        (None, None) => ListType::Unset,
+        (Some("atomic"), None) | (None, Some("atomic")) => ListType::Atomic,
+        (None, Some("granular")) => ListType::Granular,
+        (Some("set"), None) => ListType::Set,
+        (Some("map"), None) => ListType::Map(keys.iter().map(ToString::to_string).collect()),
+        other => return Err(format!("list type {other:?} is not understood")),
+    };
+    let mut patch =
+        Patch { merge_key: text("x-kubernetes-patch-merge-key").unwrap_or_default().into(), ..Patch::default() };
+    for strategy in text("x-kubernetes-patch-strategy").unwrap_or_default().split(',').filter(|s| !s.is_empty()) {
+        match strategy {
+            "merge" => patch.merge = true,
+            "replace" => patch.replace = true,
+            "retainKeys" => patch.retain_keys = true,
+            _ => return Err(format!("the patch strategy {strategy:?} is not understood")),
+        }
+    }
+    field.patch = patch;
+    field.default = match schema.get("default") {
+        None => DefaultValue::None,
+        Some(default) if *default == zero(&field.ty) => DefaultValue::Zero,
+        Some(default) => {
+            let json = default.to_string();
+            if json.contains(char::is_whitespace) {
+                return Err(format!("a default with spaces: {json}"));
+            }
+            DefaultValue::Value(json)
+        }
+    };
+    let values = enum_of(schema);
+    if !values.is_empty() {
+        if !field.values.is_empty() && field.values != values {
+            return Err(format!("the values are {:?} elsewhere, {values:?} in OpenAPI", field.values));
+        }
+        field.values = values.iter().map(ToString::to_string).collect();
+    }
+    if field.values.iter().any(|value| value.contains('|')) {
+        return Err("an enum value with \"|\"".into());
+    }
+    for extension in schema.as_object().into_iter().flat_map(|schema| schema.keys()).filter(|key| key.starts_with("x-"))
+    {
+        const KNOWN: [&str; 5] = ["list-type", "list-map-keys", "map-type", "patch-merge-key", "patch-strategy"];
+        if !extension.strip_prefix("x-kubernetes-").is_some_and(|name| KNOWN.contains(&name)) {
+            return Err(format!("the extension {extension} is not understood"));
+        }
+    }
+    Ok(())
+}
+
+/// The enum of a schema or of its elements.
+fn enum_of(schema: &Value) -> Vec<&str> {
+    let mut schema = Some(schema);
+    while let Some(inner) = schema {
+        let values = strings(inner.get("enum"));
+        if !values.is_empty() {
+            return values;
+        }
+        schema = inner.get("items").or_else(|| inner.get("additionalProperties"));
+    }
+    Vec::new()
+}
+
+/// What Go's zero value is as a `default`.
+fn zero(ty: &Ty) -> Value {
+    match ty {
+        Ty::String | Ty::Duration => "".into(),
+        Ty::Bool => false.into(),
+        Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => 0.into(),
+        _ => Value::Object(serde_json::Map::new()),
+    }
+}
+
+fn unions(schema: &Value) -> Vec<Union> {
+    let unions = schema.get("x-kubernetes-unions").and_then(Value::as_array);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    unions
+        .into_iter()
+        .flatten()
+        .map(|union| Union {
+            discriminator: text(&union["discriminator"]),
+            fields: union["fields-to-discriminateBy"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(field, value)| (field.clone(), text(value)))
+                .collect(),
+        })
+        .collect()
+}
