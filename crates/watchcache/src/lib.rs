@@ -1,1 +1,31 @@
-//! Per resource an immutable snapshot that follows the store, and watchers indexed by what they want.
+//! The watch cache: per resource an immutable snapshot that follows the store, and watchers found by what they want.
+//!
+//! Knows nothing of HTTP and nothing of kinds: what an object is comes from an [`Indexer`], what it looks like on the
+//! wire is put into the slots of [`Entry`] and [`WatchItem`] by whoever serves it.
+//!
+//! One task per cache follows the store. It changes the [`state`], then hands the events to the [`hub`], then says how
+//! far it is; readers take [`Snapshot`]s and watchers empty their own mailboxes, so that nobody holds it up.
+
+mod attrs;
+mod cache;
+mod entry;
+mod error;
+mod follower;
+mod forms;
+mod hub;
+mod index;
+mod selection;
+mod snapshot;
+mod state;
+mod watcher;
+mod window;
+
+pub use attrs::{Attrs, IndexError, Indexer, Labels};
+pub use cache::{BLOCK_TIMEOUT, Cache, CacheStats};
+pub use entry::{Change, Entry, Event, WatchItem};
+pub use error::{CacheError, WatchError};
+pub use forms::{FormBudget, FormId};
+pub use selection::{Interest, Selection};
+pub use snapshot::{Cursor, Snapshot};
+pub use watcher::{Start, Watcher};
+pub use window::WindowLimits;

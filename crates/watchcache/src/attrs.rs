@@ -1,0 +1,215 @@
+//! What selectors need to know of an object, supplied by the owner of the cache and packed into one allocation.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_store::Revision;
+use bytes::Bytes;
+
+/// Tells the cache how to look at stored values. Implemented once per resource, above this crate.
+pub trait Indexer: Send + Sync + 'static {
+    /// The selectable fields besides `metadata.name` and `metadata.namespace`, in the order of [`Attrs::fields`].
+    fn fields(&self) -> &[Text];
+
+    /// Reads the attributes of the object stored under `key` (the whole key).
+    fn index(&self, key: &[u8], value: &Bytes, revision: Revision) -> Result<Attrs, IndexError>;
+}
+
+/// What [`Indexer::index`] found in one object. Name and namespace are the last segments of the key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attrs {
+    pub labels: Vec<(Text, Text)>,
+    /// One value per name in [`Indexer::fields`]; what is missing at the end counts as empty.
+    pub fields: Vec<Text>,
+    /// What the cache keeps in place of the stored bytes, when those are encrypted.
+    pub value: Option<Bytes>,
+}
+
+/// The value under a key is not an object that this resource understands.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct IndexError(pub String);
+
+/// Path, labels and field values of one object in one shared string, ordered and compared by the path.
+///
+/// The path is what follows the resource's prefix in the key: `namespace/name`, or `name` for what has no namespace.
+/// Labels are few, so a walk over them beats a map in time and size. A length is written in characters of six bits,
+/// the seventh saying that more follow, which keeps the whole a valid string without a check on every access:
+/// path length, path, length of all labels, labels (key length, key, value length, value), fields (length, value).
+#[derive(Clone)]
+pub(crate) struct Meta(Arc<str>);
+
+impl Meta {
+    pub(crate) fn new(path: &str, labels: &[(Text, Text)], fields: &[Text]) -> Self {
+        let mut packed_labels = String::new();
+        let mut sorted: Vec<_> = labels.iter().collect();
+        sorted.sort_unstable();
+        for (key, value) in sorted {
+            push(&mut packed_labels, key);
+            push(&mut packed_labels, value);
+        }
+        let mut packed = String::with_capacity(path.len() + packed_labels.len() + 8);
+        push(&mut packed, path);
+        push(&mut packed, &packed_labels);
+        // Empty values at the end are what a missing value means anyway.
+        let filled = fields.iter().rposition(|value| !value.is_empty()).map_or(0, |last| last + 1);
+        for value in &fields[..filled] {
+            push(&mut packed, value);
+        }
+        Self(packed.into())
+    }
+
+    /// A bare path, for lookups.
+    pub(crate) fn place(path: &str) -> Self {
+        Self::new(path, &[], &[])
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        take(&self.0).0
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.path().split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        let path = self.path();
+        path.split_once('/').map_or(path, |(_, name)| name)
+    }
+
+    pub(crate) fn labels(&self) -> Labels<'_> {
+        Labels { rest: take(take(&self.0).1).0 }
+    }
+
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.labels().find(|(own, _)| *own == key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn field(&self, position: usize) -> &str {
+        let mut rest = take(take(&self.0).1).1;
+        for _ in 0..position {
+            rest = take(rest).1;
+        }
+        take(rest).0
+    }
+
+    /// Bytes held beside the reference.
+    pub(crate) fn size(&self) -> usize {
+        self.0.len() + 16
+    }
+
+    /// Whether path, labels and fields are all the same.
+    pub(crate) fn same_attributes(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl PartialEq for Meta {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.path() == other.path()
+    }
+}
+
+impl Eq for Meta {}
+
+impl PartialOrd for Meta {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Meta {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.path().cmp(other.path())
+    }
+}
+
+impl Borrow<str> for Meta {
+    fn borrow(&self) -> &str {
+        self.path()
+    }
+}
+
+impl fmt::Debug for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.path())
+    }
+}
+
+/// The labels of an object, sorted by key.
+#[derive(Clone, Debug)]
+pub struct Labels<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Iterator for Labels<'a> {
+    type Item = (&'a str, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (key, rest) = take(self.rest);
+        let (value, rest) = take(rest);
+        self.rest = rest;
+        Some((key, value))
+    }
+}
+
+fn push(out: &mut String, text: &str) {
+    let mut length = text.len();
+    while length > 0x3f {
+        out.push(char::from(0x40 | (length & 0x3f) as u8));
+        length >>= 6;
+    }
+    out.push(char::from(length as u8));
+    out.push_str(text);
+}
+
+/// The text at the front of `packed` and what follows it; both empty at the end.
+fn take(packed: &str) -> (&str, &str) {
+    let mut length = 0;
+    for (index, byte) in packed.bytes().enumerate() {
+        length |= usize::from(byte & 0x3f) << (6 * index);
+        if byte & 0x40 == 0 {
+            return packed[index + 1..].split_at_checked(length).unwrap_or_default();
+        }
+    }
+    ("", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packing() {
+        let long = "x".repeat(5000);
+        for (path, labels, fields) in [
+            ("ns/name", vec![], vec![]),
+            ("name", vec![("b", "2"), ("a", "")], vec!["", "node", ""]),
+            ("ünï/cödé", vec![("k", &*long), (&*long, "v")], vec![&*long, "", &*long]),
+        ] {
+            let texts: Vec<(Text, Text)> = labels.iter().map(|(k, v)| (Text::new(k), Text::new(v))).collect();
+            let values: Vec<Text> = fields.iter().map(Text::new).collect();
+            let meta = Meta::new(path, &texts, &values);
+            assert_eq!(meta.path(), path);
+            let mut sorted = labels.clone();
+            sorted.sort_unstable();
+            assert_eq!(meta.labels().collect::<Vec<_>>(), sorted);
+            for (key, value) in labels {
+                assert_eq!(meta.label(key), Some(value));
+            }
+            assert_eq!(meta.label("none"), None);
+            for (position, value) in fields.iter().enumerate() {
+                assert_eq!(meta.field(position), *value);
+            }
+            assert_eq!(meta.field(fields.len() + 2), "");
+        }
+        assert_eq!((Meta::place("a/b").namespace(), Meta::place("a/b").name()), ("a", "b"));
+        assert_eq!((Meta::place("b").namespace(), Meta::place("b").name()), ("", "b"));
+    }
+}

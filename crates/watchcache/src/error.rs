@@ -1,0 +1,32 @@
+//! Why a read or a watch cannot be served from the cache.
+
+use binnacle_store::{Revision, StoreError};
+
+/// A read that the cache cannot answer.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The revision asked for was not reached in time: 504 with the cause `ResourceVersionTooLarge`.
+    #[error("Too large resource version: {}, current: {}", requested.0, current.0)]
+    TooLargeRevision { requested: Revision, current: Revision },
+    /// The cache has not read its range yet, or reads it again.
+    #[error("storage is (re)initializing")]
+    NotReady,
+    /// The store did not tell its revision.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the cache is closed")]
+    Closed,
+}
+
+/// A watch that cannot begin or go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WatchError {
+    /// Events after `requested` are no longer known, only those after `oldest`: 410 with the reason `Expired`.
+    #[error("too old resource version: {} ({})", requested.0, oldest.0)]
+    Expired { requested: Revision, oldest: Revision },
+    /// The cache has not read its range yet, or reads it again.
+    #[error("storage is (re)initializing")]
+    NotReady,
+    #[error("the cache is closed")]
+    Closed,
+}

@@ -1,0 +1,202 @@
+//! Keeps a cache in step with the store: reads the range once, follows its watch, and begins anew when that breaks.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_store::{KeyValue, RangeRequest, Revision, StoreError, Watch, WatchMessage};
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio::time::{Instant, sleep};
+
+use crate::attrs::{Attrs, Meta};
+use crate::cache::Shared;
+use crate::entry::{Entry, Event};
+use crate::index::Objects;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Objects read at once when the range is read.
+const PAGE: usize = 5_000;
+const UPKEEP: Duration = Duration::from_secs(15);
+
+/// Runs until it is aborted.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let begun = Instant::now();
+        let error = match connect(&shared).await {
+            Ok(watch) => follow(&shared, watch).await,
+            Err(error) => error,
+        };
+        shared.control.store(None);
+        shared.changed.notify_waiters();
+        // A watch that was good for a while was no failure to begin.
+        if begun.elapsed() > LONGEST_PAUSE {
+            pause = FIRST_PAUSE;
+        }
+        tracing::warn!(%error, range = ?shared.range.start, "watch of the store ended, beginning anew");
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// A watch that continues what the cache knows; where the store cannot continue it, everything is read again.
+async fn connect(shared: &Shared) -> Result<Watch, StoreError> {
+    if shared.has_begun() {
+        let known = shared.progress();
+        // A store that was restored from a backup may be behind, and its history is another.
+        if shared.store.current_revision().await? >= known {
+            match shared.store.watch(shared.range.clone(), known).await {
+                Err(StoreError::Compacted { .. } | StoreError::FutureRevision { .. }) => {}
+                other => return other,
+            }
+        }
+    }
+    let revision = shared.store.current_revision().await?;
+    let objects = read_all(shared, revision).await?;
+    let continues = shared.has_begun() && shared.progress() == revision;
+    shared.change(|state| state.replace(objects, revision));
+    if !continues {
+        // What happened between is unknown, so no watch can go on without a gap.
+        shared.hub.lock().break_off(revision);
+    }
+    shared.begin(revision);
+    shared.store.watch(shared.range.clone(), revision).await
+}
+
+async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreError> {
+    let known = shared.state.lock().objects.clone();
+    let mut objects = Objects::new();
+    let mut start = shared.range.start.clone();
+    loop {
+        let request = RangeRequest {
+            range: start..shared.range.end.clone(),
+            revision: (revision.0 > 0).then_some(revision),
+            limit: PAGE,
+            count_only: false,
+        };
+        let page = shared.store.range(request).await?;
+        let Some(last) = page.kvs.last() else { return Ok(objects) };
+        start = [last.key.as_ref(), b"\0"].concat().into();
+        for kv in page.kvs {
+            let Some(path) = path_of(shared, &kv.key) else { continue };
+            let entry = match known.get(path) {
+                Some(same) if same.revision() == kv.mod_revision => Arc::clone(same),
+                other => {
+                    let (meta, value) = look_at(shared, path, &kv);
+                    Arc::new(entry(meta, value, &kv, other.map(|old| &old.meta)))
+                }
+            };
+            objects.insert(entry.meta.clone(), entry);
+        }
+        if !page.more {
+            return Ok(objects);
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Reads the watch until it ends.
+async fn follow(shared: &Shared, mut watch: Watch) -> StoreError {
+    shared.control.store(Some(Arc::new(watch.control)));
+    shared.changed.notify_waiters();
+    let mut upkeep = pin!(sleep(UPKEEP));
+    let mut idle = false;
+    loop {
+        let message = tokio::select! {
+            biased;
+            message = watch.messages.next() => message,
+            () = &mut upkeep, if !idle => {
+                idle = !shared.upkeep();
+                upkeep.as_mut().reset(Instant::now() + UPKEEP);
+                continue;
+            }
+        };
+        match message {
+            None => return StoreError::Closed,
+            Some(Err(error)) => return error,
+            Some(Ok(WatchMessage::Progress(revision))) => shared.advance(None, revision),
+            Some(Ok(WatchMessage::Events(events))) => {
+                apply(shared, events);
+                idle = false;
+            }
+        }
+    }
+}
+
+/// A change that was looked at, but not made yet.
+struct Prepared {
+    path: Bytes,
+    revision: Revision,
+    /// What the object is now; `None` for a deletion.
+    new: Option<(Meta, Bytes, KeyValue)>,
+}
+
+fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) {
+    let at = Instant::now();
+    // Looking at objects is the dear part and happens while readers go on.
+    let changes: Vec<Prepared> = events.into_iter().filter_map(|event| prepare(shared, event)).collect();
+    let Some(last) = changes.iter().map(|change| change.revision).max() else { return };
+    let events: Vec<Event> = shared.change(|state| {
+        let changes = changes.into_iter().filter_map(|Prepared { path, revision, new }| {
+            // `prepare` let only valid paths pass.
+            let path = std::str::from_utf8(&path).ok()?;
+            let new = new.map(|(meta, value, kv)| {
+                let old = state.objects.get(path).map(|old| old.meta.clone());
+                Arc::new(entry(meta, value, &kv, old.as_ref()))
+            });
+            let old = state.apply(path, new.clone(), revision);
+            // A deletion of what the cache never had is nothing that anybody could have seen.
+            (old.is_some() || new.is_some()).then(|| Event::new(revision, old, new, at))
+        });
+        changes.collect()
+    });
+    let mut hub = shared.hub.lock();
+    for event in events {
+        hub.publish(event);
+    }
+    drop(hub);
+    shared.advance(Some(last), last);
+}
+
+fn prepare(shared: &Shared, event: binnacle_store::Event) -> Option<Prepared> {
+    let (key, revision, kv) = match event {
+        binnacle_store::Event::Put { kv, .. } => (kv.key.clone(), kv.mod_revision, Some(kv)),
+        binnacle_store::Event::Delete { key, revision, .. } => (key, revision, None),
+    };
+    let path = path_of(shared, &key)?;
+    let new = kv.map(|kv| {
+        let (meta, value) = look_at(shared, path, &kv);
+        (meta, value, kv)
+    });
+    let path = key.slice(shared.range.start.len()..);
+    Some(Prepared { path, revision, new })
+}
+
+fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
+    let path = key.strip_prefix(shared.range.start.as_ref()).and_then(|path| std::str::from_utf8(path).ok());
+    if path.is_none() {
+        tracing::warn!(?key, "a key that is no path of a resource is left out");
+    }
+    path
+}
+
+/// What selectors need to know of a stored value. One that cannot be understood stays in the cache, without labels and
+/// fields, so that whoever reads it gets the error rather than a list with a hole.
+fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> (Meta, Bytes) {
+    let attrs = shared.indexer.index(&kv.key, &kv.value, kv.mod_revision).unwrap_or_else(|error| {
+        tracing::error!(%error, key = ?kv.key, "a stored object cannot be read");
+        Attrs::default()
+    });
+    (Meta::new(path, &attrs.labels, &attrs.fields), attrs.value.unwrap_or_else(|| kv.value.clone()))
+}
+
+/// Most updates leave labels and selectable fields alone, and then old and new entry share them.
+fn entry(meta: Meta, value: Bytes, kv: &KeyValue, old: Option<&Meta>) -> Entry {
+    let meta = match old {
+        Some(old) if old.same_attributes(&meta) => old.clone(),
+        _ => meta,
+    };
+    Entry::new(meta, value, kv.mod_revision, kv.create_revision)
+}

@@ -1,0 +1,249 @@
+//! Wire forms of objects and events: made once, shared by every reader, within one budget of bytes for the process.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+/// Names one wire form of an object or event; the owner of the cache gives out the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FormId(pub u16);
+
+/// How many bytes of wire forms the process keeps, and which of them go first when there are too many.
+///
+/// Forms stand in a ring; a form that was used since the hand last passed it is spared once. When nothing can be
+/// evicted at once, a new form is handed out but not kept.
+#[derive(Debug)]
+pub struct FormBudget {
+    limit: usize,
+    used: AtomicUsize,
+    /// Every set that holds at least one form, once.
+    ring: Mutex<VecDeque<Weak<FormSet>>>,
+    /// Entries of the ring whose set is gone.
+    dead: AtomicUsize,
+}
+
+/// What a kept form costs besides its bytes.
+const OVERHEAD: usize = 64;
+/// How far the hand moves for one new form, so that a reader never pays for a long sweep.
+const HAND_STEPS: usize = 32;
+
+impl FormBudget {
+    pub fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, used: AtomicUsize::new(0), ring: Mutex::default(), dead: AtomicUsize::new(0) })
+    }
+
+    /// The bytes kept at the moment.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    fn admit(&self, size: usize) -> bool {
+        if size > self.limit {
+            return false;
+        }
+        if self.reserve(size) {
+            return true;
+        }
+        self.evict(size);
+        self.reserve(size)
+    }
+
+    fn reserve(&self, size: usize) -> bool {
+        let fits = |used: usize| used.checked_add(size).filter(|total| *total <= self.limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+    }
+
+    fn release(&self, size: usize) {
+        self.used.fetch_sub(size, Ordering::Relaxed);
+    }
+
+    fn evict(&self, wanted: usize) {
+        // Sets are dropped after the ring is unlocked, because dropping one may want the ring.
+        let mut passed = Vec::new();
+        let mut freed = 0;
+        let mut ring = self.ring.lock();
+        for _ in 0..HAND_STEPS.min(ring.len()) {
+            let Some(weak) = ring.pop_front() else { break };
+            let Some(set) = weak.upgrade() else {
+                self.forget_dead(1);
+                continue;
+            };
+            // A set that is locked is being read or is the one that asks.
+            match set.used.swap(false, Ordering::Relaxed) {
+                false => match set.forms.try_lock() {
+                    Some(mut forms) => {
+                        let size = forms.iter().map(|(_, bytes)| bytes.len() + OVERHEAD).sum();
+                        forms.clear();
+                        self.release(size);
+                        freed += size;
+                    }
+                    None => ring.push_back(weak),
+                },
+                true => ring.push_back(weak),
+            }
+            passed.push(set);
+            if freed >= wanted {
+                break;
+            }
+        }
+        drop(ring);
+    }
+
+    fn enter(&self, set: &Arc<FormSet>) {
+        let mut ring = self.ring.lock();
+        ring.push_back(Arc::downgrade(set));
+        if self.dead.load(Ordering::Relaxed) > ring.len() / 2 + 256 {
+            ring.retain(|weak| weak.strong_count() > 0);
+            self.dead.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn forget_dead(&self, count: usize) {
+        let minus = |dead: usize| Some(dead.saturating_sub(count));
+        let _ = self.dead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, minus);
+    }
+}
+
+/// A form and, of an event, which of its faces (added, modified, deleted).
+pub(crate) type SlotKey = (FormId, u8);
+
+/// The place for forms in an entry or event: nothing until the first one is made.
+#[derive(Debug, Default)]
+pub(crate) struct FormSlot(OnceLock<Arc<FormSet>>);
+
+#[derive(Debug)]
+struct FormSet {
+    forms: Mutex<Vec<(SlotKey, Bytes)>>,
+    /// Since the hand last passed.
+    used: AtomicBool,
+    budget: Arc<FormBudget>,
+}
+
+impl FormSlot {
+    /// The form `id`, made by `make` when it is not there. Readers that come meanwhile wait for it, so that it is made
+    /// once; `make` must not ask the same object for a form.
+    pub(crate) fn get_or_make<E>(
+        &self,
+        budget: &Arc<FormBudget>,
+        id: SlotKey,
+        make: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
+        let set = self.0.get_or_init(|| {
+            Arc::new(FormSet { forms: Mutex::default(), used: AtomicBool::new(false), budget: Arc::clone(budget) })
+        });
+        let mut forms = set.forms.lock();
+        if let Some((_, bytes)) = forms.iter().find(|(own, _)| *own == id) {
+            set.used.store(true, Ordering::Relaxed);
+            return Ok(bytes.clone());
+        }
+        let bytes = make()?;
+        if set.budget.admit(bytes.len() + OVERHEAD) {
+            forms.push((id, bytes.clone()));
+            if forms.len() == 1 {
+                set.budget.enter(set);
+            }
+        }
+        Ok(bytes)
+    }
+
+    pub(crate) fn get(&self, id: SlotKey) -> Option<Bytes> {
+        let set = self.0.get()?;
+        let forms = set.forms.lock();
+        let (_, bytes) = forms.iter().find(|(own, _)| *own == id)?;
+        set.used.store(true, Ordering::Relaxed);
+        Some(bytes.clone())
+    }
+}
+
+impl Drop for FormSet {
+    fn drop(&mut self) {
+        let forms = self.forms.get_mut();
+        if !forms.is_empty() {
+            self.budget.release(forms.iter().map(|(_, bytes)| bytes.len() + OVERHEAD).sum());
+            self.budget.dead.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn make(slot: &FormSlot, budget: &Arc<FormBudget>, id: u16, size: usize) -> bool {
+        let mut made = false;
+        let result: Result<Bytes, ()> = slot.get_or_make(budget, (FormId(id), 0), || {
+            made = true;
+            Ok(Bytes::from(vec![0; size]))
+        });
+        assert_eq!(result.map(|bytes| bytes.len()), Ok(size));
+        made
+    }
+
+    #[test]
+    fn made_once_and_freed_with_the_object() {
+        let budget = FormBudget::new(10_000);
+        let slot = FormSlot::default();
+        assert!(make(&slot, &budget, 0, 1000));
+        assert!(!make(&slot, &budget, 0, 1000));
+        assert!(make(&slot, &budget, 1, 500));
+        assert_eq!(budget.used(), 1500 + 2 * OVERHEAD);
+        let failed: Result<Bytes, &str> = slot.get_or_make(&budget, (FormId(2), 0), || Err("no"));
+        assert_eq!(failed, Err("no"));
+        assert_eq!(slot.get((FormId(1), 0)).map(|bytes| bytes.len()), Some(500));
+        drop(slot);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn eviction_spares_what_is_used() {
+        let budget = FormBudget::new(10 * (1000 + OVERHEAD));
+        let slots: Vec<FormSlot> = (0..30).map(|_| FormSlot::default()).collect();
+        for slot in &slots {
+            assert!(make(slot, &budget, 0, 1000));
+            // The first stays in use all the time.
+            make(&slots[0], &budget, 0, 1000);
+            assert!(budget.used() <= budget.limit());
+        }
+        assert!(!make(&slots[0], &budget, 0, 1000), "the form in use was evicted");
+        assert!(slots[29].get((FormId(0), 0)).is_some(), "the newest form was not kept");
+        assert!(slots[5].get((FormId(0), 0)).is_none(), "an old form was kept");
+        assert!(make(&slots[1], &budget, 9, budget.limit() + 1), "more than the budget");
+        drop(slots);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn the_ring_forgets_the_dead() {
+        let budget = FormBudget::new(usize::MAX);
+        for _ in 0..10_000 {
+            make(&FormSlot::default(), &budget, 0, 10);
+        }
+        assert!(budget.ring.lock().len() < 1000);
+    }
+
+    #[test]
+    fn many_threads() {
+        let budget = FormBudget::new(50 * 1064);
+        let slots: Vec<FormSlot> = (0..100).map(|_| FormSlot::default()).collect();
+        std::thread::scope(|scope| {
+            for seed in 0..4usize {
+                let (slots, budget) = (&slots, &budget);
+                scope.spawn(move || {
+                    for step in 0..5000usize {
+                        make(&slots[(step * 7 + seed * 31) % 100], budget, (step % 3) as u16, 1000);
+                    }
+                });
+            }
+        });
+        assert!(budget.used() <= budget.limit());
+        drop(slots);
+        assert_eq!(budget.used(), 0);
+    }
+}

@@ -1,0 +1,162 @@
+//! Who is told of an event: watchers, found by what they are interested in.
+//!
+//! A watcher stands in one bucket, named by the most telling thing that every event it wants has in common: a name, a
+//! field's value, a label's value, a namespace. An event visits the buckets of its object's old and new state, so it
+//! costs the watchers that want it and a look-up per kind of bucket in use.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use crate::attrs::Meta;
+use crate::entry::Event;
+use crate::selection::{Property, Selection};
+use crate::watcher::{Ending, Mailbox};
+use crate::window::{Window, WindowLimits};
+
+/// The row of events and everybody who reads it. Guarded by one lock, so that a new watcher knows exactly which events
+/// it finds in the window and which will be handed to it.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) window: Window,
+    groups: Vec<Group>,
+    hasher: RandomState,
+    watchers: usize,
+    closed: bool,
+}
+
+/// All watchers that are found by the same kind of property.
+#[derive(Debug)]
+struct Group {
+    kind: Kind,
+    buckets: HashMap<u64, Vec<Arc<Mailbox>>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kind {
+    /// Whether the namespace is part of the bucket's name.
+    namespaced: bool,
+    property: Option<Property>,
+}
+
+/// Where a watcher stands, for finding it again.
+#[derive(Debug)]
+pub(crate) struct Home {
+    kind: Kind,
+    hash: u64,
+}
+
+/// Every kind costs each event a look-up, and watchers may invent label keys.
+const MAX_GROUPS: usize = 64;
+
+impl Hub {
+    pub(crate) fn new(limits: WindowLimits) -> Self {
+        Self { window: Window::new(limits), groups: Vec::new(), hasher: RandomState::new(), watchers: 0, closed: false }
+    }
+
+    /// Finds the place of a watcher with this selection.
+    pub(crate) fn home(&self, selection: &Selection) -> Home {
+        let namespaced = selection.namespace().is_some();
+        let (property, value) = selection.equalities().next().unzip();
+        let mut kind = Kind { namespaced, property };
+        let mut value = value;
+        if self.groups.len() >= MAX_GROUPS && !self.groups.iter().any(|group| group.kind == kind) {
+            (kind.property, value) = (None, None);
+        }
+        let hash = self.hasher.hash_one((selection.namespace(), value));
+        Home { kind, hash }
+    }
+
+    pub(crate) fn enter(&mut self, mailbox: &Arc<Mailbox>) {
+        if self.closed {
+            mailbox.end(Ending::Closed);
+            return;
+        }
+        let Home { kind, hash } = mailbox.home();
+        let index = match self.groups.iter().position(|group| group.kind == *kind) {
+            Some(index) => index,
+            None => {
+                self.groups.push(Group { kind: kind.clone(), buckets: HashMap::new() });
+                self.groups.len() - 1
+            }
+        };
+        let bucket = self.groups[index].buckets.entry(*hash).or_default();
+        mailbox.set_slot(bucket.len());
+        bucket.push(Arc::clone(mailbox));
+        self.watchers += 1;
+    }
+
+    pub(crate) fn leave(&mut self, mailbox: &Arc<Mailbox>) {
+        let Home { kind, hash } = mailbox.home();
+        let Some(index) = self.groups.iter().position(|group| group.kind == *kind) else { return };
+        let buckets = &mut self.groups[index].buckets;
+        let Some(bucket) = buckets.get_mut(hash) else { return };
+        let slot = mailbox.slot();
+        if !bucket.get(slot).is_some_and(|own| Arc::ptr_eq(own, mailbox)) {
+            return;
+        }
+        bucket.swap_remove(slot);
+        if let Some(moved) = bucket.get(slot) {
+            moved.set_slot(slot);
+        }
+        self.watchers -= 1;
+        if bucket.is_empty() {
+            buckets.remove(hash);
+            if buckets.is_empty() {
+                self.groups.swap_remove(index);
+            }
+        }
+    }
+
+    /// Takes an event into the window and hands it to those who want it.
+    pub(crate) fn publish(&mut self, event: Event) {
+        let event = self.window.push(event);
+        let meta = |entry: Option<&Arc<crate::Entry>>| entry.map(|entry| entry.meta.clone());
+        let (old, new) = (meta(event.old()), meta(event.new_entry()));
+        for group in &self.groups {
+            let before = old.as_ref().and_then(|meta| group.kind.hash(&self.hasher, meta));
+            let after = new.as_ref().and_then(|meta| group.kind.hash(&self.hasher, meta));
+            let both = [after, before.filter(|before| after != Some(*before))];
+            for bucket in both.into_iter().flatten().filter_map(|hash| group.buckets.get(&hash)) {
+                for mailbox in bucket {
+                    mailbox.offer(&event, old.as_ref(), new.as_ref());
+                }
+            }
+        }
+    }
+
+    /// Ends every watch because of a gap in the row, which begins anew after `floor`.
+    pub(crate) fn break_off(&mut self, floor: binnacle_store::Revision) {
+        self.window.reset(floor);
+        self.end_all(Ending::Gap);
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.end_all(Ending::Closed);
+    }
+
+    pub(crate) fn watchers(&self) -> usize {
+        self.watchers
+    }
+
+    fn end_all(&mut self, ending: Ending) {
+        for mailbox in self.groups.iter().flat_map(|group| group.buckets.values()).flatten() {
+            mailbox.end(ending);
+        }
+        self.groups.clear();
+        self.watchers = 0;
+    }
+}
+
+impl Kind {
+    /// The bucket of an object; `None` when it lacks the property, so that nobody in the group can want it.
+    fn hash(&self, hasher: &RandomState, meta: &Meta) -> Option<u64> {
+        let namespace = self.namespaced.then(|| meta.namespace());
+        let value = match &self.property {
+            Some(property) => Some(property.of(meta)?),
+            None => None,
+        };
+        Some(hasher.hash_one((namespace, value)))
+    }
+}

@@ -1,0 +1,205 @@
+//! What a list or a watch is about, prepared for being asked of every object.
+
+use binnacle_meta::{FieldSelector, LabelSelector, Text};
+
+use crate::attrs::Meta;
+use crate::entry::Change;
+
+/// What a client asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Interest {
+    /// Only this namespace; `None` for all, and for resources without namespaces.
+    pub namespace: Option<Text>,
+    /// Only this name.
+    pub name: Option<Text>,
+    pub labels: LabelSelector,
+    /// On `metadata.name`, `metadata.namespace` and the fields that the resource's indexer names. Any other field has
+    /// the empty value, so whoever should refuse it must do so before.
+    pub fields: FieldSelector,
+}
+
+/// An [`Interest`] with its fields resolved against a resource. Made by [`Cache::selection`](crate::Cache::selection).
+#[derive(Debug)]
+pub struct Selection {
+    namespace: Option<Text>,
+    name: Option<Text>,
+    labels: LabelSelector,
+    /// What is not said by `namespace` and `name`.
+    fields: Vec<Term>,
+    /// Two parts of the interest contradict each other.
+    nothing: bool,
+}
+
+#[derive(Debug)]
+struct Term {
+    field: Field,
+    value: Text,
+    negated: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    Name,
+    Namespace,
+    At(usize),
+    Unknown,
+}
+
+/// One property that every selected object has a known value of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Property {
+    Name,
+    Field(usize),
+    Label(Text),
+}
+
+impl Selection {
+    pub(crate) fn new(interest: Interest, known: &[Text]) -> Self {
+        let mut nothing = interest.labels.is_nothing();
+        let mut selection = Self {
+            namespace: interest.namespace,
+            name: interest.name,
+            labels: interest.labels,
+            fields: vec![],
+            nothing,
+        };
+        for term in interest.fields.terms() {
+            let (field, narrowed) = match term.field.as_str() {
+                "metadata.name" => (Field::Name, Some(&mut selection.name)),
+                "metadata.namespace" => (Field::Namespace, Some(&mut selection.namespace)),
+                other => (known.iter().position(|own| own == other).map_or(Field::Unknown, Field::At), None),
+            };
+            match narrowed {
+                // An empty name or namespace is a term like any other: objects without a namespace match it.
+                Some(narrowed) if !term.negated && !term.value.is_empty() => {
+                    nothing |= narrowed.as_ref().is_some_and(|own| *own != term.value);
+                    *narrowed = Some(term.value.clone());
+                }
+                _ => selection.fields.push(Term { field, value: term.value.clone(), negated: term.negated }),
+            }
+        }
+        selection.nothing = nothing;
+        selection
+    }
+
+    /// Whether every object of the resource is selected.
+    pub fn is_everything(&self) -> bool {
+        self.namespace.is_none() && self.is_whole_namespace()
+    }
+
+    /// Whether nothing but the namespace narrows the selection.
+    pub fn is_whole_namespace(&self) -> bool {
+        self.name.is_none() && self.labels.is_everything() && self.fields.is_empty() && !self.nothing
+    }
+
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.nothing
+    }
+
+    pub(crate) fn matches(&self, meta: &Meta) -> bool {
+        !self.nothing
+            && self.namespace.as_ref().is_none_or(|namespace| meta.namespace() == namespace)
+            && self.name.as_ref().is_none_or(|name| meta.name() == name)
+            && self.fields.iter().all(|term| (term.field.of(meta) == term.value) != term.negated)
+            && (self.labels.is_everything() || self.labels.matches(|key| meta.label(key)))
+    }
+
+    /// What a change from `old` to `new` means to somebody who sees selected objects only.
+    pub(crate) fn change(&self, old: Option<&Meta>, new: Option<&Meta>) -> Option<Change> {
+        let selected = |meta: Option<&Meta>| meta.is_some_and(|meta| self.matches(meta));
+        match (selected(old), selected(new)) {
+            (false, true) => Some(Change::Added),
+            (true, true) => Some(Change::Modified),
+            (true, false) => Some(Change::Deleted),
+            (false, false) => None,
+        }
+    }
+
+    /// The properties that every selected object has exactly one known value of, the most telling first.
+    pub(crate) fn equalities(&self) -> impl Iterator<Item = (Property, &str)> {
+        let name = self.name.iter().map(|name| (Property::Name, name.as_str()));
+        // Objects that lack a field are not in its index, so that a term on the empty value cannot be answered by it.
+        let fields = self.fields.iter().filter_map(|term| match term.field {
+            Field::At(position) if !term.negated && !term.value.is_empty() => {
+                Some((Property::Field(position), term.value.as_str()))
+            }
+            _ => None,
+        });
+        let labels = self.labels.requirements().iter().filter_map(|requirement| match requirement.equal_to_one_of() {
+            Some([value]) => Some((Property::Label(requirement.key().clone()), value.as_str())),
+            _ => None,
+        });
+        name.chain(fields).chain(labels)
+    }
+}
+
+impl Field {
+    fn of(self, meta: &Meta) -> &str {
+        match self {
+            Self::Name => meta.name(),
+            Self::Namespace => meta.namespace(),
+            Self::At(position) => meta.field(position),
+            Self::Unknown => "",
+        }
+    }
+}
+
+impl Property {
+    /// The object's value; `None` when it has none that an equality could name.
+    pub(crate) fn of<'a>(&self, meta: &'a Meta) -> Option<&'a str> {
+        match self {
+            Self::Name => Some(meta.name()),
+            Self::Field(position) => Some(meta.field(*position)).filter(|value| !value.is_empty()),
+            Self::Label(key) => meta.label(key),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matching() {
+        let meta = Meta::new(
+            "ns/pod",
+            &[(Text::new("app"), Text::new("web"))],
+            &[Text::new("node-1"), Text::default(), Text::new("Running")],
+        );
+        let known = ["spec.nodeName", "spec.other", "status.phase"].map(Text::new);
+        for (namespace, name, labels, fields, want) in [
+            (None, None, "", "", true),
+            (Some("ns"), Some("pod"), "app=web", "spec.nodeName=node-1", true),
+            (Some("other"), None, "", "", false),
+            (None, Some("other"), "", "", false),
+            (None, None, "app=db", "", false),
+            (None, None, "", "metadata.name=pod,metadata.namespace=ns", true),
+            (None, None, "", "metadata.name!=pod", false),
+            (Some("ns"), None, "", "metadata.namespace=other", false),
+            (None, None, "", "metadata.namespace=", false),
+            (None, None, "", "spec.other=", true),
+            (None, None, "", "spec.other!=,status.phase=Running", false),
+            (None, None, "", "what.is.this=", true),
+            (None, None, "", "what.is.this=x", false),
+        ] {
+            let interest = Interest {
+                namespace: namespace.map(Text::new),
+                name: name.map(Text::new),
+                labels: LabelSelector::parse(labels).unwrap(),
+                fields: FieldSelector::parse(fields).unwrap(),
+            };
+            let case = format!("{interest:?}");
+            assert_eq!(Selection::new(interest, &known).matches(&meta), want, "{case}");
+        }
+        let nothing = Interest { labels: LabelSelector::nothing(), ..Interest::default() };
+        assert!(!Selection::new(nothing, &known).matches(&meta));
+    }
+}

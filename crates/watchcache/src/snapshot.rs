@@ -1,0 +1,253 @@
+//! An immutable view of all objects at one revision, and reading it by selection.
+
+use std::ops::Bound;
+use std::sync::{Arc, Weak};
+
+use binnacle_store::Revision;
+use parking_lot::Mutex;
+
+use crate::attrs::Meta;
+use crate::cache::Shared;
+use crate::entry::Entry;
+use crate::index::{Index, Objects};
+use crate::selection::{Property, Selection};
+
+/// All objects of a resource as they stood at one revision. Cheap to clone; blocks nobody.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    revision: Revision,
+    pub(crate) inner: Arc<SnapshotInner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SnapshotInner {
+    pub(crate) objects: Objects,
+    pub(crate) indexes: Vec<Index>,
+    /// The newest change in here: the snapshot is true from here to the revision before the next change.
+    pub(crate) changed: Revision,
+    pub(crate) written: u64,
+    /// Whom to tell that an index is missed.
+    pub(crate) owner: Weak<Shared>,
+    /// How many objects remained from a place on: the pages of a list ask for it again and again.
+    pub(crate) counts: Mutex<Vec<Count>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Count {
+    end: String,
+    from: String,
+    remaining: usize,
+}
+
+/// From here on a list is worth an index.
+const LARGE_SCAN: usize = 2_000;
+/// A list that wants more than one object in this many scans.
+const SELECTIVE: usize = 8;
+const MAX_COUNTS: usize = 16;
+
+impl Snapshot {
+    pub(crate) fn new(inner: Arc<SnapshotInner>, revision: Revision) -> Self {
+        Self { revision: revision.max(inner.changed), inner }
+    }
+
+    /// The revision that a list of this snapshot carries.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The number of objects, selected or not.
+    pub fn len(&self) -> usize {
+        self.inner.objects.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.inner.objects.is_empty()
+    }
+
+    /// One object; `path` is `namespace/name`, or the name alone where there are no namespaces.
+    pub fn get(&self, path: &str) -> Option<&Arc<Entry>> {
+        self.inner.objects.get(path)
+    }
+
+    /// The selected objects with paths from `start` on, in the order of their keys.
+    pub fn iter<'a>(&'a self, selection: &'a Selection, start: &str) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 'a> {
+        if selection.is_nothing() {
+            return Box::new(std::iter::empty());
+        }
+        if let (Some(namespace), Some(name)) = (selection.namespace(), selection.name()) {
+            let found = self.get(&format!("{namespace}/{name}"));
+            let start = start.to_owned();
+            return Box::new(
+                found.into_iter().filter(move |e| e.path() >= start.as_str() && selection.matches(&e.meta)),
+            );
+        }
+        if let (None, Some(name), false) = (selection.namespace(), selection.name(), self.inner.has_namespaces()) {
+            // The name is the whole path.
+            let start = start.to_owned();
+            let found = self.get(name).into_iter();
+            return Box::new(found.filter(move |e| e.path() >= start.as_str() && selection.matches(&e.meta)));
+        }
+        let (first, end) = bounds(selection.namespace(), start);
+        if selection.is_whole_namespace() {
+            return Box::new(self.inner.range(&first, &end).map(|(_, entry)| entry));
+        }
+        if let Some((index, value)) = self.inner.useful_index(selection, &first, &end) {
+            let objects = &self.inner.objects;
+            let found = index.paths(value, &first, &end).filter_map(|path| objects.get(path));
+            return Box::new(found.filter(|entry| selection.matches(&entry.meta)));
+        }
+        Box::new(Scan { range: self.inner.range(&first, &end), snapshot: &self.inner, selection, seen: 0, matched: 0 })
+    }
+
+    /// A reader of the selected objects that can be put down and taken up again.
+    pub fn cursor(&self, selection: Arc<Selection>, start: &str) -> Cursor {
+        Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()) }
+    }
+
+    /// How many objects there are from `start` on, in one namespace or in all. Asked page after page it costs a page.
+    pub fn remaining(&self, namespace: Option<&str>, start: &str) -> usize {
+        let (first, end) = bounds(namespace, start);
+        if first.is_empty() && end.is_empty() {
+            return self.len();
+        }
+        let mut counts = self.inner.counts.lock();
+        let known = counts.iter_mut().filter(|count| count.end == end && count.from <= first);
+        if let Some(count) = known.max_by(|a, b| a.from.cmp(&b.from)) {
+            count.remaining -= self.inner.range(&count.from, &first).count();
+            count.from = first;
+            return count.remaining;
+        }
+        let remaining = if end.is_empty() && namespace.is_none() {
+            self.len() - self.inner.objects.range::<_, str>((Bound::Unbounded, Bound::Excluded(first.as_str()))).count()
+        } else {
+            self.inner.range(&first, &end).count()
+        };
+        if counts.len() >= MAX_COUNTS {
+            counts.remove(0);
+        }
+        counts.push(Count { end, from: first, remaining });
+        remaining
+    }
+}
+
+impl SnapshotInner {
+    /// The objects in `start..end`, an empty `end` for no end.
+    fn range(
+        &self,
+        start: &str,
+        end: &str,
+    ) -> imbl::ordmap::RangedIter<'_, Meta, Arc<Entry>, imbl::shared_ptr::DefaultSharedPtr> {
+        // A range whose end lies before its start would be refused.
+        let end = match end {
+            "" => Bound::Unbounded,
+            end => Bound::Excluded(end.max(start)),
+        };
+        self.objects.range::<_, str>((Bound::Included(start), end))
+    }
+
+    /// A resource has namespaces in all its paths or in none.
+    fn has_namespaces(&self) -> bool {
+        self.objects.get_min().is_some_and(|(meta, _)| meta.path().contains('/'))
+    }
+
+    /// An index that leaves few objects to look at.
+    fn useful_index<'a>(&'a self, selection: &'a Selection, start: &str, end: &str) -> Option<(&'a Index, &'a str)> {
+        let limit = self.objects.len() / SELECTIVE;
+        let mut best: Option<(&Index, &str, usize)> = None;
+        for (property, value) in selection.equalities() {
+            let Some(index) = self.indexes.iter().find(|index| *index.property() == property) else { continue };
+            if let Some(shared) = self.owner.upgrade() {
+                index.touch(shared.now());
+            }
+            let at_most = best.as_ref().map_or(limit.max(16), |(_, _, count)| *count);
+            let count = index.paths(value, start, end).take(at_most).count();
+            if count < at_most {
+                best = Some((index, value, count));
+            }
+        }
+        best.map(|(index, value, _)| (index, value))
+    }
+
+    /// Asks for an index that a scan would have liked to have.
+    fn miss_index(&self, selection: &Selection) {
+        let has = |property: &Property| self.indexes.iter().any(|index| index.property() == property);
+        let missed = selection.equalities().map(|(property, _)| property).find(|property| !has(property));
+        if let (Some(property), Some(owner)) = (missed, self.owner.upgrade()) {
+            owner.want_index(property);
+        }
+    }
+}
+
+/// Looks at every object, and at the end knows whether that was a waste.
+struct Scan<'a, I> {
+    range: I,
+    snapshot: &'a SnapshotInner,
+    selection: &'a Selection,
+    seen: usize,
+    matched: usize,
+}
+
+impl<'a, I: Iterator<Item = (&'a Meta, &'a Arc<Entry>)>> Iterator for Scan<'a, I> {
+    type Item = &'a Arc<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        for (meta, entry) in self.range.by_ref() {
+            self.seen += 1;
+            if self.selection.matches(meta) {
+                self.matched += 1;
+                return Some(entry);
+            }
+        }
+        None
+    }
+}
+
+impl<I> Drop for Scan<'_, I> {
+    fn drop(&mut self) {
+        if self.seen >= LARGE_SCAN && self.matched < self.seen / SELECTIVE {
+            self.snapshot.miss_index(self.selection);
+        }
+    }
+}
+
+/// Reads the selected objects of a snapshot piece by piece, without borrowing it.
+#[derive(Debug)]
+pub struct Cursor {
+    snapshot: Snapshot,
+    selection: Arc<Selection>,
+    /// Where to go on; `None` at the end.
+    next: Option<String>,
+}
+
+impl Cursor {
+    /// Appends up to `max` objects to `out`; returns whether there may be more.
+    pub fn fill(&mut self, max: usize, out: &mut Vec<Arc<Entry>>) -> bool {
+        let Some(start) = self.next.take() else { return false };
+        let before = out.len();
+        out.extend(self.snapshot.iter(&self.selection, &start).take(max).cloned());
+        match out.last() {
+            Some(last) if max > 0 && out.len() - before == max => {
+                // The least string that is greater.
+                self.next = Some(format!("{}\0", last.path()));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+}
+
+/// The paths from `start` on that lie in a namespace: from the first string to the second, which is empty for no end.
+fn bounds(namespace: Option<&str>, start: &str) -> (String, String) {
+    match namespace {
+        None => (start.to_owned(), String::new()),
+        Some(namespace) => {
+            let first = format!("{namespace}/");
+            let end = format!("{namespace}0");
+            (if start > first.as_str() { start.to_owned() } else { first }, end)
+        }
+    }
+}

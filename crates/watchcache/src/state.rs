@@ -1,0 +1,79 @@
+//! The mutable heart of a cache: the objects and their indexes, changed by the follower alone.
+
+use std::sync::Arc;
+
+use binnacle_store::Revision;
+
+use crate::attrs::Meta;
+use crate::entry::Entry;
+use crate::index::{Index, Objects};
+
+/// Objects and indexes as of the newest change.
+///
+/// The maps are persistent, and they are copied only while somebody holds a snapshot: without readers a change is made
+/// in place.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) objects: Objects,
+    pub(crate) indexes: Vec<Index>,
+    /// The newest change in here.
+    pub(crate) changed: Revision,
+    /// About how much memory the objects take.
+    pub(crate) bytes: usize,
+    /// Bytes written since the beginning: how much an old snapshot may hold on to.
+    pub(crate) written: u64,
+}
+
+impl State {
+    /// Puts or deletes one object and tells what was there before.
+    pub(crate) fn apply(&mut self, path: &str, new: Option<Arc<Entry>>, revision: Revision) -> Option<Arc<Entry>> {
+        self.changed = self.changed.max(revision);
+        let old = match &new {
+            Some(entry) => {
+                self.bytes += entry.size();
+                self.written += entry.size() as u64;
+                self.objects.insert(entry.meta.clone(), Arc::clone(entry))
+            }
+            None => self.objects.remove(path),
+        };
+        if let Some(old) = &old {
+            self.bytes -= old.size();
+        }
+        let meta = |entry: &Option<Arc<Entry>>| -> Option<Meta> { entry.as_ref().map(|entry| entry.meta.clone()) };
+        let (before, after) = (meta(&old), meta(&new));
+        for index in &mut self.indexes {
+            index.update(before.as_ref(), after.as_ref());
+        }
+        old
+    }
+
+    /// Replaces everything. Indexes are dropped and made anew when they are missed.
+    pub(crate) fn replace(&mut self, objects: Objects, revision: Revision) {
+        self.bytes = objects.values().map(|entry| entry.size()).sum();
+        self.written += self.bytes as u64;
+        self.objects = objects;
+        self.indexes.clear();
+        self.changed = revision;
+    }
+
+    /// Takes up an index that was built from an older state.
+    pub(crate) fn adopt(&mut self, mut index: Index, built_from: &Objects) {
+        if self.indexes.iter().any(|own| own.property() == index.property()) {
+            return;
+        }
+        catch_up(&mut index, built_from, &self.objects);
+        self.indexes.push(index);
+    }
+}
+
+/// Brings an index of `from` to the state of `to`; parts that the two share are not visited.
+pub(crate) fn catch_up(index: &mut Index, from: &Objects, to: &Objects) {
+    use imbl::ordmap::DiffItem;
+    for change in from.diff(to) {
+        match change {
+            DiffItem::Add(new, _) => index.update(None, Some(new)),
+            DiffItem::Update { old: (old, _), new: (new, _) } => index.update(Some(old), Some(new)),
+            DiffItem::Remove(old, _) => index.update(Some(old), None),
+        }
+    }
+}

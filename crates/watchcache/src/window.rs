@@ -1,0 +1,179 @@
+//! The recent past of a resource: the events that a watch can be continued from.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_store::Revision;
+use tokio::time::Instant;
+
+use crate::entry::Event;
+
+/// How much of the past is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowLimits {
+    /// So many events are kept however old they are.
+    pub min_events: usize,
+    /// No more than these are kept.
+    pub max_events: usize,
+    /// Events are kept at least this long, within the two bounds around this one.
+    pub freshness: Duration,
+    /// Nor do events that make up more memory than this stay, but for the least number.
+    pub max_bytes: usize,
+}
+
+impl Default for WindowLimits {
+    /// The reference's numbers; what falls out early by size can still be read from the store's history.
+    fn default() -> Self {
+        Self { min_events: 100, max_events: 100 * 1024, freshness: Duration::from_secs(75), max_bytes: 64 << 20 }
+    }
+}
+
+/// A row of events without a gap. Every event has a number, its place in the row since the cache began.
+#[derive(Debug)]
+pub(crate) struct Window {
+    events: VecDeque<Arc<Event>>,
+    first: u64,
+    /// Every event after this revision is here.
+    floor: Revision,
+    bytes: usize,
+    limits: WindowLimits,
+}
+
+impl Window {
+    pub(crate) fn new(limits: WindowLimits) -> Self {
+        Self { events: VecDeque::new(), first: 0, floor: Revision(0), bytes: 0, limits }
+    }
+
+    /// Takes in an event and gives it its number.
+    pub(crate) fn push(&mut self, mut event: Event) -> Arc<Event> {
+        event.sequence = self.end();
+        let now = event.at;
+        self.bytes += event.size();
+        let event = Arc::new(event);
+        self.events.push_back(Arc::clone(&event));
+        self.trim(now);
+        event
+    }
+
+    /// Drops what is old or too much.
+    pub(crate) fn trim(&mut self, now: Instant) {
+        while let Some(oldest) = self.events.front() {
+            let stale = now.saturating_duration_since(oldest.at) > self.limits.freshness;
+            let over = self.events.len() > self.limits.max_events
+                || (self.events.len() > self.limits.min_events && (stale || self.bytes > self.limits.max_bytes));
+            if !over {
+                break;
+            }
+            self.bytes -= oldest.size();
+            self.floor = oldest.revision();
+            self.first += 1;
+            self.events.pop_front();
+        }
+        // What a burst needed is given back.
+        if self.events.capacity() > 1024 && self.events.capacity() > 4 * self.events.len() {
+            self.events.shrink_to(2 * self.events.len());
+        }
+    }
+
+    /// Forgets everything: the row has a gap before `floor`.
+    pub(crate) fn reset(&mut self, floor: Revision) {
+        // The gap takes a number of its own, so that no reader can step over it.
+        self.first = self.end() + 1;
+        self.events.clear();
+        self.bytes = 0;
+        self.floor = floor;
+    }
+
+    /// The number of the first event after `revision`; `None` when events after it are gone.
+    pub(crate) fn after(&self, revision: Revision) -> Option<u64> {
+        let position = self.events.partition_point(|event| event.revision() <= revision);
+        (revision >= self.floor).then_some(self.first + position as u64)
+    }
+
+    /// Copies up to `max` events from number `sequence` on; `None` when that one is gone.
+    pub(crate) fn read(&self, sequence: u64, max: usize, out: &mut Vec<Arc<Event>>) -> Option<()> {
+        let start = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
+        out.extend(self.events.iter().skip(start).take(max).cloned());
+        Some(())
+    }
+
+    /// The number that the next event gets.
+    pub(crate) fn end(&self) -> u64 {
+        self.first + self.events.len() as u64
+    }
+
+    /// The oldest revision that a watch can begin after.
+    pub(crate) fn oldest(&self) -> Revision {
+        self.floor
+    }
+
+    /// The revision of the newest event, or the one that the row began after.
+    pub(crate) fn newest(&self) -> Revision {
+        self.events.back().map_or(self.floor, |event| event.revision())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether time alone will drop events.
+    pub(crate) fn can_shrink(&self) -> bool {
+        self.events.len() > self.limits.min_events
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(min_events: usize, max_events: usize, max_bytes: usize) -> Window {
+        let limits = WindowLimits { min_events, max_events, freshness: Duration::from_secs(75), max_bytes };
+        Window::new(limits)
+    }
+
+    fn fill(window: &mut Window, revisions: std::ops::Range<u64>, at: Instant) {
+        for revision in revisions {
+            window.push(Event::new(Revision(revision), None, None, at));
+        }
+    }
+
+    #[test]
+    fn bounds() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(80);
+        for (limits, want_len, want_oldest) in
+            [((10, 1000, usize::MAX), 100, 1), ((10, 40, usize::MAX), 40, 61), ((10, 1000, 0), 10, 91)]
+        {
+            let mut window = window(limits.0, limits.1, limits.2);
+            window.reset(Revision(1));
+            fill(&mut window, 2..102, now);
+            assert_eq!((window.len(), window.oldest()), (want_len, Revision(want_oldest)), "{limits:?}");
+            window.trim(later);
+            assert_eq!((window.len(), window.oldest()), (10, Revision(91)), "{limits:?} later");
+        }
+    }
+
+    #[test]
+    fn reading() {
+        let mut window = window(1, 10, usize::MAX);
+        window.reset(Revision(5));
+        assert_eq!(window.after(Revision(4)), None);
+        assert_eq!(window.after(Revision(5)), Some(window.end()));
+        fill(&mut window, 6..26, Instant::now());
+        assert_eq!(window.after(Revision(14)), None);
+        let Some(start) = window.after(Revision(20)) else { panic!("the window has what is after 20") };
+        let mut out = Vec::new();
+        assert!(window.read(start, 3, &mut out).is_some());
+        assert_eq!(out.iter().map(|e| e.revision().0).collect::<Vec<_>>(), [21, 22, 23]);
+        assert!(window.read(0, 3, &mut out).is_none());
+        assert!(window.read(window.end(), 3, &mut out).is_some());
+        let end = window.end();
+        window.reset(Revision(30));
+        assert!(window.read(end, 3, &mut out).is_none(), "a reader stepped over a gap");
+    }
+}
