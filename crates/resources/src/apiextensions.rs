@@ -19,6 +19,7 @@ pub(crate) static GROUP: GroupDescription = GroupDescription {
         )
         .short(&["crd", "crds"])
         .categories(&["api-extensions"])
+        .announced_as("v1beta1")
         .key_prefix("apiextensions.k8s.io/customresourcedefinitions")
         .selectable(METADATA, FieldLabels::METADATA)
         .only_conditional_update()

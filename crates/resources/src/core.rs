@@ -188,8 +188,15 @@ const fn proxy(options: &'static str) -> SubresourceDescription {
 }
 
 /// Shared by both groups that serve events. Too many and too short-lived for a watch cache.
-pub(crate) const EVENT_STORAGE: Storage =
-    Storage { key_prefix: "events", group: NAME, version: "v1", kind: "Event", expires: true, watch_cache: false };
+pub(crate) const EVENT_STORAGE: Storage = Storage {
+    key_prefix: "events",
+    group: NAME,
+    version: "v1",
+    kind: "Event",
+    announced_version: "v1",
+    expires: true,
+    watch_cache: false,
+};
 
 // === Fields that can be selected by ===
 

@@ -118,6 +118,9 @@ pub struct Storage {
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
+    /// The version whose hash discovery shows. It differs where the reference writes objects in a version that nobody
+    /// serves any more (definitions of custom resources in v1beta1): it reads both, and so must whoever shares its store.
+    pub announced_version: &'static str,
     /// Objects vanish after `--event-ttl`.
     pub expires: bool,
     /// Lists and watches come from a watch cache.
@@ -191,7 +194,15 @@ impl ResourceDescription {
             categories: &[],
             verbs: Verbs::STORED,
             subresources: &[],
-            storage: Some(Storage { key_prefix: plural, group, version, kind, expires: false, watch_cache: true }),
+            storage: Some(Storage {
+                key_prefix: plural,
+                group,
+                version,
+                kind,
+                announced_version: version,
+                expires: false,
+                watch_cache: true,
+            }),
             selectable_fields: if namespaced { METADATA } else { METADATA_NAME },
             field_labels: FieldLabels::METADATA,
             lifecycle: Lifecycle::STABLE,
@@ -237,7 +248,15 @@ impl ResourceDescription {
     /// Stored in another version of its group than the one described.
     pub(crate) const fn stored_in(self, version: &'static str) -> Self {
         match self.storage {
-            Some(storage) => Self { storage: Some(Storage { version, ..storage }), ..self },
+            Some(storage) => Self { storage: Some(Storage { version, announced_version: version, ..storage }), ..self },
+            None => self,
+        }
+    }
+
+    /// Announces another version than the one objects are stored in.
+    pub(crate) const fn announced_as(self, announced_version: &'static str) -> Self {
+        match self.storage {
+            Some(storage) => Self { storage: Some(Storage { announced_version, ..storage }), ..self },
             None => self,
         }
     }

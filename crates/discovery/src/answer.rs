@@ -1,0 +1,276 @@
+//! From path and headers to an answer, with the large documents made at most once for one set of what is served.
+
+use std::net::IpAddr;
+use std::sync::OnceLock;
+
+use binnacle_meta::Status;
+use bytes::Bytes;
+use serde::Serialize;
+use sha2::{Digest, Sha512};
+
+use crate::accept::{Encoding, negotiate, router_accepts};
+use crate::addresses::Addresses;
+use crate::documents::{ApiGroup, ApiGroupList, ApiResourceList, ApiVersions, GroupDiscoveryList};
+use crate::protobuf::{Message, envelope};
+use crate::served::Served;
+
+/// Discovery over one immutable [`Served`]. When that changes, a new one takes its place.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    served: Served,
+    addresses: Addresses,
+    groups: OnceLock<Bytes>,
+    aggregated_core: OnceLock<Aggregated>,
+    aggregated_groups: OnceLock<Aggregated>,
+}
+
+/// What discovery needs to know of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ask<'a> {
+    pub method: &'a str,
+    /// Decoded, without query.
+    pub path: &'a str,
+    /// The first Accept header, empty for none.
+    pub accept: &'a str,
+    /// The If-None-Match header, empty for none.
+    pub if_none_match: &'a str,
+    pub client: Option<IpAddr>,
+}
+
+/// What to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// 200 with this document.
+    Document(Document),
+    /// 304: the client's copy is current.
+    NotModified { etag: String },
+    /// 404 as plain text, `404 page not found` and a line feed: nothing serves such a group.
+    NotFound,
+    /// A failure with a Status: 404 for a version that its group does not have, 405, 406.
+    Failure(Status),
+}
+
+/// A document, ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    pub encoding: Encoding,
+    pub content_type: &'static str,
+    /// Quoted, as in the header. Documents with one go out with `Vary: Accept` and `Cache-Control: public`.
+    pub etag: Option<String>,
+    pub body: Bytes,
+}
+
+#[derive(Debug)]
+struct Aggregated {
+    etag: String,
+    json: Bytes,
+}
+
+/// A discovery document's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place<'a> {
+    /// `/api`.
+    Core,
+    /// `/apis`, whose form with a slash at the end is never aggregated.
+    Groups { slash: bool },
+    /// `/apis/GROUP`.
+    Group(&'a str),
+    /// `/api/VERSION`, `/apis/GROUP/VERSION`.
+    Version(&'a str, &'a str),
+}
+
+impl Discovery {
+    pub fn new(served: Served, addresses: Addresses) -> Self {
+        Self { served, addresses, ..Self::default() }
+    }
+
+    pub fn served(&self) -> &Served {
+        &self.served
+    }
+
+    /// The answer to a request for `/api`, `/apis` or a group or version below; `None` for other paths.
+    ///
+    /// Versions of dynamic groups that another server serves are for the caller to hand on first.
+    pub fn answer(&self, ask: &Ask<'_>) -> Option<Answer> {
+        let place = Place::of(ask.path)?;
+        Some(self.at(place, ask).unwrap_or_else(Answer::Failure))
+    }
+
+    fn at(&self, place: Place<'_>, ask: &Ask<'_>) -> Result<Answer, Status> {
+        match place {
+            Place::Core => {
+                routed(ask)?;
+                let versions = || ApiVersions::new(self.addresses.for_client(ask.client));
+                self.root(ask, true, |encoding| encode(encoding, "", "APIVersions", &versions()))
+            }
+            Place::Groups { slash } => self.root(ask, !slash, |encoding| match encoding {
+                Encoding::Json => self.groups.get_or_init(|| json(&ApiGroupList::new(&self.served))).clone(),
+                _ => encode(encoding, "v1", "APIGroupList", &ApiGroupList::new(&self.served)),
+            }),
+            Place::Group(name) => {
+                let Some(group) = self.served.group(name).filter(|_| !name.is_empty()) else {
+                    return Ok(Answer::NotFound);
+                };
+                if name == REGISTRATION {
+                    routed(ask)?;
+                }
+                plain(ask, |encoding| encode(encoding, "v1", "APIGroup", &ApiGroup::new(group)))
+            }
+            Place::Version(group, version) => {
+                let Some(served) = self.served.version(group, version) else {
+                    let known = self.served.group(group).is_some_and(|group| group.is_built_in());
+                    return if known { Err(Status::path_not_found()) } else { Ok(Answer::NotFound) };
+                };
+                routed(ask)?;
+                plain(ask, |encoding| {
+                    let list = ApiResourceList::new(group, served);
+                    encode(encoding, list.api_version, "APIResourceList", &list)
+                })
+            }
+        }
+    }
+
+    /// `/api` or `/apis`, aggregated where the client asks for that.
+    fn root(
+        &self,
+        ask: &Ask<'_>,
+        aggregated_offered: bool,
+        plain: impl FnOnce(Encoding) -> Bytes,
+    ) -> Result<Answer, Status> {
+        let form = negotiate(ask.accept, aggregated_offered).ok_or_else(not_acceptable)?;
+        if !form.aggregated {
+            return Ok(Answer::Document(Document {
+                encoding: form.encoding,
+                content_type: form.encoding.media_type(),
+                etag: None,
+                body: plain(form.encoding),
+            }));
+        }
+        let core = !ask.path.starts_with("/apis");
+        let cache = if core { &self.aggregated_core } else { &self.aggregated_groups };
+        let aggregated = cache.get_or_init(|| Aggregated::new(&self.served, core));
+        if ask.if_none_match == aggregated.etag {
+            return Ok(Answer::NotModified { etag: aggregated.etag.clone() });
+        }
+        let (content_type, body) = match form.encoding {
+            Encoding::Json => {
+                ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", aggregated.json.clone())
+            }
+            Encoding::Yaml => {
+                ("application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", aggregated.json.clone())
+            }
+            Encoding::Protobuf => (
+                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+                envelope(AGGREGATED[0], AGGREGATED[1], &GroupDiscoveryList::new(&self.served, core)).into(),
+            ),
+        };
+        let etag = Some(aggregated.etag.clone());
+        Ok(Answer::Document(Document { encoding: form.encoding, content_type, etag, body }))
+    }
+}
+
+/// The one group that is not told of by an APIService, but routed like a resource.
+const REGISTRATION: &str = "apiregistration.k8s.io";
+/// Version and kind of aggregated documents.
+const AGGREGATED: [&str; 2] = ["apidiscovery.k8s.io/v2", "APIGroupDiscoveryList"];
+
+impl<'a> Place<'a> {
+    fn of(path: &'a str) -> Option<Self> {
+        let mut segments = path.strip_prefix('/')?.split('/');
+        let root = segments.next()?;
+        let mut rest: Vec<&str> = segments.take(4).collect();
+        let slash = rest.last() == Some(&"");
+        if slash {
+            rest.pop();
+        }
+        match (root, rest.as_slice()) {
+            (_, segments) if segments.contains(&"") => None,
+            ("api", []) => Some(Self::Core),
+            ("api", [version]) => Some(Self::Version("", version)),
+            ("apis", []) => Some(Self::Groups { slash }),
+            ("apis", [group]) => Some(Self::Group(group)),
+            ("apis", [group, version]) => Some(Self::Version(group, version)),
+            _ => None,
+        }
+    }
+}
+
+impl Aggregated {
+    fn new(served: &Served, core: bool) -> Self {
+        let mut list = GroupDiscoveryList::new(served, core);
+        let mut hashed = json(&list).to_vec();
+        hashed.pop();
+        let etag = Sha512::digest(&hashed).iter().map(|byte| format!("{byte:02X}")).collect::<String>();
+        [list.api_version, list.kind] = AGGREGATED;
+        Self { etag: format!("\"{etag}\""), json: json(&list) }
+    }
+}
+
+/// The check of paths that the reference's router serves: GET alone, and a media type that it knows.
+fn routed(ask: &Ask<'_>) -> Result<(), Status> {
+    if ask.method != "GET" {
+        return Err(Status::method_not_allowed());
+    }
+    if !router_accepts(ask.accept) {
+        return Err(Status::router_not_acceptable(&Encoding::media_types()));
+    }
+    Ok(())
+}
+
+/// A document without an aggregated form.
+fn plain(ask: &Ask<'_>, make: impl FnOnce(Encoding) -> Bytes) -> Result<Answer, Status> {
+    let encoding = negotiate(ask.accept, false).ok_or_else(not_acceptable)?.encoding;
+    let (content_type, body) = (encoding.media_type(), make(encoding));
+    Ok(Answer::Document(Document { encoding, content_type, etag: None, body }))
+}
+
+fn not_acceptable() -> Status {
+    Status::not_acceptable(&Encoding::media_types())
+}
+
+fn encode(encoding: Encoding, api_version: &str, kind: &str, document: &(impl Serialize + Message)) -> Bytes {
+    match encoding {
+        Encoding::Json | Encoding::Yaml => json(document),
+        Encoding::Protobuf => envelope(api_version, kind, document).into(),
+    }
+}
+
+/// Compact JSON with the line feed that ends every JSON answer.
+fn json(document: &impl Serialize) -> Bytes {
+    let mut bytes = Vec::new();
+    // Strings, lists and structs with fixed names into memory: nothing of this can fail.
+    let written = serde_json::to_writer(&mut bytes, document);
+    debug_assert!(written.is_ok());
+    bytes.push(b'\n');
+    bytes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        for (path, expected) in [
+            ("/api", Some(Place::Core)),
+            ("/api/", Some(Place::Core)),
+            ("/api/v1", Some(Place::Version("", "v1"))),
+            ("/api/v1/", Some(Place::Version("", "v1"))),
+            ("/api/v1/pods", None),
+            ("/apis", Some(Place::Groups { slash: false })),
+            ("/apis/", Some(Place::Groups { slash: true })),
+            ("/apis/apps", Some(Place::Group("apps"))),
+            ("/apis/apps/", Some(Place::Group("apps"))),
+            ("/apis/apps/v1", Some(Place::Version("apps", "v1"))),
+            ("/apis/apps/v1/", Some(Place::Version("apps", "v1"))),
+            ("/apis/apps/v1/deployments", None),
+            ("/apis//v1", None),
+            ("/api//", None),
+            ("/apiserver", None),
+            ("/", None),
+            ("", None),
+        ] {
+            assert_eq!(Place::of(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The documents as data: their members in the order of the API's structs, built from what is served.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use binnacle_meta::GroupVersionKind;
+use binnacle_resources::{ResourceDescription, Storage, SubresourceKind, Verbs};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::addresses::ServerAddress;
+use crate::served::{DynamicResource, Resources, Served, ServedGroup, ServedVersion};
+
+/// `/api`.
+#[derive(Serialize)]
+pub(crate) struct ApiVersions {
+    kind: &'static str,
+    pub(crate) versions: [&'static str; 1],
+    #[serde(rename = "serverAddressByClientCIDRs")]
+    pub(crate) addresses: Vec<ServerAddress>,
+}
+
+/// `/apis`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ApiGroupList<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    pub(crate) groups: Vec<ApiGroup<'a>>,
+}
+
+/// `/apis/GROUP`, and an element of `/apis`, where kind and version are not repeated.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ApiGroup<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    api_version: &'static str,
+    pub(crate) name: &'a str,
+    pub(crate) versions: Vec<GroupVersionForDiscovery<'a>>,
+    pub(crate) preferred_version: GroupVersionForDiscovery<'a>,
+}
+
+#[derive(Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GroupVersionForDiscovery<'a> {
+    pub(crate) group_version: String,
+    pub(crate) version: &'a str,
+}
+
+/// `/api/v1` and `/apis/GROUP/VERSION`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ApiResourceList<'a> {
+    kind: &'static str,
+    /// Left out for the core group, as clients of Kubernetes 1.1 expect.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) api_version: &'static str,
+    pub(crate) group_version: String,
+    pub(crate) resources: Vec<ApiResource<'a>>,
+}
+
+/// A resource, or a subresource named `RESOURCE/SUBRESOURCE`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ApiResource<'a> {
+    pub(crate) name: String,
+    pub(crate) singular_name: &'a str,
+    pub(crate) namespaced: bool,
+    /// Group and version only where they are not those of the list.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) group: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) version: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) verbs: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) short_names: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) categories: Vec<&'a str>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) storage_version_hash: String,
+}
+
+/// The aggregated document of `/api` or `/apis`. The hash of it leaves kind and version out.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GroupDiscoveryList<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) kind: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) api_version: &'static str,
+    metadata: Metadata<'a>,
+    pub(crate) items: Vec<GroupDiscovery<'a>>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct GroupDiscovery<'a> {
+    pub(crate) metadata: Metadata<'a>,
+    pub(crate) versions: Vec<VersionDiscovery<'a>>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Metadata<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) name: &'a str,
+}
+
+#[derive(Serialize)]
+pub(crate) struct VersionDiscovery<'a> {
+    pub(crate) version: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) resources: Vec<ResourceDiscovery<'a>>,
+    pub(crate) freshness: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ResourceDiscovery<'a> {
+    pub(crate) resource: &'a str,
+    pub(crate) response_kind: Kind<'a>,
+    pub(crate) scope: &'static str,
+    pub(crate) singular_resource: &'a str,
+    pub(crate) verbs: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) short_names: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) categories: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) subresources: Vec<SubresourceDiscovery<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SubresourceDiscovery<'a> {
+    pub(crate) subresource: &'a str,
+    pub(crate) response_kind: Kind<'a>,
+    pub(crate) verbs: Vec<&'a str>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct Kind<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) kind: &'a str,
+}
+
+/// The hash by which clients notice that a resource is stored in another version than before.
+pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
+    STANDARD.encode(&hash[..8])
+}
+
+// === Building plain documents ===
+
+impl ApiVersions {
+    pub(crate) fn new(addresses: Vec<ServerAddress>) -> Self {
+        Self { kind: "APIVersions", versions: ["v1"], addresses }
+    }
+}
+
+impl<'a> ApiGroupList<'a> {
+    /// All groups but the core group.
+    pub(crate) fn new(served: &'a Served) -> Self {
+        let groups = served.groups().into_iter().filter(|group| !group.name.is_empty()).map(ApiGroup::element);
+        Self { kind: "APIGroupList", api_version: "v1", groups: groups.collect() }
+    }
+}
+
+impl<'a> ApiGroup<'a> {
+    pub(crate) fn new(group: &'a ServedGroup) -> Self {
+        Self { kind: "APIGroup", api_version: "v1", ..Self::element(group) }
+    }
+
+    fn element(group: &'a ServedGroup) -> Self {
+        let versions: Vec<_> = group
+            .versions
+            .iter()
+            .map(|served| GroupVersionForDiscovery {
+                group_version: group_version(&group.name, &served.version),
+                version: &served.version,
+            })
+            .collect();
+        let preferred_version = versions.first().cloned().unwrap_or_default();
+        Self { kind: "", api_version: "", name: &group.name, versions, preferred_version }
+    }
+}
+
+impl<'a> ApiResourceList<'a> {
+    pub(crate) fn new(group: &str, served: &'a ServedVersion) -> Self {
+        let resources = match &served.resources {
+            Resources::BuiltIn(resources) => resources.iter().flat_map(|resource| built_in(resource)).collect(),
+            Resources::Dynamic(resources) => resources.iter().flat_map(dynamic).collect(),
+        };
+        Self {
+            kind: "APIResourceList",
+            api_version: if group.is_empty() { "" } else { "v1" },
+            group_version: group_version(group, &served.version),
+            resources,
+        }
+    }
+}
+
+/// A built-in resource followed by its subresources.
+fn built_in(resource: &'static ResourceDescription) -> impl Iterator<Item = ApiResource<'static>> {
+    let own = ApiResource {
+        name: resource.plural.to_owned(),
+        singular_name: resource.singular,
+        namespaced: resource.namespaced,
+        group: "",
+        version: "",
+        kind: resource.kind,
+        verbs: shown(resource.verbs),
+        short_names: resource.short_names.to_vec(),
+        categories: resource.categories.to_vec(),
+        storage_version_hash: resource.storage.as_ref().map(hash_of).unwrap_or_default(),
+    };
+    let below = resource.subresources.iter().map(|subresource| {
+        let Kind { group, version, kind } = shown_kind(subresource.kind, resource.kind);
+        ApiResource {
+            name: format!("{}/{}", resource.plural, subresource.name),
+            singular_name: "",
+            namespaced: resource.namespaced,
+            group,
+            version,
+            kind,
+            verbs: shown(subresource.verbs),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            storage_version_hash: String::new(),
+        }
+    });
+    std::iter::once(own).chain(below)
+}
+
+/// A dynamic resource followed by its subresources.
+fn dynamic(resource: &DynamicResource) -> impl Iterator<Item = ApiResource<'_>> {
+    let own = ApiResource {
+        name: resource.plural.to_string(),
+        singular_name: &resource.singular,
+        namespaced: resource.namespaced,
+        group: "",
+        version: "",
+        kind: &resource.kind.kind,
+        verbs: texts(&resource.verbs),
+        short_names: texts(&resource.short_names),
+        categories: texts(&resource.categories),
+        storage_version_hash: resource.storage_version_hash.to_string(),
+    };
+    let below = resource.subresources.iter().map(|subresource| {
+        let kind = &subresource.kind;
+        let foreign = kind.group != resource.kind.group || kind.version != resource.kind.version;
+        ApiResource {
+            name: format!("{}/{}", resource.plural, subresource.name),
+            singular_name: "",
+            namespaced: resource.namespaced,
+            group: if foreign { &kind.group } else { "" },
+            version: if foreign { &kind.version } else { "" },
+            kind: &kind.kind,
+            verbs: texts(&subresource.verbs),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            storage_version_hash: String::new(),
+        }
+    });
+    std::iter::once(own).chain(below)
+}
+
+// === Building aggregated documents ===
+
+impl<'a> GroupDiscoveryList<'a> {
+    /// The core group alone, or all others.
+    pub(crate) fn new(served: &'a Served, core: bool) -> Self {
+        let groups = served.groups().into_iter().filter(|group| group.name.is_empty() == core);
+        let items = groups.map(|group| GroupDiscovery {
+            metadata: Metadata { name: &group.name },
+            versions: group.versions.iter().map(VersionDiscovery::new).collect(),
+        });
+        Self { kind: "", api_version: "", metadata: Metadata { name: "" }, items: items.collect() }
+    }
+}
+
+impl<'a> VersionDiscovery<'a> {
+    fn new(served: &'a ServedVersion) -> Self {
+        let resources = match &served.resources {
+            Resources::BuiltIn(resources) => resources.iter().map(|resource| built_in_discovery(resource)).collect(),
+            Resources::Dynamic(resources) => resources.iter().map(dynamic_discovery).collect(),
+        };
+        Self { version: &served.version, resources, freshness: if served.stale { "Stale" } else { "Current" } }
+    }
+}
+
+fn built_in_discovery(resource: &'static ResourceDescription) -> ResourceDiscovery<'static> {
+    let subresources = resource.subresources.iter().map(|subresource| SubresourceDiscovery {
+        subresource: subresource.name,
+        response_kind: shown_kind(subresource.kind, resource.kind),
+        verbs: shown(subresource.verbs),
+    });
+    ResourceDiscovery {
+        resource: resource.plural,
+        response_kind: Kind { group: "", version: "", kind: resource.kind },
+        scope: scope(resource.namespaced),
+        singular_resource: resource.singular,
+        verbs: shown(resource.verbs),
+        short_names: resource.short_names.to_vec(),
+        categories: resource.categories.to_vec(),
+        subresources: subresources.collect(),
+    }
+}
+
+fn dynamic_discovery(resource: &DynamicResource) -> ResourceDiscovery<'_> {
+    let subresources = resource.subresources.iter().map(|subresource| SubresourceDiscovery {
+        subresource: &subresource.name,
+        response_kind: full_kind(&subresource.kind),
+        verbs: texts(&subresource.verbs),
+    });
+    ResourceDiscovery {
+        resource: &resource.plural,
+        response_kind: full_kind(&resource.kind),
+        scope: scope(resource.namespaced),
+        singular_resource: &resource.singular,
+        verbs: texts(&resource.verbs),
+        short_names: texts(&resource.short_names),
+        categories: texts(&resource.categories),
+        subresources: subresources.collect(),
+    }
+}
+
+// === Parts ===
+
+fn hash_of(storage: &Storage) -> String {
+    storage_version_hash(storage.group, storage.announced_version, storage.kind)
+}
+
+fn shown(verbs: Verbs) -> Vec<&'static str> {
+    verbs.iter().map(|verb| verb.as_str()).collect()
+}
+
+fn texts(texts: &[binnacle_meta::Text]) -> Vec<&str> {
+    texts.iter().map(|text| text.as_str()).collect()
+}
+
+/// Group and version are shown only where they are not those of the resource.
+fn shown_kind(kind: SubresourceKind, parent: &'static str) -> Kind<'static> {
+    let (group, version, kind) = match kind {
+        SubresourceKind::Resource => ("", "", parent),
+        SubresourceKind::Sibling(kind) => ("", "", kind),
+        SubresourceKind::Foreign(group, version, kind) => (group, version, kind),
+    };
+    Kind { group, version, kind }
+}
+
+fn full_kind(kind: &GroupVersionKind) -> Kind<'_> {
+    Kind { group: &kind.group, version: &kind.version, kind: &kind.kind }
+}
+
+fn scope(namespaced: bool) -> &'static str {
+    if namespaced { "Namespaced" } else { "Cluster" }
+}
+
+fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
