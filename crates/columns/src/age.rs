@@ -62,9 +62,9 @@ fn human(nanoseconds: i128) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
         // Clocks of two machines may differ by a second.
-        ..-1 => "<invalid>".into(),
-        ..0 => "0s".into(),
-        ..120 => format!("{seconds}s"),
+        ..=-2 => "<invalid>".into(),
+        -1 => "0s".into(),
+        0..120 => format!("{seconds}s"),
         _ if minutes < 10 => pair(minutes, 'm', seconds % 60, 's'),
         _ if minutes < 3 * 60 => format!("{minutes}m"),
         _ if hours < 8 => pair(hours, 'h', minutes % 60, 'm'),

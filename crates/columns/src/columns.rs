@@ -68,7 +68,7 @@ impl Columns {
 
     /// The `columnDefinitions` of a `Table`.
     pub fn definitions_value(&self) -> Value {
-        Value::List(self.definitions.iter().map(ColumnDefinition::to_value).collect())
+        Value::List(self.definitions.iter().map(|definition| definition.to_value()).collect())
     }
 }
 
@@ -88,7 +88,7 @@ impl ColumnDefinition {
         self
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(self) -> Value {
         value!({
             "name": (self.name),
             "type": (self.type_),

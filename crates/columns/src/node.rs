@@ -1,0 +1,27 @@
+//! The node.k8s.io group.
+
+use crate::columns::{Columns, Kind, cells, string, text};
+use crate::metadata::{AGE, NAME, created, name};
+
+pub(crate) const KINDS: &[Kind] = &[("RuntimeClass", &RUNTIME_CLASS)];
+
+/// The handler's column looks for its description in the metadata, where there is none.
+const RUNTIME_CLASS: Columns = Columns::new(&[NAME, string("Handler", text("")), AGE], |object, now| {
+    cells![name(object), object.str_at(&["handler"]), created(object, now)]
+});
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use crate::testing::check_cells;
+
+    #[test]
+    fn runtime_classes() {
+        let cases = [
+            (value!({}), value!(["", "", "<unknown>"])),
+            (value!({"metadata": {"name": "a"}, "handler": "runsc"}), value!(["a", "runsc", "<unknown>"])),
+        ];
+        check_cells("node.k8s.io", "RuntimeClass", cases);
+    }
+}

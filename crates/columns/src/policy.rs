@@ -1,0 +1,55 @@
+//! The policy group.
+
+use binnacle_schema::Value;
+
+use crate::columns::{Columns, Kind, cells, integer, string, text};
+use crate::metadata::{AGE, NAME, created, name, number};
+
+pub(crate) const KINDS: &[Kind] = &[("PodDisruptionBudget", &POD_DISRUPTION_BUDGET)];
+
+const POD_DISRUPTION_BUDGET: Columns = Columns::new(
+    &[
+        NAME,
+        string("Min Available", text("The minimum number of pods that must be available.")),
+        string("Max Unavailable", text("The maximum number of pods that may be unavailable.")),
+        integer("Allowed Disruptions", text("Calculated number of pods that may be disrupted at this time.")),
+        AGE,
+    ],
+    |object, now| {
+        cells![
+            name(object),
+            int_or_string(object.at(&["spec", "minAvailable"])),
+            int_or_string(object.at(&["spec", "maxUnavailable"])),
+            number(object, &["status", "disruptionsAllowed"]),
+            created(object, now),
+        ]
+    },
+);
+
+fn int_or_string(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::Int(number)) => number.to_string(),
+        Some(Value::Str(text)) => text.to_string(),
+        _ => "N/A".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use crate::testing::check_cells;
+
+    #[test]
+    fn budgets() {
+        let cases = [
+            (value!({}), value!(["", "N/A", "N/A", 0i64, "<unknown>"])),
+            (
+                value!({"metadata": {"name": "a"}, "spec": {"minAvailable": 2i64}, "status": {"disruptionsAllowed": 1i64}}),
+                value!(["a", "2", "N/A", 1i64, "<unknown>"]),
+            ),
+            (value!({"spec": {"maxUnavailable": "50%"}}), value!(["", "N/A", "50%", 0i64, "<unknown>"])),
+        ];
+        check_cells("policy", "PodDisruptionBudget", cases);
+    }
+}
