@@ -9,6 +9,7 @@ mod protobuf;
 mod special;
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -71,7 +72,8 @@ impl Inputs {
     /// What the command line names, else what lies beside the project; `None` where there is nothing.
     fn new(matches: &ArgMatches) -> Option<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let shared = root.join("../shared/reference");
+        let shared = env::var_os("BINNACLE_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
+        let shared = shared.join("reference");
         let given = |name: &str| matches.get_one::<PathBuf>(name).cloned();
         let openapi = match matches.get_many::<PathBuf>("openapi") {
             Some(folders) => folders.cloned().collect(),

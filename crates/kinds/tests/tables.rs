@@ -1,0 +1,13 @@
+//! The field tables against what the reference server publishes and what it writes.
+//!
+//! Recorded facts are found in the folder `shared` beside the project or where `BINNACLE_SHARED` says, round-trip
+//! fixtures there or where `BINNACLE_ROUNDTRIP_DIR` says.
+
+#[path = "tables/openapi.rs"]
+mod openapi;
+#[path = "tables/roundtrip.rs"]
+mod roundtrip;
+#[path = "tables/spots.rs"]
+mod spots;
+#[path = "tables/support.rs"]
+mod support;

@@ -1,0 +1,35 @@
+//! Where the recorded facts are.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// A folder of recorded facts, or `None` with a line that says so.
+pub(crate) fn reference(folder: &str) -> Option<PathBuf> {
+    let shared = match env::var_os("BINNACLE_SHARED") {
+        Some(shared) => PathBuf::from(shared),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+    };
+    existing(shared.join("reference").join(folder))
+}
+
+pub(crate) fn existing(path: PathBuf) -> Option<PathBuf> {
+    if path.is_dir() {
+        return Some(path);
+    }
+    println!("skipped: there is no {}", path.display());
+    None
+}
+
+/// The JSON documents of a folder by file name without extension, in order; names differ by their whole text.
+pub(crate) fn documents(folder: &Path) -> Vec<(String, serde_json::Value)> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_string();
+            (name, serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap())
+        })
+        .collect()
+}
