@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use binnacle_store::{Revision, Store, WatchControl, prefix_range};
+use binnacle_store::{KeyValue, Revision, Store, WatchControl, prefix_range};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -169,6 +169,13 @@ impl Cache {
     ) -> Result<Watcher, WatchError> {
         self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
         Watcher::open(Arc::clone(&self.shared), selection, start)
+    }
+
+    /// An object that the store's history holds, in the form of the cache's own: for lists of states that the cache
+    /// has forgotten.
+    pub fn entry(&self, kv: &KeyValue) -> Arc<Entry> {
+        let path = kv.key.get(self.shared.range.start.len()..).map(String::from_utf8_lossy).unwrap_or_default();
+        Arc::new(follower::historic(&self.shared, &path, kv))
     }
 
     /// The revision up to which the cache knows everything.

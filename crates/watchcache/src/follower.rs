@@ -192,6 +192,12 @@ fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> (Meta, Bytes) {
     (Meta::new(path, &attrs.labels, &attrs.fields), attrs.value.unwrap_or_else(|| kv.value.clone()))
 }
 
+/// An object that was read from the store's history, as the cache would hold it.
+pub(crate) fn historic(shared: &Shared, path: &str, kv: &KeyValue) -> Entry {
+    let (meta, value) = look_at(shared, path, kv);
+    entry(meta, value, kv, None)
+}
+
 /// Most updates leave labels and selectable fields alone, and then old and new entry share them.
 fn entry(meta: Meta, value: Bytes, kv: &KeyValue, old: Option<&Meta>) -> Entry {
     let meta = match old {

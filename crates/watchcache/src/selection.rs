@@ -3,7 +3,7 @@
 use binnacle_meta::{FieldSelector, LabelSelector, Text};
 
 use crate::attrs::Meta;
-use crate::entry::Change;
+use crate::entry::{Change, Entry};
 
 /// What a client asks for.
 #[derive(Clone, Debug, Default)]
@@ -102,6 +102,11 @@ impl Selection {
 
     pub(crate) fn is_nothing(&self) -> bool {
         self.nothing
+    }
+
+    /// Whether an object is selected.
+    pub fn selects(&self, entry: &Entry) -> bool {
+        self.matches(&entry.meta)
     }
 
     pub(crate) fn matches(&self, meta: &Meta) -> bool {
