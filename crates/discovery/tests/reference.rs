@@ -1,4 +1,5 @@
 //! The documents against the recorded ones, members and elements in the same order.
+#![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

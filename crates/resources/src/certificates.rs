@@ -33,7 +33,8 @@ pub(crate) static GROUP: GroupDescription = GroupDescription {
                     Verbs::READ_WRITE,
                 )
                 .resets(&["spec", "status.certificate"]),
-                SubresourceDescription::status(&["spec", "status.conditions"]),
+                // Only the conditions Approved and Denied are put back, by the kind's own code.
+                SubresourceDescription::status(&["spec", "status.conditions"]).but_puts_back(&["spec"]),
             ])
             .since(19)],
         },
@@ -53,7 +54,8 @@ pub(crate) static GROUP: GroupDescription = GroupDescription {
                 .gated_by("PodCertificateRequest")
                 .selectable(POD_REQUEST_FIELDS, POD_REQUEST_LABELS)
                 .only_conditional_update()
-                .subresources(&[SubresourceDescription::status(&["spec"])])
+                .only_puts_back(&["status"])
+                .subresources(&[SubresourceDescription::status(&["spec"]).but_puts_back(&["metadata", "spec"])])
                 .since(35)
                 .deprecated(38)
                 .removed(41),

@@ -63,7 +63,10 @@ pub struct ResourceDescription {
     pub unconditional_update: bool,
     pub deletion: Deletion,
     pub garbage_collection: GarbageCollection,
-    /// Fields (dotted paths) that create and update of the main resource take from the server, not from the client.
+    /// Fields (dotted paths) that a write through the main path leaves as they are: an update puts back what is stored,
+    /// a create drops them.
+    pub puts_back: &'static [&'static str],
+    /// Fields that managed fields never assign to a writer of the main path. The same but for a few kinds.
     pub resets: &'static [&'static str],
 }
 
@@ -75,7 +78,10 @@ pub struct SubresourceDescription {
     /// The kind it reads and writes.
     pub kind: SubresourceKind,
     pub verbs: Verbs,
-    /// Fields (dotted paths) that an update through this path puts back.
+    /// Fields (dotted paths) that an update through this path puts back as they are stored; `metadata` stands for
+    /// labels, annotations, finalizers, owner references, generation and deletion timestamp.
+    pub puts_back: &'static [&'static str],
+    /// Fields that managed fields never assign to a writer of this path. The same but for a few kinds.
     pub resets: &'static [&'static str],
     /// Where not empty: an update through this path changes nothing but these (`*` stands for any list item).
     pub changes_only: &'static [&'static str],
@@ -212,6 +218,7 @@ impl ResourceDescription {
             unconditional_update: true,
             deletion: Deletion::Immediate,
             garbage_collection: GarbageCollection::Default,
+            puts_back: &[],
             resets: &[],
         }
     }
@@ -313,8 +320,14 @@ impl ResourceDescription {
         Self { garbage_collection, ..self }
     }
 
+    /// Fields that are put back and that managed fields do not track.
     pub(crate) const fn resets(self, resets: &'static [&'static str]) -> Self {
-        Self { resets, ..self }
+        Self { puts_back: resets, resets, ..self }
+    }
+
+    /// Fields that are put back although managed fields track them.
+    pub(crate) const fn only_puts_back(self, puts_back: &'static [&'static str]) -> Self {
+        Self { puts_back, ..self }
     }
 }
 
@@ -355,12 +368,13 @@ impl ResourceDescription {
 
 impl SubresourceDescription {
     pub(crate) const fn new(name: &'static str, role: SubresourceRole, kind: SubresourceKind, verbs: Verbs) -> Self {
-        Self { name, role, kind, verbs, resets: &[], changes_only: &[] }
+        Self { name, role, kind, verbs, puts_back: &[], resets: &[], changes_only: &[] }
     }
 
     /// `/status`, whose updates put back everything in `resets`.
     pub(crate) const fn status(resets: &'static [&'static str]) -> Self {
-        Self { resets, ..Self::new("status", SubresourceRole::Status, SubresourceKind::Resource, Verbs::READ_WRITE) }
+        let role = SubresourceRole::Status;
+        Self::new("status", role, SubresourceKind::Resource, Verbs::READ_WRITE).resets(resets)
     }
 
     /// `/scale` in the form of `autoscaling/v1`.
@@ -369,8 +383,14 @@ impl SubresourceDescription {
         Self::new("scale", SubresourceRole::Scale, scale, Verbs::READ_WRITE)
     }
 
+    /// Fields that are put back and that managed fields do not track.
     pub(crate) const fn resets(self, resets: &'static [&'static str]) -> Self {
-        Self { resets, ..self }
+        Self { puts_back: resets, resets, ..self }
+    }
+
+    /// Fields that are put back, where that differs from what managed fields do not track.
+    pub(crate) const fn but_puts_back(self, puts_back: &'static [&'static str]) -> Self {
+        Self { puts_back, ..self }
     }
 
     pub(crate) const fn changes_only(self, changes_only: &'static [&'static str]) -> Self {
