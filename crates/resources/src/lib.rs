@@ -91,3 +91,84 @@ static GROUPS: &[&GroupDescription] = &[
     &apiserverinternal::GROUP,
     &storagemigration::GROUP,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_resolve_to_fields() {
+        for (group, version, plural, label, expected) in [
+            ("", "v1", "pods", "spec.host", Ok("spec.nodeName")),
+            ("", "v1", "pods", "status.podIPs", Ok("status.podIPs")),
+            ("", "v1", "pods", "spec.hostname", Err("field label not supported: spec.hostname")),
+            ("", "v1", "events", "involvedObject.uid", Ok("involvedObject.uid")),
+            ("events.k8s.io", "v1", "events", "regarding.uid", Ok("involvedObject.uid")),
+            ("events.k8s.io", "v1", "events", "reportingController", Ok("reportingComponent")),
+            (
+                "events.k8s.io",
+                "v1",
+                "events",
+                "involvedObject.uid",
+                Err("field label not supported: involvedObject.uid"),
+            ),
+            ("", "v1", "nodes", "metadata.namespace", Err("field label not supported: metadata.namespace")),
+            ("", "v1", "persistentvolumes", "metadata.namespace", Ok("metadata.namespace")),
+            ("batch", "v1", "jobs", "status.failed", Err("field label \"status.failed\" not supported for Job")),
+            (
+                "resource.k8s.io",
+                "v1beta2",
+                "resourceslices",
+                "spec.x",
+                Err("field label not supported for resource.k8s.io/v1beta2, Kind=ResourceSlice: spec.x"),
+            ),
+            (
+                "apps",
+                "v1",
+                "replicasets",
+                "status.replicas",
+                Err(
+                    "\"status.replicas\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                ),
+            ),
+        ] {
+            let found = find(group, version, plural).map(|resource| resource.field_labels.resolve(label));
+            assert_eq!(found, Some(expected.map_err(str::to_owned)), "{group}/{version} {plural} {label}");
+        }
+    }
+
+    #[test]
+    fn storage_of_the_unusual() {
+        for (group, version, plural, key_prefix, stored) in [
+            ("", "v1", "pods", "pods", ["", "v1"]),
+            ("", "v1", "nodes", "minions", ["", "v1"]),
+            ("", "v1", "endpoints", "services/endpoints", ["", "v1"]),
+            ("", "v1", "services", "services/specs", ["", "v1"]),
+            ("", "v1", "replicationcontrollers", "controllers", ["", "v1"]),
+            ("events.k8s.io", "v1", "events", "events", ["", "v1"]),
+            ("networking.k8s.io", "v1", "ingresses", "ingress", ["networking.k8s.io", "v1"]),
+            ("autoscaling", "v1", "horizontalpodautoscalers", "horizontalpodautoscalers", ["autoscaling", "v2"]),
+            ("resource.k8s.io", "v1beta2", "devicetaintrules", "devicetaintrules", ["resource.k8s.io", "v1alpha3"]),
+            (
+                "admissionregistration.k8s.io",
+                "v1",
+                "mutatingadmissionpolicies",
+                "mutatingadmissionpolicies",
+                ["admissionregistration.k8s.io", "v1beta1"],
+            ),
+            (
+                "apiregistration.k8s.io",
+                "v1",
+                "apiservices",
+                "apiregistration.k8s.io/apiservices",
+                ["apiregistration.k8s.io", "v1"],
+            ),
+        ] {
+            let storage = find(group, version, plural).and_then(|resource| resource.storage);
+            let found = storage.map(|storage| (storage.key_prefix, [storage.group, storage.version]));
+            assert_eq!(found, Some((key_prefix, stored)), "{group}/{version} {plural}");
+        }
+        assert!(find_kind("", "v1", "Binding").is_some_and(|bindings| bindings.storage.is_none()));
+        assert!(find("", "v2", "pods").is_none());
+    }
+}
