@@ -85,30 +85,27 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
         "ContainerResource" => ("containerResource", true),
         _ => return "<unknown type>".into(),
     };
-    let target = |value| quantity_pointer(spec, &[member, "target", value]);
     // The status, where it is one of the same sort of metric.
     let status = status.filter(|status| present(status, &[member]));
-    let current =
-        |value| status.map_or_else(|| UNKNOWN.into(), |status| quantity_pointer(status, &[member, "current", value]));
+    let target = |value| quantity_pointer(spec, &[member, "target", value]);
+    let current = |value| status.map_or(UNKNOWN, |status| quantity_pointer(status, &[member, "current", value]));
     let averaged = present(spec, &[member, "target", "averageValue"]);
-
-    if of_resource {
-        let (current, target) = if averaged {
-            (current("averageValue"), target("averageValue"))
-        } else {
-            let utilization = |percent: Option<i64>, absent: &str| percent.map_or(absent.into(), |n| format!("{n}%"));
-            let current = status.and_then(|status| status.int_at(&[member, "current", "averageUtilization"]));
-            let target = spec.int_at(&[member, "target", "averageUtilization"]);
-            (utilization(current, UNKNOWN), utilization(target, "<auto>"))
-        };
-        return format!("{}: {current}/{target}", spec.str_at(&[member, "name"]));
-    }
     match (member, averaged) {
+        (_, true) if of_resource => {
+            format!("{}: {}/{}", spec.str_at(&[member, "name"]), current("averageValue"), target("averageValue"))
+        }
+        (_, false) if of_resource => {
+            let percent = |metric: &Value, of, absent: &str| {
+                metric.int_at(&[member, of, "averageUtilization"]).map_or_else(|| absent.into(), |n| format!("{n}%"))
+            };
+            let current = status.map_or_else(|| UNKNOWN.into(), |status| percent(status, "current", UNKNOWN));
+            format!("{}: {current}/{}", spec.str_at(&[member, "name"]), percent(spec, "target", "<auto>"))
+        }
         ("pods", _) => format!("{}/{}", current("averageValue"), target("averageValue")),
         (_, false) => format!("{}/{}", current("value"), target("value")),
         (_, true) => {
             let current = match status {
-                Some(status) if !present(status, &[member, "current", "averageValue"]) => UNKNOWN.into(),
+                Some(status) if !present(status, &[member, "current", "averageValue"]) => UNKNOWN,
                 _ => current("averageValue"),
             };
             format!("{current}/{} (avg)", target("averageValue"))

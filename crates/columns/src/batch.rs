@@ -112,7 +112,7 @@ fn completions(job: &Value) -> String {
 
 /// How long a job took, or has taken so far; nothing before it starts.
 fn duration(job: &Value, now: Now) -> String {
-    let time = |member| job.at(&["status", member]).and_then(age::parse);
+    let time = |member| age::parse(job.at(&["status", member]));
     match (time("startTime"), time("completionTime")) {
         (None, _) => String::new(),
         (Some(start), None) => age::since(start, now),

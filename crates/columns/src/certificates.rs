@@ -1,9 +1,9 @@
 //! The certificates.k8s.io group.
 
+use binnacle_meta::human_duration;
 use binnacle_schema::Value;
 
 use crate::Now;
-use crate::age::human_duration;
 use crate::columns::{Cells, Columns, Kind, cells, definitions, doc, string, text};
 use crate::format::{NONE, labels, text_or};
 use crate::metadata::{AGE, NAME, created, name};
@@ -67,7 +67,7 @@ const POD_CERTIFICATE_REQUEST: Columns = Columns::new(
 );
 
 fn signing_request(object: &Value, now: Now) -> Cells {
-    let duration = object.int_at(&["spec", "expirationSeconds"]).map_or_else(|| NONE.into(), human_duration);
+    let duration = object.int_at(&["spec", "expirationSeconds"]).map_or_else(|| NONE.into(), requested_duration);
     cells![
         name(object),
         created(object, now),
@@ -76,6 +76,10 @@ fn signing_request(object: &Value, now: Now) -> Cells {
         duration,
         signing_request_state(object),
     ]
+}
+
+fn requested_duration(seconds: i64) -> String {
+    human_duration(i128::from(seconds) * 1_000_000_000)
 }
 
 fn signing_request_state(object: &Value) -> String {

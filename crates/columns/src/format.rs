@@ -50,22 +50,13 @@ pub(crate) fn strings<'o>(object: &'o Value, path: &[&str]) -> impl Iterator<Ite
 }
 
 /// The quantity at a path; `0` where there is none, as an entry that a map does not have is in Go.
-pub(crate) fn quantity(object: &Value, path: &[&str]) -> String {
-    quantity_text(object.at(path)).unwrap_or_else(|| "0".into())
+pub(crate) fn quantity<'o>(object: &'o Value, path: &[&str]) -> &'o str {
+    pointer_or(object, path, "0")
 }
 
 /// The same for a pointer. The reference server prints a nil one the way Go does.
-pub(crate) fn quantity_pointer(object: &Value, path: &[&str]) -> String {
-    quantity_text(object.at(path)).unwrap_or_else(|| "<nil>".into())
-}
-
-fn quantity_text(quantity: Option<&Value>) -> Option<String> {
-    match quantity? {
-        Value::Str(text) => Some(text.to_string()),
-        Value::Int(number) => Some(number.to_string()),
-        Value::Float(number) => Some(number.to_string()),
-        _ => None,
-    }
+pub(crate) fn quantity_pointer<'o>(object: &'o Value, path: &[&str]) -> &'o str {
+    pointer_or(object, path, "<nil>")
 }
 
 /// Labels as `a=1,b=2`, sorted, `<none>` where there are none.

@@ -33,7 +33,7 @@ mod storagemigration;
 #[cfg(test)]
 mod testing;
 
-pub use age::{Now, age, human_duration};
+pub use age::{Now, age};
 pub use columns::{Cells, ColumnDefinition, Columns, Description, RowCondition};
 
 use columns::Kind;
@@ -107,7 +107,7 @@ mod tests {
             assert_eq!(names, ["Name", "Created At"], "{group} {kind}");
         }
         assert!(has_custom("", "Pod") && has_custom("events.k8s.io", "Event"));
-        let cells = |object: Value| (table_for("", "LimitRange").cells)(&object, Now::from_unix_seconds(0));
+        let cells = |object: Value| (table_for("", "LimitRange").cells)(&object, Now::from_unix(0, 0));
         assert_eq!(
             cells(value!({"metadata": {"name": "a", "creationTimestamp": "2024-03-10T11:00:00Z"}})),
             ["a".into(), "2024-03-10T11:00:00Z".into()]
@@ -157,7 +157,7 @@ mod tests {
             // The one kind whose rows are longer than its header.
             let more = usize::from(kind == "IPAddress");
             for object in [Value::Null, value!({}), bookmark.clone(), odd.clone()] {
-                let cells = (table.cells)(&object, Now::from_unix_seconds(0));
+                let cells = (table.cells)(&object, Now::from_unix(0, 0));
                 assert_eq!(cells.len(), table.definitions.len() + more, "{group} {kind} {object:?}");
                 assert!((table.conditions)(&object).is_empty(), "{group} {kind}");
             }

@@ -89,7 +89,7 @@ const UID: &str = "00000000-0000-4000-8000-000000000001";
 const CLUSTER_IP: &str = "10.0.0.1";
 
 fn now() -> Now {
-    Now::from_unix_seconds(1_710_072_000)
+    Now::from_unix(1_710_072_000, 0)
 }
 
 /// What the server makes of the body that a case posts: defaults, allocated values and what controllers in it write.
@@ -170,9 +170,9 @@ fn merge(object: &mut Value, added: Value) {
 /// The tables that a case expects, each with the body of the object that it shows.
 fn tables(case: &Value) -> Vec<(&Value, &Value)> {
     let steps = case.list_at(&["steps"]);
-    let posted = steps.iter().filter(|step| step.str_at(&["do"]) == "POST").filter_map(|step| step.get("body"));
+    let mut posted = steps.iter().filter(|step| step.str_at(&["do"]) == "POST").filter_map(|step| step.get("body"));
     // Where a case needs more than one object, the last one is what it is about.
-    let Some(body) = posted.last() else { return Vec::new() };
+    let Some(body) = posted.next_back() else { return Vec::new() };
     let bodies = steps.iter().filter_map(|step| step.at(&["expect", "body"]));
     bodies.filter(|body| body.str_at(&["kind"]) == "Table").map(|table| (body, table)).collect()
 }

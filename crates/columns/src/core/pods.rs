@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use binnacle_meta::Time;
 use binnacle_schema::Value;
 
 use crate::Now;
-use crate::age::{self, Timestamp};
+use crate::age;
 use crate::columns::{Cells, Columns, RowCondition, cells, definitions, doc, string, text};
 use crate::format::{NONE, condition, is_true, non_empty, text_or};
 use crate::metadata::{AGE, NAME, created, deleting, name, number, present};
@@ -76,7 +77,7 @@ struct Summary {
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,
-    last: Option<Timestamp>,
+    last: Option<Time>,
 }
 
 impl Summary {
@@ -209,7 +210,7 @@ impl InitContainers {
 impl Restarts {
     fn add(&mut self, status: &Value) {
         self.count += number(status, &["restartCount"]);
-        self.last = self.last.max(status.at(&["lastState", "terminated", "finishedAt"]).and_then(age::parse));
+        self.last = self.last.max(age::parse(status.at(&["lastState", "terminated", "finishedAt"])));
     }
 }
 

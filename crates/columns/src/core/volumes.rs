@@ -71,7 +71,7 @@ fn volume(volume: &Value, now: Now) -> Cells {
 fn claim(claim: &Value, now: Now) -> Cells {
     let volume = claim.str_at(&["spec", "volumeName"]);
     let (capacity, modes) = match volume {
-        "" => (String::new(), String::new()),
+        "" => ("", String::new()),
         _ => (quantity(claim, &["status", "capacity", "storage"]), access_modes(claim, &["status", "accessModes"])),
     };
     cells![

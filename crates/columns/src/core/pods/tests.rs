@@ -2,12 +2,12 @@
 
 use binnacle_schema::{Value, value};
 
-use crate::testing::{NOON, check_cells};
-use crate::{Now, table_for};
+use crate::table_for;
+use crate::testing::{check_cells, noon};
 
 /// Ready, status and restarts of a pod with three containers.
 fn check(pod: Value, want: [&str; 3], why: &str) {
-    let cells = (table_for("", "Pod").cells)(&pod, Now::from_unix_seconds(NOON));
+    let cells = (table_for("", "Pod").cells)(&pod, noon());
     let got: Vec<_> = cells[1..4].iter().map(|cell| cell.as_str().unwrap_or("not a string")).collect();
     assert_eq!(got, want, "{why}");
 }
