@@ -57,4 +57,9 @@ pub trait Link: Send + Sync {
     fn claims(&self, info: &RequestInfo) -> bool;
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
+
+    /// The paths that the index at `/` names for this link.
+    fn paths(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

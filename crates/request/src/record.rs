@@ -1,11 +1,12 @@
 //! One record per request: what metrics, the access log and (later) audit and traces read when it is over.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use binnacle_meta::Text;
-use http::Method;
+use http::{HeaderValue, Method};
 use parking_lot::Mutex;
 
 use crate::{Decision, RequestInfo, User};
@@ -32,8 +33,15 @@ pub struct Facts {
     pub decision: Option<Decision>,
     /// Zero until an answer has begun.
     pub status: u16,
-    pub user_agent: Text,
-    pub dry_run: bool,
+    /// Set by the handler once it knows that what the path names is really served. Only then do the names in the path
+    /// become labels of metrics: clients must not be able to invent new ones.
+    pub served: bool,
+    /// The verb label of metrics, which tells more apart than the method (`LIST`, `WATCH`, `APPLY`, `CONNECT`).
+    pub metric_verb: &'static str,
+    /// The `dry_run` label of metrics: empty, `All` or `invalid`.
+    pub dry_run: &'static str,
+    pub user_agent: Option<HeaderValue>,
+    pub peer: Option<SocketAddr>,
 }
 
 /// Who is told when a request is over.

@@ -1,1 +1,26 @@
-//! The generic API server: listener, TLS, handler chain, health, shutdown.
+//! The generic API server: listener, TLS, handler chain, health, metrics, shutdown. It knows no kinds: what it serves are
+//! the links it is given.
+
+mod answer;
+mod chain;
+mod duration;
+mod filters;
+mod health;
+mod inflight;
+mod links;
+mod listener;
+mod metrics;
+mod server;
+mod tls;
+mod version;
+
+pub use answer::{FailureWriter, json_failure, plain_text};
+pub use chain::{Chain, ChainConfig, Tracked};
+pub use health::{Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};
+pub use inflight::InFlight;
+pub use links::Links;
+pub use listener::{ListenError, Listener};
+pub use metrics::{Metrics, MetricsLink};
+pub use server::Server;
+pub use tls::{TlsError, TlsFiles, tls_config};
+pub use version::VersionLink;

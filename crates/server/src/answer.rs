@@ -1,0 +1,93 @@
+//! Answers that the server itself gives: refusals, plain texts, small JSON documents.
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_request::{Body, Response};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+/// Turns a Status into an answer in a representation that the client accepts, judged by its headers.
+pub type FailureWriter = fn(&Status, &HeaderMap) -> Response;
+
+/// Why a filter stopped a request.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// A Status in the representation that the client prefers.
+    Status(Status),
+    /// A Status for a caller that is nobody, whose connection is not kept: see [`CloseConnection`].
+    StatusThenClose(Status),
+    /// A plain text, as Go's `http.Error` writes it.
+    Text(StatusCode, String),
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl Refusal {
+    pub(crate) fn into_response(self, write: FailureWriter, headers: &HeaderMap) -> Response {
+        match self {
+            Self::Status(status) => {
+                let mut response = write(&status, headers);
+                if status.is(StatusReason::Forbidden) {
+                    // Its message quotes what the client chose.
+                    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+                }
+                response
+            }
+            Self::StatusThenClose(status) => {
+                let mut response = write(&status, headers);
+                response.extensions_mut().insert(CloseConnection);
+                response
+            }
+            Self::Text(code, text) => error_text(code, text),
+        }
+    }
+}
+
+/// An answer's extension: the HTTP/2 connection ends after it. HTTP/2 is cheap to abuse (CVE-2023-44487), so callers
+/// without an identity do not get to keep a connection, as in the reference (`UnauthenticatedHTTP2DOSMitigation`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CloseConnection;
+
+/// A Status as JSON whatever the client accepts: the failure writer of a server whose links only speak JSON.
+pub fn json_failure(status: &Status, _: &HeaderMap) -> Response {
+    let mut text = status.to_json();
+    text.push('\n');
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(seconds) = status.details().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0) {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A text with status 200.
+pub fn plain_text(text: impl Into<Body>) -> Response {
+    let mut response = Response::new(text.into());
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// A text that says what went wrong; browsers must not take it for anything else.
+pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
+    text.push('\n');
+    let mut response = plain_text(text);
+    *response.status_mut() = code;
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// What every path gets that nobody claims.
+pub(crate) fn page_not_found() -> Response {
+    error_text(StatusCode::NOT_FOUND, "404 page not found".to_owned())
+}
+
+/// A document that is no API object, indented as the reference indents those.
+pub(crate) fn raw_json(document: &serde_json::Value) -> Response {
+    let mut response = Response::new(Body::from(format!("{document:#}")));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,284 @@
+//! What happens to every request, in order. The filters are small files in `filters/`; this is the list.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use binnacle_authn::Authenticator;
+use binnacle_authz::Authorizer;
+use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown};
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+
+use crate::answer::Refusal;
+use crate::inflight::{Guard, InFlight};
+use crate::{FailureWriter, Links, Metrics, filters};
+
+/// What a chain is made of.
+pub struct ChainConfig {
+    pub authenticator: Arc<dyn Authenticator>,
+    pub authorizer: Arc<dyn Authorizer>,
+    pub links: Links,
+    pub failure: FailureWriter,
+    pub metrics: Arc<Metrics>,
+    pub shutdown: Shutdown,
+    /// The most that a request may take which is not long-running (`--request-timeout`).
+    pub request_timeout: Duration,
+}
+
+/// The handler chain.
+pub struct Chain {
+    config: ChainConfig,
+    inflight: Arc<InFlight>,
+}
+
+impl Chain {
+    pub fn new(config: ChainConfig) -> Self {
+        let inflight = config.metrics.inflight().clone();
+        Self { config, inflight }
+    }
+
+    pub(crate) fn inflight(&self) -> &Arc<InFlight> {
+        &self.inflight
+    }
+
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.config.metrics
+    }
+
+    pub(crate) fn shutdown(&self) -> &Shutdown {
+        &self.config.shutdown
+    }
+
+    /// Answers one request of a connection.
+    pub async fn serve(
+        &self,
+        request: http::Request<Body>,
+        connection: Arc<ConnectionInfo>,
+    ) -> http::Response<Tracked> {
+        let is_head = request.method() == http::Method::HEAD;
+        let record = filters::record::open(&request, &connection, &self.config.metrics);
+        let mut counted = None;
+        let answer = filters::panics::recover(&record, self.answer(request, connection, &record, &mut counted)).await;
+        filters::headers::finish(answer, &record, is_head).map(|body| Tracked { body, record, _counted: counted })
+    }
+
+    /// From the first look at the path to the link that answers, or the first filter that refuses.
+    async fn answer(
+        &self,
+        request: http::Request<Body>,
+        connection: Arc<ConnectionInfo>,
+        record: &Arc<Record>,
+        counted: &mut Option<Guard>,
+    ) -> Response {
+        let config = &self.config;
+        let (mut parts, body) = request.into_parts();
+        // Who refuses needs to know what the client accepts; handlers get their own headers, without credentials.
+        let accept = filters::headers::for_failures(&parts.headers);
+        let refuse = |refusal: Refusal| refusal.into_response(config.failure, &accept);
+
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let info = match filters::info::read(&parts, &query, record) {
+            Ok(info) => info,
+            Err(refusal) => return refuse(refusal),
+        };
+        *counted = Some(filters::inflight::count(&self.inflight, &info));
+        let deadline = match filters::deadline::of(&info, &query, record, config.request_timeout) {
+            Ok(deadline) => deadline,
+            Err(refusal) => return refuse(refusal),
+        };
+        let granted = filters::deadline::within(deadline, async {
+            let user = filters::authenticate::caller(
+                config.authenticator.as_ref(),
+                &mut parts.headers,
+                &connection,
+                record,
+                &config.metrics,
+            )
+            .await?;
+            let permit =
+                filters::authorize::permit(config.authorizer.as_ref(), &info, &user, &parts, record, &config.metrics)
+                    .await?;
+            let leaves = filters::authenticate::must_leave(&user, &connection);
+            let request = Request {
+                method: parts.method,
+                uri: parts.uri,
+                headers: parts.headers,
+                body,
+                info: info.clone(),
+                query,
+                user,
+                permit,
+                connection,
+                record: record.clone(),
+                deadline,
+                shutdown: config.shutdown.clone(),
+            };
+            Ok(filters::authenticate::leave(leaves, config.links.dispatch(request).await))
+        });
+        match granted.await {
+            Some(Ok(response)) => response,
+            Some(Err(refusal)) => refuse(refusal),
+            None => {
+                config.metrics.timed_out(&info, record);
+                refuse(filters::deadline::exceeded())
+            }
+        }
+    }
+}
+
+/// The body of an answer. It counts what is sent, keeps the request's record open until everything has been sent, and
+/// turns a panic while sending into the end of that one stream.
+pub struct Tracked {
+    body: Body,
+    record: Arc<Record>,
+    _counted: Option<Guard>,
+}
+
+impl HttpBody for Tracked {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        let polled = filters::panics::catch(&this.record, || Pin::new(&mut this.body).poll_frame(cx));
+        let polled = polled.unwrap_or_else(|| {
+            // Whatever the panic left behind is not asked again.
+            this.body = Body::empty();
+            Poll::Ready(Some(Err("the stream ended in a panic".into())))
+        });
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(data) = frame.data_ref()
+        {
+            this.record.add_response_bytes(data.len() as u64);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_authn::{Anonymous, Bearer, FailFast, TokenFile, Union as Authenticators};
+    use binnacle_authz::{PrivilegedGroups, Union as Authorizers};
+    use binnacle_request::{BoxFuture, Link, RequestInfo, ShutdownTrigger};
+    use http::Request as HttpRequest;
+
+    use super::*;
+    use crate::json_failure;
+
+    /// Answers some paths in the ways in which handlers can behave.
+    struct Behaviours;
+
+    impl Link for Behaviours {
+        fn claims(&self, info: &RequestInfo) -> bool {
+            info.path.starts_with("/do/") || info.is_resource_request
+        }
+
+        fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+            Box::pin(async move {
+                match request.info.path.as_str() {
+                    "/do/panic" => panic!("on purpose"),
+                    "/do/panic-later" => Response::new(Body::stream(futures::stream::poll_fn(
+                        |_| -> Poll<Option<Result<Bytes, BoxError>>> { panic!("later") },
+                    ))),
+                    "/do/hang" => std::future::pending().await,
+                    "/do/body" => {
+                        let size = request.header("x-remote-user").map_or(0, str::len);
+                        Response::new(Body::from(format!("{} {size}", request.user.name)))
+                    }
+                    _ => Response::new(Body::empty()),
+                }
+            })
+        }
+
+        fn paths(&self) -> Vec<String> {
+            vec!["/do/body".into()]
+        }
+    }
+
+    fn chain() -> Chain {
+        let tokens = TokenFile::parse("t", b"root,root,1,system:masters\nuser,user,2\n").unwrap();
+        let known = Authenticators::new(vec![Box::new(Bearer::new(tokens))]);
+        Chain::new(ChainConfig {
+            authenticator: Arc::new(FailFast(known, Anonymous::new())),
+            authorizer: Arc::new(Authorizers::new(vec![Box::new(PrivilegedGroups::masters())])),
+            links: Links::new(vec![Arc::new(Behaviours)]),
+            failure: json_failure,
+            metrics: Metrics::new().unwrap(),
+            shutdown: ShutdownTrigger::new().1,
+            request_timeout: Duration::from_secs(60),
+        })
+    }
+
+    async fn ask(chain: &Chain, method: &str, uri: &str, token: &str) -> (u16, http::HeaderMap, String) {
+        let mut request = HttpRequest::builder().method(method).uri(uri).header("x-remote-user", "spoof");
+        if !token.is_empty() {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let response = chain.serve(request.body(Body::empty()).unwrap(), Arc::default()).await;
+        let (parts, body) = response.into_parts();
+        let text = Body::new(body).read(100_000).await;
+        let text = text.map_or_else(|error| error.to_string(), |bytes| String::from_utf8(bytes.to_vec()).unwrap());
+        (parts.status.as_u16(), parts.headers, text)
+    }
+
+    #[tokio::test]
+    async fn answers() {
+        let chain = chain();
+        let status = |reason: &str, code: u16, message: &str, details: &str| {
+            let message = serde_json::Value::from(message);
+            format!(
+                "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{{}},\"status\":\"Failure\",\"message\":{message},\
+                 \"reason\":\"{reason}\"{details},\"code\":{code}}}\n"
+            )
+        };
+        let unauthorized = status("Unauthorized", 401, "Unauthorized", "");
+        let forbidden =
+            status("Forbidden", 403, "forbidden: User \"user\" cannot get path \"/do/body\"", ",\"details\":{}");
+        let pods = status(
+            "Forbidden",
+            403,
+            "pods is forbidden: User \"system:anonymous\" cannot list resource \"pods\" in API group \"\" in the namespace \"n\"",
+            ",\"details\":{\"kind\":\"pods\"}",
+        );
+        let timeout =
+            status("Timeout", 504, "Timeout: request did not complete within the allotted timeout", ",\"details\":{}");
+        let invalid = status(
+            "BadRequest",
+            400,
+            "invalid timeout specified in the request URL - time: invalid duration \"x\"",
+            "",
+        );
+        let panicked = "This request caused apiserver to panic. Look in the logs for details.\n";
+        for (method, uri, token, code, body) in [
+            ("GET", "/do/body", "root", 200, "root 0"),
+            ("HEAD", "/do/body", "root", 200, ""),
+            ("GET", "/do/body", "wrong", 401, &unauthorized),
+            ("GET", "/do/body", "user", 403, &forbidden),
+            ("GET", "/api/v1/namespaces/n/pods", "", 403, &pods),
+            ("GET", "/nothing", "root", 404, "404 page not found\n"),
+            ("GET", "/do/hang?timeout=1ms", "root", 504, &timeout),
+            ("GET", "/do/hang?timeout=x", "root", 400, &invalid),
+            ("GET", "/do/panic", "root", 500, panicked),
+            ("GET", "/do/panic-later", "root", 200, "the stream ended in a panic"),
+            ("GET", "/", "root", 200, "{\n  \"paths\": [\n    \"/do/body\"\n  ]\n}"),
+        ] {
+            let (got, headers, text) = ask(&chain, method, uri, token).await;
+            assert_eq!((got, text.as_str()), (code, body), "{method} {uri} {token}");
+            assert_eq!(headers["cache-control"], "no-cache, private");
+            assert_eq!(headers["audit-id"].len(), 36);
+        }
+        assert_eq!(chain.inflight.now(crate::inflight::Kind::ReadOnly), 0);
+        let (_, headers, _) = ask(&chain, "HEAD", "/do/body", "root").await;
+        assert_eq!(headers["content-length"], "6");
+    }
+}

@@ -1,0 +1,10 @@
+//! The filters of the chain, one file each. None of them knows another; `chain.rs` puts them in order.
+
+pub(crate) mod authenticate;
+pub(crate) mod authorize;
+pub(crate) mod deadline;
+pub(crate) mod headers;
+pub(crate) mod inflight;
+pub(crate) mod info;
+pub(crate) mod panics;
+pub(crate) mod record;

@@ -1,0 +1,37 @@
+//! Asks whether the caller may do this.
+
+use std::time::Instant;
+
+use binnacle_authz::{Attributes, Authorizer, forbidden};
+use binnacle_meta::go_quote;
+use binnacle_request::{Permit, Record, RequestInfo, User};
+use http::StatusCode;
+use http::request::Parts;
+
+use crate::Metrics;
+use crate::answer::Refusal;
+
+pub(crate) async fn permit(
+    authorizer: &dyn Authorizer,
+    info: &RequestInfo,
+    user: &User,
+    parts: &Parts,
+    record: &Record,
+    metrics: &Metrics,
+) -> Result<Permit, Refusal> {
+    let attributes = Attributes::of(info, user);
+    let began = Instant::now();
+    let result = authorizer.authorize(&attributes).await;
+    metrics.authorized(&result, began.elapsed());
+    let decision = result.map_err(|error| {
+        tracing::error!(audit_id = %record.audit_id(), "{error}");
+        let uri = go_quote(parts.uri.path_and_query().map_or("", |path| path.as_str()));
+        Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Server Error: {uri}: {error}"))
+    })?;
+    let answer = Permit::from_decision(&decision).ok_or_else(|| {
+        tracing::debug!(uri = record.uri(), reason = decision.reason(), "Forbidden");
+        Refusal::Status(forbidden(&attributes, decision.reason()))
+    });
+    record.note(|facts| facts.decision = Some(decision));
+    answer
+}

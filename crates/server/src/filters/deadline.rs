@@ -1,0 +1,86 @@
+//! Short requests have a deadline; the client may ask for a shorter one.
+
+use std::time::{Duration, Instant};
+
+use binnacle_meta::Status;
+use binnacle_request::{Query, Record, RequestInfo};
+
+use crate::answer::Refusal;
+use crate::duration::parse_go;
+
+/// When the answer is due: none for long-running requests.
+pub(crate) fn of(
+    info: &RequestInfo,
+    query: &Query,
+    record: &Record,
+    longest: Duration,
+) -> Result<Option<Instant>, Refusal> {
+    if info.is_long_running() {
+        return Ok(None);
+    }
+    let wanted = match query.get("timeout").filter(|text| !text.is_empty()) {
+        None => None,
+        Some(text) => parse_go(text)
+            .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?,
+    };
+    // Zero or less means that the client does not care.
+    let timeout = wanted.filter(|wanted| !wanted.is_zero()).map_or(longest, |wanted| wanted.min(longest));
+    Ok(Some(record.started() + timeout))
+}
+
+/// Waits for an answer until the deadline; `None` when there was none.
+pub(crate) async fn within<T>(deadline: Option<Instant>, answer: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        None => Some(answer.await),
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), answer).await.ok(),
+    }
+}
+
+pub(crate) fn exceeded() -> Refusal {
+    Status::timeout("request did not complete within the allotted timeout", 0).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+
+    #[test]
+    fn timeouts() {
+        let longest = Duration::from_secs(60);
+        for (uri, want) in [
+            ("/api/v1/pods", Ok(Some(60))),
+            ("/api/v1/pods?timeout=", Ok(Some(60))),
+            ("/api/v1/pods?timeout=0s", Ok(Some(60))),
+            ("/api/v1/pods?timeout=-5s", Ok(Some(60))),
+            ("/api/v1/pods?timeout=5s", Ok(Some(5))),
+            ("/api/v1/pods?timeout=5m", Ok(Some(60))),
+            ("/api/v1/pods?watch=1&timeout=5s", Ok(None)),
+            (
+                "/api/v1/pods?timeout=soon",
+                Err("invalid timeout specified in the request URL - time: invalid duration \"soon\""),
+            ),
+        ] {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let query = Query::parse(query);
+            let info = RequestInfo::parse(&Method::GET, path, &query, uri).unwrap();
+            let record = Record::open(Method::GET, uri.into(), None, None);
+            match (of(&info, &query, &record, longest), want) {
+                (Ok(deadline), Ok(seconds)) => {
+                    assert_eq!(deadline.map(|at| (at - record.started()).as_secs()), seconds, "{uri}");
+                }
+                (Err(Refusal::Status(status)), Err(message)) => {
+                    assert_eq!((status.code(), status.message()), (400, message))
+                }
+                (other, _) => panic!("{uri}: {other:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn too_late() {
+        assert_eq!(within(Some(Instant::now()), std::future::pending::<()>()).await, None);
+        assert_eq!(within(None, async { 1 }).await, Some(1));
+    }
+}

@@ -1,0 +1,40 @@
+//! The headers that every answer has.
+
+use binnacle_request::{Body, Record, Response};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use http_body::Body as _;
+
+pub(crate) static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// The headers that decide how a Status is written.
+pub(crate) fn for_failures(headers: &HeaderMap) -> HeaderMap {
+    let mut kept = HeaderMap::new();
+    for name in [ACCEPT, USER_AGENT] {
+        for value in headers.get_all(&name) {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
+}
+
+/// Adds the audit ID, and that nothing may be kept by a cache because everything is subject to authorization.
+pub(crate) fn finish(mut response: Response, record: &Record, is_head: bool) -> Response {
+    record.note(|facts| facts.status = response.status().as_u16());
+    if is_head {
+        // Also with HTTP/2, where the library does not look at the method.
+        let length = response.body().size_hint().exact();
+        *response.body_mut() = Body::empty();
+        if let Some(length) = length {
+            response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
+        }
+    }
+    let headers = response.headers_mut();
+    if !headers.contains_key(&AUDIT_ID)
+        && let Ok(id) = HeaderValue::from_bytes(record.audit_id().as_bytes())
+    {
+        headers.insert(&AUDIT_ID, id);
+    }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    response
+}

@@ -1,0 +1,38 @@
+//! A panic costs the request that caused it, never the connection or the server.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use binnacle_request::{Record, Response};
+use futures::FutureExt;
+use http::StatusCode;
+
+use crate::answer::error_text;
+
+/// Runs a handler; the answer to a panic is a 500.
+pub(crate) async fn recover(record: &Record, handler: impl Future<Output = Response>) -> Response {
+    // What a panicking request was working on is dropped with it; shared state is behind locks without poisoning or
+    // atomics, and writes reach the store as one transaction.
+    match AssertUnwindSafe(handler).catch_unwind().await {
+        Ok(response) => response,
+        Err(panic) => {
+            report(record, panic.as_ref());
+            let text = "This request caused apiserver to panic. Look in the logs for details.";
+            error_text(StatusCode::INTERNAL_SERVER_ERROR, text.to_owned())
+        }
+    }
+}
+
+/// Runs one step of something that is polled; `None` when it panicked.
+pub(crate) fn catch<T>(record: &Record, step: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(step)).map_err(|panic| report(record, panic.as_ref())).ok()
+}
+
+fn report(record: &Record, panic: &(dyn Any + Send)) {
+    let message = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    tracing::error!(method = %record.method(), uri = record.uri(), audit_id = %record.audit_id(), "apiserver panic'd: {message}");
+}

@@ -1,0 +1,280 @@
+//! `/healthz`, `/livez` and `/readyz`, and the checks behind them.
+//!
+//! The texts are those of the reference, which people and probes parse. A check is listed only when the thing it names
+//! exists in this server.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_meta::go_quote;
+use binnacle_request::{BoxFuture, Link, Query, Request, RequestInfo, Response, Shutdown};
+use http::header::X_CONTENT_TYPE_OPTIONS;
+use http::{HeaderValue, StatusCode};
+use tokio::sync::Mutex;
+
+use crate::answer::{error_text, page_not_found, plain_text};
+
+/// Something that can be found well or not.
+pub trait HealthCheck: Send + Sync {
+    /// The reference's name for it.
+    fn name(&self) -> &str;
+
+    /// An error is logged; who asks over HTTP only learns that there is one.
+    fn check(&self) -> BoxFuture<'_, Result<(), String>>;
+}
+
+type Check = Arc<dyn HealthCheck>;
+
+/// The three endpoints, each with its checks in the order in which they are shown.
+#[derive(Default)]
+pub struct Health {
+    healthz: Vec<Check>,
+    livez: Vec<Check>,
+    readyz: Vec<Check>,
+}
+
+impl Health {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a check to all three endpoints.
+    #[must_use]
+    pub fn everywhere(mut self, check: Check) -> Self {
+        self.healthz.push(check.clone());
+        self.livez.push(check.clone());
+        self.readyz.push(check);
+        self
+    }
+
+    /// Adds a check to `/healthz` and `/livez`.
+    #[must_use]
+    pub fn alive(mut self, check: Check) -> Self {
+        self.healthz.push(check.clone());
+        self.livez.push(check);
+        self
+    }
+
+    /// Adds a check to `/readyz` alone: what fails while the server should get no traffic, but need not be restarted.
+    #[must_use]
+    pub fn ready(mut self, check: Check) -> Self {
+        self.readyz.push(check);
+        self
+    }
+
+    /// The endpoint that a path belongs to, and what follows its name.
+    fn find<'a>(&self, path: &'a str) -> Option<(&'static str, &[Check], &'a str)> {
+        [("healthz", &self.healthz), ("livez", &self.livez), ("readyz", &self.readyz)].into_iter().find_map(
+            |(name, checks)| {
+                let rest = path.strip_prefix('/')?.strip_prefix(name)?;
+                (rest.is_empty() || rest.starts_with('/')).then_some((name, checks.as_slice(), rest))
+            },
+        )
+    }
+}
+
+impl Link for Health {
+    fn claims(&self, info: &RequestInfo) -> bool {
+        self.find(&info.path).is_some()
+    }
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            let Some((name, checks, rest)) = self.find(&request.info.path) else { return page_not_found() };
+            if rest.is_empty() {
+                request.record.note(|facts| facts.served = true);
+                return all(name, checks, &request.query).await;
+            }
+            match checks.iter().find(|check| check.name() == &rest[1..]) {
+                Some(check) => one(check.as_ref()).await,
+                None => page_not_found(),
+            }
+        })
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        for (name, checks) in [("healthz", &self.healthz), ("livez", &self.livez), ("readyz", &self.readyz)] {
+            paths.push(format!("/{name}"));
+            paths.extend(checks.iter().map(|check| format!("/{name}/{}", check.name())));
+        }
+        paths
+    }
+}
+
+async fn one(check: &dyn HealthCheck) -> Response {
+    match check.check().await {
+        Ok(()) => plain_text("ok"),
+        Err(error) => error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {error}")),
+    }
+}
+
+async fn all(name: &str, checks: &[Check], query: &Query) -> Response {
+    let mut unknown: Vec<&str> = query.get_all("exclude").collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    let excluded = unknown.clone();
+    let (mut shown, mut logged, mut failed) = (String::new(), String::new(), Vec::new());
+    for check in checks {
+        let check_name = check.name();
+        if excluded.contains(&check_name) {
+            unknown.retain(|name| *name != check_name);
+            shown.push_str(&format!("[+]{check_name} excluded: ok\n"));
+            continue;
+        }
+        match check.check().await {
+            Ok(()) => shown.push_str(&format!("[+]{check_name} ok\n")),
+            Err(error) => {
+                // These endpoints are public: the reason is for the log.
+                shown.push_str(&format!("[-]{check_name} failed: reason withheld\n"));
+                logged.push_str(&format!("[-]{check_name} failed: {error}\n"));
+                failed.push(check_name);
+            }
+        }
+    }
+    if !unknown.is_empty() {
+        let names = unknown.iter().map(|name| go_quote(name)).collect::<Vec<_>>().join(",");
+        shown.push_str(&format!("warn: some health checks cannot be excluded: no matches for {names}\n"));
+    }
+    if !failed.is_empty() {
+        tracing::info!("{} check failed: {name}\n{logged}", failed.join(","));
+        return error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("{shown}{name} check failed"));
+    }
+    let mut response =
+        if query.contains("verbose") { plain_text(format!("{shown}{name} check passed\n")) } else { plain_text("ok") };
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// `ping`: the server answers.
+pub struct PingCheck;
+
+impl HealthCheck for PingCheck {
+    fn name(&self) -> &str {
+        "ping"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// `log`: writing to the log is not blocked, for example by a full pipe that nobody reads.
+#[derive(Default)]
+pub struct LogCheck {
+    /// Held by the attempt that waits, so that blocked logging holds one thread and not one for each probe.
+    attempt: Arc<Mutex<()>>,
+}
+
+impl HealthCheck for LogCheck {
+    fn name(&self) -> &str {
+        "log"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        Box::pin(async {
+            let flushed = tokio::time::timeout(PATIENCE, async {
+                let turn = self.attempt.clone().lock_owned().await;
+                tokio::task::spawn_blocking(move || {
+                    let _turn = turn;
+                    std::io::stderr().lock().flush()
+                })
+                .await
+            });
+            match flushed.await {
+                Ok(Ok(Ok(()))) => Ok(()),
+                _ => Err("logging blocked".to_owned()),
+            }
+        })
+    }
+}
+
+/// `shutdown`: the server is not about to stop.
+pub struct ShutdownCheck(pub Shutdown);
+
+impl HealthCheck for ShutdownCheck {
+    fn name(&self) -> &str {
+        "shutdown"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { if self.0.is_fired() { Err("process is shutting down".to_owned()) } else { Ok(()) } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::{Body, ShutdownTrigger};
+
+    use super::*;
+
+    struct Fixed(&'static str, Result<(), &'static str>);
+
+    impl HealthCheck for Fixed {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+            Box::pin(async { self.1.map_err(str::to_owned) })
+        }
+    }
+
+    async fn text(response: Response) -> (u16, String) {
+        let status = response.status().as_u16();
+        let body: Body = response.into_body();
+        (status, String::from_utf8(body.read(10_000).await.unwrap().to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn texts() {
+        let good: Arc<dyn HealthCheck> = Arc::new(Fixed("good", Ok(())));
+        let bad: Arc<dyn HealthCheck> = Arc::new(Fixed("bad", Err("why")));
+        let healthy = [Arc::new(PingCheck) as Arc<dyn HealthCheck>, good.clone()];
+        let sick = [good, bad.clone()];
+        for (checks, query, want) in [
+            (&healthy, "", (200, "ok")),
+            (&healthy, "verbose", (200, "[+]ping ok\n[+]good ok\nreadyz check passed\n")),
+            (&healthy, "verbose&exclude=ping", (200, "[+]ping excluded: ok\n[+]good ok\nreadyz check passed\n")),
+            (
+                &healthy,
+                "verbose&exclude=y&exclude=x&exclude=x",
+                (
+                    200,
+                    "[+]ping ok\n[+]good ok\nwarn: some health checks cannot be excluded: no matches for \"x\",\"y\"\n\
+                     readyz check passed\n",
+                ),
+            ),
+            (&sick, "", (500, "[+]good ok\n[-]bad failed: reason withheld\nreadyz check failed\n")),
+            (&sick, "exclude=bad", (200, "ok")),
+        ] {
+            let (status, body) = text(all("readyz", checks, &Query::parse(query)).await).await;
+            assert_eq!((status, body.as_str()), want, "{query}");
+        }
+        assert_eq!(text(one(bad.as_ref()).await).await, (500, "internal server error: why\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn real_checks() {
+        assert_eq!(LogCheck::default().check().await, Ok(()));
+        let (trigger, shutdown) = ShutdownTrigger::new();
+        let check = ShutdownCheck(shutdown);
+        assert_eq!(check.check().await, Ok(()));
+        trigger.fire();
+        assert_eq!(check.check().await, Err("process is shutting down".to_owned()));
+    }
+
+    #[test]
+    fn paths() {
+        let health = Health::new().everywhere(Arc::new(PingCheck)).ready(Arc::new(Fixed("a/b", Ok(()))));
+        assert_eq!(
+            health.paths(),
+            ["/healthz", "/healthz/ping", "/livez", "/livez/ping", "/readyz", "/readyz/ping", "/readyz/a/b"]
+        );
+        for (path, want) in [("/readyz", true), ("/readyz/a/b", true), ("/readyzz", false), ("/", false)] {
+            assert_eq!(health.find(path).is_some(), want, "{path}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! How many requests are being answered: for metrics, and for knowing when everything has been said at shutdown.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+/// The requests in flight, by what they are.
+pub struct InFlight {
+    began: Instant,
+    read_only: Count,
+    mutating: Count,
+    long_running: Count,
+}
+
+/// What kind of request is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    ReadOnly,
+    Mutating,
+    LongRunning,
+}
+
+#[derive(Default)]
+struct Count {
+    now: AtomicI64,
+    /// The second in which `highest` was reached, and the highest of the last second in which anything began.
+    second: AtomicU64,
+    highest: AtomicI64,
+    idle: Notify,
+}
+
+/// One request; it ends when this is dropped.
+pub(crate) struct Guard {
+    inflight: Arc<InFlight>,
+    kind: Kind,
+}
+
+impl InFlight {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            read_only: Count::default(),
+            mutating: Count::default(),
+            long_running: Count::default(),
+        })
+    }
+
+    pub(crate) fn begin(self: &Arc<Self>, kind: Kind) -> Guard {
+        self.count(kind).begin(self.began.elapsed().as_secs());
+        Guard { inflight: self.clone(), kind }
+    }
+
+    /// The most that were in flight at once during the last second.
+    pub(crate) fn highest(&self, kind: Kind) -> i64 {
+        self.count(kind).highest_lately(self.began.elapsed().as_secs())
+    }
+
+    pub(crate) fn now(&self, kind: Kind) -> i64 {
+        self.count(kind).now.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when no request of this kind is left.
+    pub(crate) async fn none_left(&self, kind: Kind) {
+        let count = self.count(kind);
+        loop {
+            let idle = count.idle.notified();
+            if count.now.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    fn count(&self, kind: Kind) -> &Count {
+        match kind {
+            Kind::ReadOnly => &self.read_only,
+            Kind::Mutating => &self.mutating,
+            Kind::LongRunning => &self.long_running,
+        }
+    }
+}
+
+impl Count {
+    fn begin(&self, second: u64) {
+        let now = self.now.fetch_add(1, Ordering::AcqRel) + 1;
+        if self.second.swap(second, Ordering::Relaxed) == second {
+            self.highest.fetch_max(now, Ordering::Relaxed);
+        } else {
+            self.highest.store(now, Ordering::Relaxed);
+        }
+    }
+
+    fn highest_lately(&self, second: u64) -> i64 {
+        let now = self.now.load(Ordering::Relaxed);
+        let recent = second - self.second.load(Ordering::Relaxed).min(second) <= 1;
+        if recent { self.highest.load(Ordering::Relaxed).max(now) } else { now }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let count = self.inflight.count(self.kind);
+        if count.now.fetch_sub(1, Ordering::AcqRel) == 1 {
+            count.idle.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn counting() {
+        let inflight = InFlight::new();
+        inflight.none_left(Kind::ReadOnly).await;
+        let first = inflight.begin(Kind::ReadOnly);
+        let second = inflight.begin(Kind::ReadOnly);
+        assert_eq!((inflight.now(Kind::ReadOnly), inflight.now(Kind::Mutating)), (2, 0));
+        let waiting = tokio::spawn({
+            let inflight = inflight.clone();
+            async move { inflight.none_left(Kind::ReadOnly).await }
+        });
+        drop(first);
+        assert_eq!(inflight.now(Kind::ReadOnly), 1);
+        drop(second);
+        waiting.await.unwrap();
+        assert_eq!(inflight.now(Kind::ReadOnly), 0);
+    }
+
+    #[test]
+    fn the_highest_of_the_last_second() {
+        let count = Count::default();
+        for _ in 0..3 {
+            count.begin(7);
+        }
+        count.now.store(1, Ordering::Relaxed);
+        assert_eq!(count.highest_lately(7), 3);
+        assert_eq!(count.highest_lately(8), 3);
+        assert_eq!(count.highest_lately(9), 1);
+        count.begin(9);
+        assert_eq!(count.highest_lately(9), 2);
+    }
+}

@@ -1,0 +1,367 @@
+//! The metric families that this server fills, under the reference's names, and `/metrics`.
+
+mod process;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_authn::AuthnError;
+use binnacle_authz::{AuthzError, Decision};
+use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use prometheus::core::Collector;
+use prometheus::{
+    Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
+    exponential_buckets,
+};
+
+use crate::answer::{Refusal, json_failure, plain_text};
+use crate::inflight::{InFlight, Kind};
+use crate::version;
+
+/// The server's own families; other parts register theirs with [`Metrics::registry`].
+pub struct Metrics {
+    registry: Registry,
+    inflight: Arc<InFlight>,
+    request_total: IntCounterVec,
+    request_duration: HistogramVec,
+    request_sli_duration: HistogramVec,
+    response_sizes: HistogramVec,
+    terminations: IntCounterVec,
+    current_inflight: IntGaugeVec,
+    tls_handshake_errors: IntCounter,
+    authentication_attempts: IntCounterVec,
+    authentication_duration: HistogramVec,
+    authenticated_users: IntCounterVec,
+    authorization_attempts: IntCounterVec,
+    authorization_duration: HistogramVec,
+}
+
+const DURATION_BUCKETS: [f64; 23] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+];
+const LABELS: [&str; 7] = ["verb", "group", "version", "resource", "subresource", "scope", "component"];
+const LABELS_WITH_DRY_RUN: [&str; 8] =
+    ["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
+const COMPONENT: &str = "apiserver";
+
+impl Metrics {
+    pub fn new() -> Result<Arc<Self>, prometheus::Error> {
+        let registry = Registry::new();
+        let durations = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
+            let family = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)?;
+            keep(&registry, family)
+        };
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            keep(&registry, IntCounterVec::new(Opts::new(name, help), labels)?)
+        };
+        let sli_buckets = DURATION_BUCKETS[2..].to_vec();
+        let auth_buckets = || exponential_buckets(0.001, 2.0, 15);
+        let metrics = Self {
+            request_total: counters(
+                "apiserver_request_total",
+                "[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, \
+                 scope, component, and HTTP response code.",
+                &[
+                    "verb",
+                    "dry_run",
+                    "group",
+                    "version",
+                    "resource",
+                    "subresource",
+                    "scope",
+                    "component",
+                    "code",
+                    "system_client",
+                ],
+            )?,
+            request_duration: durations(
+                "apiserver_request_duration_seconds",
+                "[STABLE] Response latency distribution in seconds for each verb, dry run value, group, version, resource, \
+                 subresource, scope and component.",
+                DURATION_BUCKETS.to_vec(),
+                &LABELS_WITH_DRY_RUN,
+            )?,
+            request_sli_duration: durations(
+                "apiserver_request_sli_duration_seconds",
+                "[ALPHA] Response latency distribution (not counting webhook duration and priority & fairness queue wait \
+                 times) in seconds for each verb, group, version, resource, subresource, scope and component.",
+                sli_buckets,
+                &LABELS,
+            )?,
+            response_sizes: durations(
+                "apiserver_response_sizes",
+                "[STABLE] Response size distribution in bytes for each group, version, verb, resource, subresource, scope \
+                 and component.",
+                exponential_buckets(1000.0, 10.0, 7)?,
+                &LABELS,
+            )?,
+            terminations: counters(
+                "apiserver_request_terminations_total",
+                "[ALPHA] Number of requests which apiserver terminated in self-defense.",
+                &["verb", "group", "version", "resource", "subresource", "scope", "component", "code"],
+            )?,
+            current_inflight: keep(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "apiserver_current_inflight_requests",
+                        "[STABLE] Maximal number of currently used inflight request limit of this apiserver per request \
+                         kind in last second.",
+                    ),
+                    &["request_kind"],
+                )?,
+            )?,
+            tls_handshake_errors: keep(
+                &registry,
+                IntCounter::new(
+                    "apiserver_tls_handshake_errors_total",
+                    "[ALPHA] Number of requests dropped with 'TLS handshake error from' error",
+                )?,
+            )?,
+            authentication_attempts: counters(
+                "authentication_attempts",
+                "[ALPHA] Counter of authenticated attempts.",
+                &["result"],
+            )?,
+            authentication_duration: durations(
+                "authentication_duration_seconds",
+                "[ALPHA] Authentication duration in seconds broken out by result.",
+                auth_buckets()?,
+                &["result"],
+            )?,
+            authenticated_users: counters(
+                "authenticated_user_requests",
+                "[ALPHA] Counter of authenticated requests broken out by username.",
+                &["username"],
+            )?,
+            authorization_attempts: counters(
+                "authorization_attempts_total",
+                "[ALPHA] Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', \
+                 'no-opinion' or 'error'.",
+                &["result"],
+            )?,
+            authorization_duration: durations(
+                "authorization_duration_seconds",
+                "[ALPHA] Authorization duration in seconds broken out by result.",
+                auth_buckets()?,
+                &["result"],
+            )?,
+            inflight: InFlight::new(),
+            registry: registry.clone(),
+        };
+        keep(&registry, build_info()?)?;
+        keep(&registry, process::Process::new()?)?;
+        Ok(Arc::new(metrics))
+    }
+
+    /// Where other parts of the server add their families.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(crate) fn inflight(&self) -> &Arc<InFlight> {
+        &self.inflight
+    }
+
+    pub(crate) fn handshake_failed(&self) {
+        self.tls_handshake_errors.inc();
+    }
+
+    pub(crate) fn authenticated(&self, result: &Result<Option<Arc<User>>, AuthnError>, took: Duration) {
+        let label = match result {
+            Err(_) => "error",
+            Ok(None) => "failure",
+            Ok(Some(user)) => {
+                self.authenticated_users.with_label_values(&[compressed(&user.name)]).inc();
+                "success"
+            }
+        };
+        self.authentication_attempts.with_label_values(&[label]).inc();
+        self.authentication_duration.with_label_values(&[label]).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn authorized(&self, result: &Result<Decision, AuthzError>, took: Duration) {
+        let label = match result {
+            Ok(Decision::Allow(_)) => "allowed",
+            Ok(Decision::Deny(_)) => "denied",
+            Ok(Decision::NoOpinion(_)) => "no-opinion",
+            Err(_) => "error",
+        };
+        self.authorization_attempts.with_label_values(&[label]).inc();
+        self.authorization_duration.with_label_values(&[label]).observe(took.as_secs_f64());
+    }
+
+    /// A request got no answer in time. The handler may not have come far enough to say that its resource exists, so the
+    /// names in the path do not become labels.
+    pub(crate) fn timed_out(&self, info: &RequestInfo, record: &Record) {
+        let mut verb = "";
+        record.note(|facts| verb = facts.metric_verb);
+        self.terminations.with_label_values(&[verb, "", "", "", "", scope(info), COMPONENT, "504"]).inc();
+    }
+
+    /// All families in the text format.
+    fn text(&self) -> Result<String, prometheus::Error> {
+        for (kind, label) in [(Kind::ReadOnly, "readOnly"), (Kind::Mutating, "mutating")] {
+            self.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
+        }
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+impl RecordSink for Metrics {
+    fn finished(&self, record: &Record, facts: &Facts) {
+        access_log(record, facts);
+        let Some(info) = facts.info.as_ref().filter(|_| facts.served) else { return };
+        let verb = facts.metric_verb;
+        let scope = scope(info);
+        let [group, version, resource, subresource] = if info.is_resource_request {
+            [info.api_group.as_str(), &info.api_version, &info.resource, &info.subresource]
+        } else {
+            ["", "", "", info.path.as_str()]
+        };
+        let mut digits = [0; 3];
+        let code = code_label(facts.status, &mut digits);
+        let system_client = facts.user_agent.as_ref().map_or("", system_client);
+        let seconds = record.started().elapsed().as_secs_f64();
+        self.request_total
+            .with_label_values(&[
+                verb,
+                facts.dry_run,
+                group,
+                version,
+                resource,
+                subresource,
+                scope,
+                COMPONENT,
+                code,
+                system_client,
+            ])
+            .inc();
+        self.request_duration
+            .with_label_values(&[verb, facts.dry_run, group, version, resource, subresource, scope, COMPONENT])
+            .observe(seconds);
+        let labels = [verb, group, version, resource, subresource, scope, COMPONENT];
+        if facts.dry_run.is_empty() {
+            self.request_sli_duration.with_label_values(&labels).observe(seconds);
+        }
+        if matches!(verb, "GET" | "LIST") {
+            self.response_sizes.with_label_values(&labels).observe(record.response_bytes() as f64);
+        }
+    }
+}
+
+/// The line that the reference writes for each request at `--v=3` and above.
+fn access_log(record: &Record, facts: &Facts) {
+    tracing::debug!(
+        target: "http",
+        verb = facts.info.as_ref().map_or("", |info| info.verb.as_str()),
+        uri = record.uri(),
+        latency = ?record.started().elapsed(),
+        user = facts.user.as_ref().map_or("", |user| user.name.as_str()),
+        user_agent = ?facts.user_agent,
+        audit_id = %record.audit_id(),
+        source = ?facts.peer,
+        bytes = record.response_bytes(),
+        status = facts.status,
+        "HTTP"
+    );
+}
+
+fn scope(info: &RequestInfo) -> &'static str {
+    match () {
+        () if !info.name.is_empty() || info.verb == "create" => "resource",
+        () if !info.namespace.is_empty() => "namespace",
+        () if info.is_resource_request => "cluster",
+        () => "",
+    }
+}
+
+/// Three digits without an allocation; zero (no answer had begun) reads `0`.
+fn code_label(code: u16, digits: &mut [u8; 3]) -> &str {
+    if !(100..1000).contains(&code) {
+        return "0";
+    }
+    *digits = [(code / 100) as u8 + b'0', (code / 10 % 10) as u8 + b'0', (code % 10) as u8 + b'0'];
+    std::str::from_utf8(digits).unwrap_or("0")
+}
+
+/// The control plane's own clients are told apart; all others are one.
+fn system_client(agent: &HeaderValue) -> &'static str {
+    match agent.to_str().ok().and_then(|agent| agent.split_once('/')).map(|(name, _)| name) {
+        Some("kube-apiserver") => "kube-apiserver",
+        Some("kube-controller-manager") => "kube-controller-manager",
+        Some("kube-scheduler") => "kube-scheduler",
+        Some("cluster-policy-controller") => "cluster-policy-controller",
+        _ => "",
+    }
+}
+
+/// A few categories instead of names: metrics must neither grow with users nor show them.
+fn compressed(name: &str) -> &'static str {
+    match name {
+        "admin" => "admin",
+        "client" => "client",
+        "kube_proxy" => "kube_proxy",
+        "kubelet" => "kubelet",
+        "system:serviceaccount:kube-system:default" => "system:serviceaccount:kube-system:default",
+        name if name.contains('@') => "email_id",
+        _ => "other",
+    }
+}
+
+fn build_info() -> Result<Gauge, prometheus::Error> {
+    let help = "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree \
+                state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is \
+                running.";
+    let gauge = Gauge::with_opts(
+        Opts::new("kubernetes_build_info", help)
+            .const_label("major", version::MAJOR)
+            .const_label("minor", version::MINOR)
+            .const_label("git_version", version::GIT_VERSION)
+            .const_label("git_commit", option_env!("BINNACLE_GIT_COMMIT").unwrap_or_default())
+            .const_label("git_tree_state", "")
+            .const_label("build_date", option_env!("BINNACLE_BUILD_DATE").unwrap_or_default())
+            .const_label("go_version", version::TOOLCHAIN)
+            .const_label("compiler", version::COMPILER)
+            .const_label("platform", version::platform()),
+    )?;
+    gauge.set(1.0);
+    Ok(gauge)
+}
+
+fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(family.clone()))?;
+    Ok(family)
+}
+
+/// Serves `/metrics`.
+pub struct MetricsLink(pub Arc<Metrics>);
+
+impl Link for MetricsLink {
+    fn claims(&self, info: &RequestInfo) -> bool {
+        info.path == "/metrics"
+    }
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            request.record.note(|facts| facts.served = true);
+            match self.0.text() {
+                Ok(text) => {
+                    let mut response = plain_text(text);
+                    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+                    response.headers_mut().insert(CONTENT_TYPE, kind);
+                    response
+                }
+                Err(error) => Refusal::Text(http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+                    .into_response(json_failure, &request.headers),
+            }
+        })
+    }
+
+    fn paths(&self) -> Vec<String> {
+        vec!["/metrics".to_owned()]
+    }
+}

@@ -1,0 +1,119 @@
+//! The serving side of TLS: versions 1.2 and 1.3, HTTP/2 and HTTP/1.1, client certificates asked for but never required.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::NoServerSessionStorage;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+
+/// A serving certificate with its chain, and its key.
+pub struct TlsFiles {
+    pub chain: Vec<CertificateDer<'static>>,
+    pub key: PrivateKeyDer<'static>,
+}
+
+/// Why the serving certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("open {path}: {error}")]
+    Unreadable { path: String, error: std::io::Error },
+    #[error("{path}: {error}")]
+    Broken { path: String, error: String },
+    #[error("tls: {0}")]
+    Unusable(String),
+}
+
+impl TlsFiles {
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let (certificate_path, key_path) = (certificate.display().to_string(), key.display().to_string());
+        let read = |path: &Path, shown: &str| {
+            std::fs::read(path).map_err(|error| TlsError::Unreadable { path: shown.to_owned(), error })
+        };
+        let certificate = read(certificate, &certificate_path)?;
+        let key = read(key, &key_path)?;
+        let broken = |path: &str, error: String| TlsError::Broken { path: path.to_owned(), error };
+        let chain = CertificateDer::pem_slice_iter(&certificate)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| broken(&certificate_path, error.to_string()))?;
+        if chain.is_empty() {
+            return Err(broken(&certificate_path, "failed to find any PEM certificate in it".to_owned()));
+        }
+        let key = PrivateKeyDer::from_pem_slice(&key)
+            .map_err(|error| broken(&key_path, format!("failed to find a PEM private key in it: {error}")))?;
+        Ok(Self { chain, key })
+    }
+}
+
+/// The configuration of the listener. `authorities` are the names that clients are told to choose a certificate by.
+pub fn tls_config(files: TlsFiles, authorities: Vec<DistinguishedName>) -> Result<Arc<ServerConfig>, TlsError> {
+    let unusable = |error: rustls::Error| TlsError::Unusable(error.to_string());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    // This also finds out whether key and certificate belong together.
+    let certified = CertifiedKey::from_der(files.chain, files.key, &provider).map_err(unusable)?;
+    let verifier = Arc::new(AnyClient { provider: provider.clone(), authorities });
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // Resumption by tickets that the client keeps: nothing to hold for connections that are gone.
+    config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(Arc::new(config))
+}
+
+/// Lets every client in that can prove to hold the key of the certificate it sends, or that sends none. Who the
+/// certificate speaks for is a question of authentication, not of the handshake (Go calls this `RequestClientCert`).
+#[derive(Debug)]
+struct AnyClient {
+    provider: Arc<CryptoProvider>,
+    authorities: Vec<DistinguishedName>,
+}
+
+impl ClientCertVerifier for AnyClient {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.authorities
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

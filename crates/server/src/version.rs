@@ -1,0 +1,85 @@
+//! `/version`: which Kubernetes this server is.
+
+use binnacle_meta::Status;
+use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
+use http::Method;
+
+use crate::FailureWriter;
+use crate::answer::raw_json;
+
+/// The Kubernetes release whose API this server speaks. Clients compare it with their own and with feature tables.
+pub(crate) const GIT_VERSION: &str = "v1.36.2";
+pub(crate) const MAJOR: &str = "1";
+pub(crate) const MINOR: &str = "36";
+/// What the compiler field says in Go is `gc` or `gccgo`.
+pub(crate) const COMPILER: &str = "rustc";
+/// In the place of the Go version stands what this was really built with.
+pub(crate) const TOOLCHAIN: &str = concat!("rust", env!("BINNACLE_RUSTC_VERSION"));
+
+pub(crate) fn platform() -> String {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        "powerpc64" => "ppc64le",
+        other => other,
+    };
+    format!("{}/{arch}", std::env::consts::OS)
+}
+
+/// Serves the version document.
+pub struct VersionLink {
+    failure: FailureWriter,
+}
+
+impl VersionLink {
+    pub fn new(failure: FailureWriter) -> Self {
+        Self { failure }
+    }
+}
+
+impl Link for VersionLink {
+    fn claims(&self, info: &RequestInfo) -> bool {
+        info.path == "/version" || info.path.starts_with("/version/")
+    }
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            if !matches!(request.info.path.as_str(), "/version" | "/version/") {
+                return (self.failure)(&Status::path_not_found(), &request.headers);
+            }
+            if request.method != Method::GET {
+                return (self.failure)(&Status::method_not_allowed(), &request.headers);
+            }
+            document()
+        })
+    }
+
+    fn paths(&self) -> Vec<String> {
+        vec!["/version".to_owned()]
+    }
+}
+
+/// The keys of the reference, in its order. This is built by hand because a map would sort them.
+fn document() -> Response {
+    let fields = [
+        ("major", MAJOR.to_owned()),
+        ("minor", MINOR.to_owned()),
+        ("emulationMajor", MAJOR.to_owned()),
+        ("emulationMinor", MINOR.to_owned()),
+        ("minCompatibilityMajor", "1".to_owned()),
+        ("minCompatibilityMinor", "35".to_owned()),
+        ("gitVersion", GIT_VERSION.to_owned()),
+        ("gitCommit", option_env!("BINNACLE_GIT_COMMIT").unwrap_or_default().to_owned()),
+        ("gitTreeState", String::new()),
+        ("buildDate", option_env!("BINNACLE_BUILD_DATE").unwrap_or("1970-01-01T00:00:00Z").to_owned()),
+        ("goVersion", TOOLCHAIN.to_owned()),
+        ("compiler", COMPILER.to_owned()),
+        ("platform", platform()),
+    ];
+    let lines: Vec<String> =
+        fields.iter().map(|(key, value)| format!("  \"{key}\": {}", serde_json::Value::from(value.as_str()))).collect();
+    let mut response = raw_json(&serde_json::Value::Null);
+    *response.body_mut() = format!("{{\n{}\n}}", lines.join(",\n")).into();
+    response
+}
