@@ -3,6 +3,8 @@
 //! Recorded facts are found in the folder `shared` beside the project or where `BINNACLE_SHARED` says, round-trip
 //! fixtures there or where `BINNACLE_ROUNDTRIP_DIR` says.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[path = "tables/openapi.rs"]
 mod openapi;
 #[path = "tables/roundtrip.rs"]

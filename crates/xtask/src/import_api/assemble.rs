@@ -223,6 +223,9 @@ impl Assembler<'_> {
                 .map_or(fields.len(), |before| before + 1);
             fields.insert(at, new);
         }
+        if old.is_none() {
+            in_declared_order(&mut fields, &definition.required());
+        }
         Ok(fields)
     }
 
@@ -239,6 +242,8 @@ impl Assembler<'_> {
         let default = schema.get("default");
         let container = matches!(ty, Ty::List(_) | Ty::WrappedList(_) | Ty::Map(_) | Ty::Bytes);
         let presence = match default {
+            // `TypeMeta`.
+            _ if proto.is_none() && ["kind", "apiVersion"].contains(&name) => Presence::OmitZero,
             _ if container && required => Presence::AlwaysNull,
             _ if container => Presence::OmitZero,
             Some(default) if *default == zero(&ty) => Presence::Always,
@@ -272,7 +277,7 @@ impl Assembler<'_> {
         let named = fields
             .iter()
             .find(|field| field.name == property)
-            .or_else(|| fields.iter().find(|field| field.name.eq_ignore_ascii_case(property)));
+            .or_else(|| fields.iter().find(|field| same_name(property, &field.name)));
         if let Some(field) = named {
             return Some((Vec::new(), field.clone()));
         }
@@ -331,7 +336,7 @@ impl Assembler<'_> {
             let path = || [&field.embedded_in[..], &[field.tag]].concat();
             match self.proto_at(name, &field.embedded_in, field.tag) {
                 Some(proto) => {
-                    let problem = if proto.name.eq_ignore_ascii_case(&field.name) || renamed(&field.name, &proto.name) {
+                    let problem = if same_name(&field.name, &proto.name) {
                         agree::with_protobuf(&field.ty, &proto.ty, self.protobuf).err()
                     } else {
                         Some(format!("its number is that of {} in protobuf", proto.name))
@@ -402,8 +407,23 @@ impl Assembler<'_> {
     }
 }
 
-/// Fields whose protobuf name differs from the JSON name by more than case.
-fn renamed(json: &str, proto: &str) -> bool {
+/// Brings the fields of a new message into an order that Go may have: that of the numbers, `kind` before `apiVersion`,
+/// with the required ones as OpenAPI lists them, which is their order in Go.
+fn in_declared_order(fields: &mut [Field], required: &[&str]) {
+    fields.sort_by_key(|field| {
+        let path = [&field.embedded_in[..], &[field.tag]].concat();
+        (path, field.name != "kind", field.name != "apiVersion")
+    });
+    let places: Vec<usize> = (0..fields.len()).filter(|i| fields[*i].required).collect();
+    let mut in_order: Vec<Field> = places.iter().map(|i| fields[*i].clone()).collect();
+    in_order.sort_by_key(|field| required.iter().position(|name| *name == field.name));
+    for (place, field) in places.into_iter().zip(in_order) {
+        fields[place] = field;
+    }
+}
+
+/// JSON and protobuf names may differ in case, `$ref` and `x-kubernetes-...` also in what protobuf cannot spell.
+fn same_name(json: &str, proto: &str) -> bool {
     let plain = |name: &str| name.replace(['-', '$', '_'], "").to_ascii_lowercase();
     plain(json) == plain(proto)
 }
@@ -502,3 +522,6 @@ fn unions(schema: &Value) -> Vec<Union> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
