@@ -29,5 +29,4 @@ pub(crate) const KINDS: &[Kind] = &[
     ("Secret", &config::SECRET),
     ("Service", &services::SERVICE),
     ("ServiceAccount", &metadata::NAME_AND_AGE),
-    ("Status", &metadata::STATUS),
 ];

@@ -2,10 +2,10 @@
 
 use binnacle_schema::Value;
 
-use crate::columns::{Cells, ColumnDefinition, Columns, cells, definitions, doc, string};
+use crate::columns::{ColumnDefinition, Columns, cells, doc, string};
 use crate::{Now, age};
 
-definitions!("io.k8s.apimachinery.pkg.apis.meta.v1": OBJECT_META = "ObjectMeta", STATUS_KIND = "Status");
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 pub(crate) const NAME: ColumnDefinition = UNFORMATTED_NAME.format("name");
 pub(crate) const AGE: ColumnDefinition = string("Age", doc(OBJECT_META, "creationTimestamp"));
@@ -28,20 +28,6 @@ pub(crate) const DEFAULT: Columns = Columns::new(
 /// Name and age, of kinds that have nothing else to show.
 pub(crate) const NAME_AND_AGE: Columns =
     Columns::new(&[NAME, AGE], |object, now| cells![name(object), created(object, now)]);
-
-/// A `Status`, which has no name. The column of the message looks for a field that is not there, so it has no text.
-pub(crate) const STATUS: Columns = Columns::new(
-    &[
-        string("Status", doc(STATUS_KIND, "status")),
-        string("Reason", doc(STATUS_KIND, "reason")),
-        string("Message", crate::columns::text("")),
-    ],
-    status_cells,
-);
-
-fn status_cells(status: &Value, _: Now) -> Cells {
-    cells![status.str_at(&["status"]), status.str_at(&["reason"]), status.str_at(&["message"])]
-}
 
 pub(crate) fn name(object: &Value) -> &str {
     object.str_at(&["metadata", "name"])

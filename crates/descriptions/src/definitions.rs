@@ -64,5 +64,5 @@ const DEFINITIONS: &[Definition] = definitions! {
         CSIDriverSpec, CSIStorageCapacity, StorageClass, VolumeAttachmentSource, VolumeAttachmentSpec,
         VolumeAttachmentStatus, VolumeAttributesClass,
     }
-    [apimachinery::pkg::apis::meta::v1] { ObjectMeta, Status }
+    [apimachinery::pkg::apis::meta::v1] { ObjectMeta }
 };
