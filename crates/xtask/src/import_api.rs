@@ -2,6 +2,7 @@
 
 mod agree;
 mod assemble;
+mod extensions;
 mod go;
 mod go_fields;
 mod openapi;
