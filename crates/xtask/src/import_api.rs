@@ -44,7 +44,14 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let Some(inputs) = Inputs::new(matches) else {
-        println!("import-api: skipped, there are no OpenAPI documents and protobuf numbers here");
+        let missing = "there are no OpenAPI documents and protobuf numbers here";
+        // Only a check without any input of its own may pass by.
+        if !matches.get_flag("check")
+            || ["openapi", "protobuf", "go-types"].iter().any(|name| matches.contains_id(name))
+        {
+            return Err(format!("{missing}: name both with --openapi and --protobuf"));
+        }
+        println!("import-api: skipped, {missing}");
         return Ok(());
     };
     let old = read_tables(&inputs.out)?;
