@@ -3,9 +3,20 @@
 //!
 //! Knows nothing of particular kinds, of storage or of HTTP.
 
+pub mod canonical;
+pub mod decode;
+pub mod defaults;
+mod findings;
+pub mod json;
+mod limits;
 pub mod proto;
 mod types;
 mod value;
+pub mod yaml;
 
+pub use decode::{DecodeError, Decoded};
+pub use findings::{Finding, Findings};
+pub use json::JsonError;
+pub use limits::Limits;
 pub use types::{EnumValues, Field, ListType, Message, MessageRef, PatchStrategy, Presence, Ty, Union};
 pub use value::{Object, Value};

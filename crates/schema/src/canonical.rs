@@ -1,0 +1,120 @@
+//! Trees that code has edited, brought into the form in which Go's typed structs encode.
+
+use crate::decode::{absent_value, is_zero, zero_value};
+use crate::{Message, Object, Presence, Ty, Value};
+
+/// Brings an object into the form in which a typed Go struct would encode: fields in schema order, map keys sorted,
+/// nulls and zero values that `omitempty` drops left out, fields that are always written filled in. Members that the
+/// schema does not know are dropped. What is canonical already is only looked at.
+pub fn canonicalize(value: &mut Value, message: &Message) {
+    canonical_struct(value.make_object(), message);
+}
+
+/// Orders the members of all objects of a tree without schema by name, as Go writes maps.
+pub fn sort_free_form(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            object.sort_by_name();
+            object.iter_mut().for_each(|(_, member)| sort_free_form(member));
+        }
+        Value::List(items) => items.iter_mut().for_each(sort_free_form),
+        _ => {}
+    }
+}
+
+/// Orders the fields of an object as the schema has them, and nothing else.
+pub(crate) fn order_fields(object: &mut Object, message: &Message) {
+    object.sort_by_key(|name| message.field(name, 0).map_or(usize::MAX, |(index, _)| index));
+}
+
+fn canonical_struct(object: &mut Object, message: &Message) {
+    let mut ordered = true;
+    let mut dropped = false;
+    let mut always = 0;
+    let mut next = 0;
+    for (name, value) in object.iter_mut() {
+        let Some((index, field)) = message.field(name, next) else {
+            dropped = true;
+            continue;
+        };
+        ordered &= index >= next;
+        next = index + 1;
+        canonical_value(value, &field.ty);
+        match field.presence {
+            Presence::OmitZero => dropped |= is_zero(&field.ty, value),
+            Presence::Optional => dropped |= value.is_null(),
+            Presence::Always => {
+                if value.is_null() {
+                    *value = zero_value(&field.ty);
+                }
+                always += 1;
+            }
+            Presence::AlwaysNull => always += 1,
+        }
+    }
+    let written_always = |presence| matches!(presence, Presence::Always | Presence::AlwaysNull);
+    let missing = message.fields.iter().filter(|field| written_always(field.presence)).count() > always;
+    if dropped {
+        object.retain(|name, value| {
+            message.get(name).is_some_and(|field| match field.presence {
+                Presence::OmitZero => !is_zero(&field.ty, value),
+                Presence::Optional => !value.is_null(),
+                Presence::Always | Presence::AlwaysNull => true,
+            })
+        });
+    }
+    if missing {
+        for field in message.fields.iter() {
+            if let Some(value) = absent_value(field)
+                && !object.contains(&field.name)
+            {
+                object.push(field.name.clone(), value);
+            }
+        }
+    }
+    if missing || !ordered {
+        order_fields(object, message);
+    }
+}
+
+fn canonical_value(value: &mut Value, ty: &Ty) {
+    match (value, ty) {
+        (Value::Object(object), Ty::Message(message)) => canonical_struct(object, message),
+        (
+            Value::Object(object),
+            Ty::SchemaOrBool(message) | Ty::SchemaOrArray(message) | Ty::SchemaOrStrings(message),
+        ) => canonical_struct(object, message),
+        (Value::List(items), Ty::SchemaOrArray(message)) => {
+            for item in items {
+                canonical_struct(item.make_object(), message);
+            }
+        }
+        // Go writes whole numbers alike, whether they are held as integers or not.
+        (value @ Value::Int(_), Ty::Double) => {
+            if let Some(number) = value.as_f64() {
+                *value = Value::Float(number);
+            }
+        }
+        (Value::List(items), ty) => {
+            if let Some(element) = ty.element() {
+                items.iter_mut().for_each(|item| canonical_element(item, element));
+            }
+        }
+        (Value::Object(object), ty) => {
+            if let Some(element) = ty.map_value() {
+                object.sort_by_name();
+                object.iter_mut().for_each(|(_, value)| canonical_element(value, element));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Elements of lists and maps are always there: `null` stands for Go's zero value.
+fn canonical_element(value: &mut Value, ty: &Ty) {
+    if value.is_null() {
+        *value = zero_value(ty);
+    } else {
+        canonical_value(value, ty);
+    }
+}

@@ -1,0 +1,299 @@
+//! JSON bytes against a schema, without a tree in between.
+
+use std::borrow::Cow;
+
+use binnacle_meta::Text;
+
+use super::build::{MapBuilder, Seen, Slots, finish_struct, keeps};
+use super::scalar::{self, Scalar};
+use super::{DecodeError, Decoded, Path, Trouble, zero_value};
+use crate::findings::{Finding, Findings};
+use crate::json::{Cursor, Malformed, Report, check_size, compacted, complaint, free_form, go_utf8, kind_of};
+use crate::{Limits, Message, Object, Presence, Ty, Value};
+
+/// Decodes a JSON document.
+pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
+    check_size(bytes, limits).map_err(DecodeError::Json)?;
+    let text = go_utf8(bytes);
+    let mut decoder = Decoder {
+        cursor: Cursor::new(&text),
+        trouble: Trouble::default(),
+        findings: Findings::default(),
+        unwatched: 0,
+        slots: Vec::with_capacity(32),
+    };
+    let value = decoder
+        .root(message, limits.max_depth)
+        .and_then(|value| decoder.cursor.end().map(|()| value))
+        .map_err(|Malformed| DecodeError::Json(complaint(bytes, limits)))?;
+    decoder.trouble.into_result()?;
+    Ok(Decoded { value, findings: decoder.findings })
+}
+
+struct Decoder<'a> {
+    cursor: Cursor<'a>,
+    trouble: Trouble,
+    findings: Findings,
+    /// Above zero inside of types that read themselves with Go's ordinary decoder, which finds nothing.
+    unwatched: u32,
+    slots: Slots,
+}
+
+type Where<'p> = Option<&'p Path<'p>>;
+
+impl<'a> Decoder<'a> {
+    fn root(&mut self, message: &Message, depth: usize) -> Result<Value, Malformed> {
+        match self.cursor.peek()? {
+            b'{' => self.message(message, None, None, depth).map(Value::Object),
+            b'n' => {
+                self.cursor.word("null")?;
+                Ok(Value::Object(finish_struct(message, &mut self.slots, 0)))
+            }
+            other => {
+                self.cursor.skip(depth)?;
+                let name = super::go::qualified_name(message);
+                self.trouble.saved(|| super::go::type_error(None, kind_of(other), &name));
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    /// A struct at its brace. `before` is what an earlier member of the same name left: Go decodes into it.
+    fn message(
+        &mut self,
+        message: &Message,
+        before: Option<Object>,
+        path: Where<'_>,
+        depth: usize,
+    ) -> Result<Object, Malformed> {
+        let depth = depth.checked_sub(1).ok_or(Malformed)?;
+        let base = self.slots.len();
+        let mut seen = Seen::default();
+        for (name, value) in before.into_iter().flatten() {
+            if let Some((index, _)) = message.field(&name, 0) {
+                self.slots.push((index, value));
+            }
+        }
+        let merges = self.slots.len() > base;
+        let mut hint = 0;
+        let mut more = self.cursor.open(b'}')?;
+        while more {
+            let name = self.cursor.name()?;
+            let Some((index, field)) = message.field(&name, hint) else {
+                if self.unwatched == 0 {
+                    self.findings.push(Finding::UnknownField(Path::member(path, &name)));
+                }
+                self.cursor.skip(depth)?;
+                more = self.cursor.more(b'}')?;
+                continue;
+            };
+            hint = index + 1;
+            let repeated = seen.insert(index);
+            if repeated && self.unwatched == 0 {
+                self.findings.push(Finding::DuplicateField(Path::member(path, &field.name)));
+            }
+            let before = if repeated || merges { self.take(base, index) } else { None };
+            let here = Path::field(path, message, field);
+            let value = match self.cursor.peek()? {
+                b'n' => {
+                    self.cursor.word("null")?;
+                    self.null(&field.ty, field.presence, before)
+                }
+                first => Some(self.value(first, &field.ty, before.map(Box::new), Some(&here), depth)?),
+            };
+            if let Some(value) = value.filter(|value| keeps(field, value)) {
+                self.slots.push((index, value));
+            }
+            more = self.cursor.more(b'}')?;
+        }
+        Ok(finish_struct(message, &mut self.slots, base))
+    }
+
+    /// The slot of a field that was met before.
+    fn take(&mut self, base: usize, index: usize) -> Option<Value> {
+        let at = self.slots[base..].iter().position(|(met, _)| *met == index)?;
+        Some(self.slots.remove(base + at).1)
+    }
+
+    /// `null` for a field: unsets pointers, lists and maps, and changes nothing else.
+    fn null(&mut self, ty: &Ty, presence: Presence, before: Option<Value>) -> Option<Value> {
+        if matches!(ty, Ty::Duration) && presence != Presence::Optional {
+            return Some(scalar::scalar(ty, Scalar::Str(Cow::Borrowed("")), None, &mut self.trouble));
+        }
+        let keeps = presence != Presence::Optional
+            && matches!(ty, Ty::String | Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double | Ty::Message(_));
+        before.filter(|_| keeps)
+    }
+
+    /// A value that is not `null`, at its first byte.
+    fn value(
+        &mut self,
+        first: u8,
+        ty: &Ty,
+        before: Option<Box<Value>>,
+        path: Where<'_>,
+        depth: usize,
+    ) -> Result<Value, Malformed> {
+        match (first, ty) {
+            (b'"', Ty::String) => return Ok(Value::Str(Text::new(self.cursor.string()?))),
+            (b'{', Ty::Message(message)) => {
+                return self.message(message, before.and_then(into_object), path, depth).map(Value::Object);
+            }
+            // Types that take their JSON as it is.
+            (_, Ty::FieldsV1) => return Ok(Value::Raw(compacted(self.cursor.skip(depth)?).into())),
+            (b'{' | b'[', Ty::RawExtension | Ty::Json) => {
+                let mut report = Report { findings: None, overflow: None };
+                return free_form(&mut self.cursor, depth, None, &mut report);
+            }
+            (_, Ty::Quantity) => {
+                let text = self.cursor.skip(depth)?;
+                let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+                return Ok(scalar::quantity(inner, &mut self.trouble));
+            }
+            (b'{', Ty::SchemaOrBool(message) | Ty::SchemaOrArray(message) | Ty::SchemaOrStrings(message)) => {
+                return self.unwatched(|decoder| decoder.message(message, None, path, depth).map(Value::Object));
+            }
+            (b'[', Ty::SchemaOrArray(message)) => {
+                let element = Ty::Message(message.clone());
+                let items = self.unwatched(|decoder| decoder.list(&element, None, path, depth))?;
+                return Ok(if items.is_empty() { Value::Null } else { Value::List(items) });
+            }
+            (b'[', Ty::SchemaOrStrings(_)) => {
+                let items = self.unwatched(|decoder| decoder.list(&Ty::String, None, path, depth))?;
+                return Ok(if items.is_empty() { Value::Null } else { Value::List(items) });
+            }
+            (b'[', Ty::SchemaOrBool(_)) => {
+                self.cursor.skip(depth)?;
+                return Ok(scalar::fatal("boolean or JSON schema expected", &mut self.trouble));
+            }
+            // Go reads bytes from a list of numbers as well.
+            (b'[', Ty::Bytes) => {
+                let mut report = Report { findings: None, overflow: None };
+                let list = free_form(&mut self.cursor, depth, None, &mut report)?;
+                return Ok(scalar::byte_list(list.as_list().unwrap_or(&[]), path, &mut self.trouble));
+            }
+            (b'[', _) => {
+                if let Some(element) = ty.element() {
+                    return self.list(element, before, path, depth).map(Value::List);
+                }
+            }
+            (b'{', _) => {
+                if let Some(element) = ty.map_value() {
+                    return self.map(element, before.and_then(into_object), path, depth).map(Value::Object);
+                }
+            }
+            _ => {
+                let given = self.scalar(first)?;
+                return Ok(scalar::scalar(ty, given, path, &mut self.trouble));
+            }
+        }
+        self.cursor.skip(depth)?;
+        Ok(scalar::mismatch(ty, kind_of(first), path, &mut self.trouble))
+    }
+
+    fn scalar(&mut self, first: u8) -> Result<Scalar<'a>, Malformed> {
+        Ok(match first {
+            b'"' => Scalar::Str(self.cursor.string()?),
+            b't' => {
+                self.cursor.word("true")?;
+                Scalar::Bool(true)
+            }
+            b'f' => {
+                self.cursor.word("false")?;
+                Scalar::Bool(false)
+            }
+            _ => Scalar::Number(Cow::Borrowed(self.cursor.number()?)),
+        })
+    }
+
+    fn list(
+        &mut self,
+        element: &Ty,
+        before: Option<Box<Value>>,
+        path: Where<'_>,
+        depth: usize,
+    ) -> Result<Vec<Value>, Malformed> {
+        let depth = depth.checked_sub(1).ok_or(Malformed)?;
+        let mut before = match before.map(|value| *value) {
+            Some(Value::List(items)) => items,
+            _ => Vec::new(),
+        }
+        .into_iter();
+        let mut items = Vec::new();
+        let mut more = self.cursor.open(b']')?;
+        while more {
+            let before = before.next();
+            let item = match self.cursor.peek()? {
+                b'n' => {
+                    self.cursor.word("null")?;
+                    let before = self.null(element, Presence::Always, before);
+                    before.unwrap_or_else(|| zero_value(element))
+                }
+                first => {
+                    let here = Path::index(path, items.len());
+                    self.value(first, element, before.map(Box::new), Some(&here), depth)?
+                }
+            };
+            items.push(item);
+            more = self.cursor.more(b']')?;
+        }
+        Ok(items)
+    }
+
+    fn map(
+        &mut self,
+        element: &Ty,
+        before: Option<Object>,
+        path: Where<'_>,
+        depth: usize,
+    ) -> Result<Object, Malformed> {
+        let depth = depth.checked_sub(1).ok_or(Malformed)?;
+        let merges = before.is_some();
+        let mut builder = MapBuilder::of(before.unwrap_or_default());
+        // A map that continues an earlier one of the same name only repeats its own keys.
+        let mut own = MapBuilder::default();
+        let mut more = self.cursor.open(b'}')?;
+        while more {
+            let name = self.cursor.name()?;
+            let repeated = if merges { own.contains(&name) } else { builder.contains(&name) };
+            if repeated && self.unwatched == 0 {
+                self.findings.push(Finding::DuplicateField(Path::member(path, &name)));
+            }
+            let value = match self.cursor.peek()? {
+                b'n' => {
+                    self.cursor.word("null")?;
+                    self.null(element, Presence::Always, None).unwrap_or_else(|| zero_value(element))
+                }
+                first => self.value(first, element, None, Some(&Path::key(path, &name)), depth)?,
+            };
+            let name = Text::new(name);
+            if merges {
+                own.push(name.clone(), Value::Null);
+            }
+            builder.push(name, value);
+            more = self.cursor.more(b'}')?;
+        }
+        Ok(builder.finish())
+    }
+
+    /// Reads as Go's ordinary decoder does inside of a type's own reader: nothing is found, and whatever is wrong ends
+    /// decoding.
+    fn unwatched<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Malformed>) -> Result<T, Malformed> {
+        self.unwatched += 1;
+        let saved = self.trouble.saved.take();
+        let result = read(self);
+        self.unwatched -= 1;
+        let inner = std::mem::replace(&mut self.trouble.saved, saved);
+        if let Some(text) = inner {
+            self.trouble.fatal(|| text);
+        }
+        result
+    }
+}
+
+fn into_object(value: Box<Value>) -> Option<Object> {
+    match *value {
+        Value::Object(object) => Some(object),
+        _ => None,
+    }
+}

@@ -1,0 +1,159 @@
+//! A free-form tree against a schema: what YAML or a patch has made becomes typed.
+
+use std::borrow::Cow;
+
+use super::build::{MapBuilder, Slots, finish_struct, keeps};
+use super::scalar::{self, Scalar};
+use super::{DecodeError, Decoded, Path, Trouble, zero_value};
+use crate::findings::{Finding, Findings};
+use crate::json;
+use crate::{Message, Object, Presence, Ty, Value};
+
+/// Decodes a tree. Its depth must be bounded, as that of every tree is which a parser here has made.
+pub fn value(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
+    let mut decoder =
+        Decoder { trouble: Trouble::default(), findings: Findings::default(), unwatched: 0, slots: Vec::new() };
+    let value = match tree {
+        Value::Object(object) => Value::Object(decoder.message(object, message, None)),
+        Value::Null => Value::Object(finish_struct(message, &mut Vec::new(), 0)),
+        other => {
+            let name = super::go::qualified_name(message);
+            decoder.trouble.saved(|| super::go::type_error(None, scalar::kind_of(&other), &name));
+            Value::Null
+        }
+    };
+    decoder.trouble.into_result()?;
+    Ok(Decoded { value, findings: decoder.findings })
+}
+
+struct Decoder {
+    trouble: Trouble,
+    findings: Findings,
+    /// As in the decoder of JSON.
+    unwatched: u32,
+    slots: Slots,
+}
+
+type Where<'p> = Option<&'p Path<'p>>;
+
+impl Decoder {
+    fn message(&mut self, object: Object, message: &Message, path: Where<'_>) -> Object {
+        let base = self.slots.len();
+        let mut hint = 0;
+        for (name, value) in object {
+            let Some((index, field)) = message.field(&name, hint) else {
+                if self.unwatched == 0 {
+                    self.findings.push(Finding::UnknownField(Path::member(path, &name)));
+                }
+                continue;
+            };
+            hint = index + 1;
+            if value.is_null() {
+                if matches!(field.ty, Ty::Duration) && field.presence != Presence::Optional {
+                    scalar::scalar(&field.ty, Scalar::Str(Cow::Borrowed("")), None, &mut self.trouble);
+                }
+                continue;
+            }
+            let here = Path::field(path, message, field);
+            let value = self.value(value, &field.ty, Some(&here));
+            if keeps(field, &value) {
+                self.slots.push((index, value));
+            }
+        }
+        finish_struct(message, &mut self.slots, base)
+    }
+
+    /// A value that is not `null`.
+    fn value(&mut self, value: Value, ty: &Ty, path: Where<'_>) -> Value {
+        match (value, ty) {
+            (Value::Object(object), Ty::Message(message)) => Value::Object(self.message(object, message, path)),
+            (value, Ty::FieldsV1) => match value {
+                Value::Raw(text) => Value::Raw(text),
+                value => Value::Raw(json::to_string(&value).into()),
+            },
+            (value, Ty::RawExtension | Ty::Json) => value,
+            (
+                Value::Object(object),
+                Ty::SchemaOrBool(message) | Ty::SchemaOrArray(message) | Ty::SchemaOrStrings(message),
+            ) => self.unwatched(|decoder| Value::Object(decoder.message(object, message, path))),
+            (Value::List(items), Ty::SchemaOrArray(message)) => {
+                let element = Ty::Message(message.clone());
+                let items = self.unwatched(|decoder| decoder.list(items, &element, path));
+                if items.is_empty() { Value::Null } else { Value::List(items) }
+            }
+            (Value::List(items), Ty::SchemaOrStrings(_)) => {
+                let items = self.unwatched(|decoder| decoder.list(items, &Ty::String, path));
+                if items.is_empty() { Value::Null } else { Value::List(items) }
+            }
+            (Value::List(_), Ty::SchemaOrBool(_)) => {
+                scalar::fatal("boolean or JSON schema expected", &mut self.trouble)
+            }
+            (value @ (Value::List(_) | Value::Object(_)), Ty::Quantity) => {
+                scalar::quantity(&json::to_string(&value), &mut self.trouble)
+            }
+            (Value::List(items), Ty::Bytes) => scalar::byte_list(&items, path, &mut self.trouble),
+            (Value::List(items), _) => match ty.element() {
+                Some(element) => Value::List(self.list(items, element, path)),
+                None => scalar::mismatch(ty, "array", path, &mut self.trouble),
+            },
+            (Value::Object(object), _) => match ty.map_value() {
+                Some(element) => Value::Object(self.map(object, element, path)),
+                None => scalar::mismatch(ty, "object", path, &mut self.trouble),
+            },
+            (Value::Str(text), Ty::String) => Value::Str(text),
+            (Value::Null, _) => Value::Null,
+            (Value::Str(text), _) => self.scalar(Scalar::Str(Cow::Borrowed(&text)), ty, path),
+            (Value::Bool(b), _) => self.scalar(Scalar::Bool(b), ty, path),
+            (Value::Int(n), _) => self.scalar(Scalar::Number(Cow::Owned(n.to_string())), ty, path),
+            (Value::Float(n), _) => self.scalar(Scalar::Number(Cow::Owned(scalar::float_literal(n))), ty, path),
+            (Value::Raw(text), _) => self.scalar(Scalar::Number(Cow::Borrowed(&text)), ty, path),
+        }
+    }
+
+    fn scalar(&mut self, given: Scalar<'_>, ty: &Ty, path: Where<'_>) -> Value {
+        scalar::scalar(ty, given, path, &mut self.trouble)
+    }
+
+    fn list(&mut self, items: Vec<Value>, element: &Ty, path: Where<'_>) -> Vec<Value> {
+        let mut items = items;
+        for (index, item) in items.iter_mut().enumerate() {
+            let given = std::mem::take(item);
+            *item = match given {
+                Value::Null => self.null_element(element),
+                given => self.value(given, element, Some(&Path::index(path, index))),
+            };
+        }
+        items
+    }
+
+    fn map(&mut self, object: Object, element: &Ty, path: Where<'_>) -> Object {
+        let mut builder = MapBuilder::default();
+        for (name, value) in object {
+            let value = match value {
+                Value::Null => self.null_element(element),
+                value => self.value(value, element, Some(&Path::key(path, &name))),
+            };
+            builder.push(name, value);
+        }
+        builder.finish()
+    }
+
+    fn null_element(&mut self, element: &Ty) -> Value {
+        if matches!(element, Ty::Duration) {
+            return scalar::scalar(element, Scalar::Str(Cow::Borrowed("")), None, &mut self.trouble);
+        }
+        zero_value(element)
+    }
+
+    fn unwatched<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.unwatched += 1;
+        let saved = self.trouble.saved.take();
+        let result = read(self);
+        self.unwatched -= 1;
+        let inner = std::mem::replace(&mut self.trouble.saved, saved);
+        if let Some(text) = inner {
+            self.trouble.fatal(|| text);
+        }
+        result
+    }
+}

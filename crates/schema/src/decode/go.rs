@@ -1,0 +1,145 @@
+//! Names of Go's types, as its decoder puts them into errors.
+
+use crate::{Field, Message, Ty};
+
+use super::Path;
+
+/// `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
+pub(super) fn type_error(path: Option<&Path<'_>>, value: &str, ty: &str) -> String {
+    let fields = Path::fields(path);
+    let Some((holder, _)) = fields.last() else {
+        return format!("json: cannot unmarshal {value} into Go value of type {ty}");
+    };
+    let mut names = Vec::with_capacity(fields.len());
+    for (message, field) in &fields {
+        names.extend(embedded(message, field));
+        names.push(field.name.as_str());
+    }
+    let holder = short_name(holder);
+    format!("json: cannot unmarshal {value} into Go struct field {holder}.{} of type {ty}", names.join("."))
+}
+
+/// The Go type of values of that schema type. Names that Go gives to strings, lists and maps are not published, so a
+/// `v1.RestartPolicy` is a `string` here.
+pub(super) fn type_name(ty: &Ty) -> String {
+    if let Some(element) = ty.element() {
+        return format!("[]{}", type_name(element));
+    }
+    match ty {
+        Ty::Map(_) | Ty::StaticMap(_) => match ty.map_value() {
+            // Amounts of resources are always a ResourceList.
+            Some(Ty::Quantity) => "v1.ResourceList".to_owned(),
+            value => format!("map[string]{}", value.map(type_name).unwrap_or_default()),
+        },
+        Ty::Message(message) => qualified_name(message),
+        _ => scalar_name(ty).to_owned(),
+    }
+}
+
+fn scalar_name(ty: &Ty) -> &'static str {
+    match ty {
+        Ty::Bool => "bool",
+        Ty::Int32 => "int32",
+        Ty::Int64 => "int64",
+        Ty::Uint32 => "uint32",
+        Ty::Double => "float64",
+        Ty::Bytes => "[]uint8",
+        Ty::Time => "v1.Time",
+        Ty::MicroTime => "v1.MicroTime",
+        Ty::Duration => "v1.Duration",
+        Ty::Quantity => "resource.Quantity",
+        Ty::IntOrString => "intstr.IntOrString",
+        Ty::RawExtension => "runtime.RawExtension",
+        Ty::Json => "v1.JSON",
+        Ty::FieldsV1 => "v1.FieldsV1",
+        Ty::SchemaOrBool(_) => "v1.JSONSchemaPropsOrBool",
+        Ty::SchemaOrArray(_) => "v1.JSONSchemaPropsOrArray",
+        Ty::SchemaOrStrings(_) => "v1.JSONSchemaPropsOrStringArray",
+        _ => "string",
+    }
+}
+
+/// `PodSpec` of `io.k8s.api.core.v1.PodSpec`.
+fn short_name(message: &Message) -> &str {
+    message.name.rsplit('.').next().unwrap_or_default()
+}
+
+/// `v1.PodSpec` of `io.k8s.api.core.v1.PodSpec`: Go shows the last element of the package.
+pub(super) fn qualified_name(message: &Message) -> String {
+    let mut parts = message.name.rsplit('.');
+    let name = parts.next().unwrap_or_default();
+    match parts.next() {
+        Some(package) => format!("{package}.{name}"),
+        None => name.to_owned(),
+    }
+}
+
+/// The embedded structs between a struct and a field of it, outermost first: JSON does not show them, Go's errors do.
+fn embedded(message: &Message, field: &Field) -> &'static [&'static str] {
+    if field.embedded_in.is_empty() {
+        let inline = field.tag == 0 && matches!(field.name.as_str(), "apiVersion" | "kind");
+        return if inline { &["TypeMeta"] } else { &[] };
+    }
+    let names: &[&str] = match short_name(message) {
+        "Volume" => &["VolumeSource"],
+        "PersistentVolumeSpec" => &["PersistentVolumeSource"],
+        "Probe" | "LifecycleHandler" => &["ProbeHandler"],
+        "EphemeralContainer" => &["EphemeralContainerCommon"],
+        "IngressRule" => &["IngressRuleValue"],
+        "RuleWithOperations" => &["Rule"],
+        "NamedRuleWithOperations" => &["RuleWithOperations", "Rule"],
+        "DeviceClaimConfiguration" | "DeviceClassConfiguration" | "DeviceAllocationConfiguration" => {
+            &["DeviceConfiguration"]
+        }
+        _ => &["LocalObjectReference"],
+    };
+    &names[..field.embedded_in.len().min(names.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MessageRef, Presence};
+
+    #[test]
+    fn names() {
+        let list = |ty: Ty| Ty::List(Box::new(ty));
+        let map = |ty: Ty| Ty::Map(Box::new(ty));
+        let container = || Ty::Message(MessageRef::Shared(Message::new("io.k8s.api.core.v1.Container", vec![]).into()));
+        for (ty, want) in [
+            (Ty::String, "string"),
+            (map(Ty::String), "map[string]string"),
+            (map(Ty::Bytes), "map[string][]uint8"),
+            (list(container()), "[]v1.Container"),
+            (container(), "v1.Container"),
+            (map(Ty::Quantity), "v1.ResourceList"),
+            (list(map(list(Ty::Int64))), "[]map[string][]int64"),
+        ] {
+            assert_eq!(type_name(&ty), want);
+        }
+    }
+
+    #[test]
+    fn embedded_structs_show() {
+        let field = Field { tag: 1, embedded_in: &[2], ..Field::new("hostPath", Ty::String) };
+        let volume = Message::new("io.k8s.api.core.v1.Volume", vec![field.clone()]);
+        let kind = Field { presence: Presence::OmitZero, ..Field::new("kind", Ty::String) };
+        let pod = Message::new("io.k8s.api.core.v1.Pod", vec![kind.clone()]);
+        let volumes = Field { tag: 1, ..Field::new("volumes", Ty::String) };
+        let path = Path::field(None, &pod, &volumes);
+        let path = Path::index(Some(&path), 0);
+        for (path, want) in [
+            (
+                Path::field(Some(&path), &volume, &field),
+                "json: cannot unmarshal number into Go struct field Volume.volumes.VolumeSource.hostPath of type x",
+            ),
+            (
+                Path::field(None, &pod, &kind),
+                "json: cannot unmarshal number into Go struct field Pod.TypeMeta.kind of type x",
+            ),
+        ] {
+            assert_eq!(type_error(Some(&path), "number", "x"), want);
+        }
+        assert_eq!(type_error(None, "array", "v1.Pod"), "json: cannot unmarshal array into Go value of type v1.Pod");
+    }
+}

@@ -1,0 +1,75 @@
+//! Where in a document the decoder is: a chain through its stack frames, written out only when there is something to
+//! tell.
+
+use crate::{Field, Message};
+
+/// The way from the root to a value. The root itself is `None`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path<'p> {
+    parent: Option<&'p Path<'p>>,
+    step: Step<'p>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step<'p> {
+    Field(&'p Message, &'p Field),
+    Key(&'p str),
+    Index(usize),
+}
+
+impl<'p> Path<'p> {
+    pub(crate) fn field(parent: Option<&'p Path<'p>>, message: &'p Message, field: &'p Field) -> Self {
+        Self { parent, step: Step::Field(message, field) }
+    }
+
+    pub(crate) fn key(parent: Option<&'p Path<'p>>, key: &'p str) -> Self {
+        Self { parent, step: Step::Key(key) }
+    }
+
+    pub(crate) fn index(parent: Option<&'p Path<'p>>, index: usize) -> Self {
+        Self { parent, step: Step::Index(index) }
+    }
+
+    /// The text of the path to a member of the value at `path`: `spec.containers[0].name`.
+    pub(crate) fn member(path: Option<&Path<'_>>, name: &str) -> String {
+        let mut text = String::new();
+        if let Some(path) = path {
+            path.write(&mut text);
+            text.push('.');
+        }
+        text.push_str(name);
+        text
+    }
+
+    /// The fields on the way, outermost first.
+    pub(crate) fn fields(path: Option<&'p Path<'p>>) -> Vec<(&'p Message, &'p Field)> {
+        let mut fields = Vec::new();
+        let mut at = path;
+        while let Some(path) = at {
+            if let Step::Field(message, field) = path.step {
+                fields.push((message, field));
+            }
+            at = path.parent;
+        }
+        fields.reverse();
+        fields
+    }
+
+    fn write(&self, text: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.write(text);
+        }
+        let name = match self.step {
+            Step::Field(_, field) => field.name.as_str(),
+            Step::Key(key) => key,
+            Step::Index(index) => {
+                text.push_str(&format!("[{index}]"));
+                return;
+            }
+        };
+        if self.parent.is_some() {
+            text.push('.');
+        }
+        text.push_str(name);
+    }
+}

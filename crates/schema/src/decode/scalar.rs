@@ -1,0 +1,177 @@
+//! Scalars of the API from JSON scalars, in canonical form.
+
+use std::borrow::Cow;
+
+use ::base64::Engine;
+use ::base64::prelude::BASE64_STANDARD;
+use binnacle_meta::{GoDuration, MicroTime, Quantity, Text, Time};
+use smol_str::ToSmolStr;
+
+use super::{Path, Trouble, base64, go};
+use crate::{Ty, Value};
+
+/// A JSON scalar that is not `null`.
+#[derive(Clone, Debug)]
+pub(super) enum Scalar<'a> {
+    Bool(bool),
+    Number(Cow<'a, str>),
+    Str(Cow<'a, str>),
+}
+
+impl Scalar<'_> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Bool(_) => "bool",
+            Self::Number(_) => "number",
+            Self::Str(_) => "string",
+        }
+    }
+}
+
+/// The scalar as a value of that type. Where it is none, the trouble is told and `null` stands in for it.
+pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, trouble: &mut Trouble) -> Value {
+    match (ty, scalar) {
+        (Ty::String, Scalar::Str(text)) => Value::Str(Text::new(text)),
+        (Ty::Bool, Scalar::Bool(b)) => Value::Bool(b),
+        (Ty::Int32, Scalar::Number(n)) => integer(&n, "int32", i32::MIN.into()..=i32::MAX.into(), path, trouble),
+        (Ty::Int64, Scalar::Number(n)) => integer(&n, "int64", i64::MIN..=i64::MAX, path, trouble),
+        (Ty::Uint32, Scalar::Number(n)) => integer(&n, "uint32", 0..=u32::MAX.into(), path, trouble),
+        (Ty::Double, Scalar::Number(n)) => match n.parse::<f64>() {
+            Ok(number) if number.is_finite() => Value::Float(number),
+            _ => saved(path, &format!("number {n}"), "float64", trouble),
+        },
+        (Ty::Bytes, Scalar::Str(text)) => match base64::canonical(&text) {
+            Ok(text) => Value::Str(Text::new(text)),
+            Err(at) => {
+                trouble.saved(|| format!("illegal base64 data at input byte {at}"));
+                Value::Null
+            }
+        },
+        // A number beyond floating point is text to Go here, and stays so.
+        (Ty::RawExtension | Ty::Json, Scalar::Number(n)) => {
+            crate::json::number(&n).unwrap_or_else(|| Value::Raw(Text::new(n)))
+        }
+        (Ty::RawExtension | Ty::Json, Scalar::Str(text)) => Value::Str(Text::new(text)),
+        (Ty::RawExtension | Ty::Json, Scalar::Bool(b)) => Value::Bool(b),
+        (Ty::Quantity, Scalar::Str(text) | Scalar::Number(text)) => quantity(&text, trouble),
+        (Ty::Quantity, Scalar::Bool(b)) => quantity(if b { "true" } else { "false" }, trouble),
+        (Ty::Time, Scalar::Str(text)) => match Time::parse(&text) {
+            Ok(time) if time.is_zero() => Value::Null,
+            Ok(time) => canonical_text(&time),
+            Err(error) => fatal(error, trouble),
+        },
+        (Ty::MicroTime, Scalar::Str(text)) => match MicroTime::parse(&text) {
+            Ok(time) if time.is_zero() => Value::Null,
+            Ok(time) => canonical_text(&time),
+            Err(error) => fatal(error, trouble),
+        },
+        (Ty::Duration, Scalar::Str(text)) => match GoDuration::parse(&text) {
+            Ok(duration) => canonical_text(&duration),
+            Err(error) => fatal(error, trouble),
+        },
+        (Ty::IntOrString, Scalar::Str(text)) => Value::Str(Text::new(text)),
+        (Ty::IntOrString, Scalar::Number(n)) => match n.parse::<i32>() {
+            Ok(number) => Value::Int(number.into()),
+            Err(_) => fatal_type(path, &format!("number {n}"), "int32", trouble),
+        },
+        (Ty::SchemaOrBool(_), Scalar::Bool(b)) => Value::Bool(b),
+        (Ty::SchemaOrBool(_), _) => fatal("boolean or JSON schema expected", trouble),
+        // Any other shape is passed over.
+        (Ty::SchemaOrArray(_) | Ty::SchemaOrStrings(_), _) => Value::Null,
+        (_, scalar) => mismatch(ty, scalar.kind(), path, trouble),
+    }
+}
+
+/// A value of a JSON type that its field cannot hold; `kind` is what Go calls the JSON type.
+pub(super) fn mismatch(ty: &Ty, kind: &str, path: Option<&Path<'_>>, trouble: &mut Trouble) -> Value {
+    match ty {
+        // These types read themselves, and Go stops when they cannot.
+        Ty::Time | Ty::MicroTime | Ty::Duration => fatal_type(path, kind, "string", trouble),
+        Ty::IntOrString => fatal_type(path, kind, "int32", trouble),
+        _ => saved(path, kind, &go::type_name(ty), trouble),
+    }
+}
+
+/// The text of a quantity in canonical form.
+pub(super) fn quantity(text: &str, trouble: &mut Trouble) -> Value {
+    match Quantity::parse(text.trim()) {
+        Ok(quantity) => canonical_text(&quantity),
+        Err(error) => fatal(error, trouble),
+    }
+}
+
+pub(super) fn fatal(error: impl std::fmt::Display, trouble: &mut Trouble) -> Value {
+    trouble.fatal(|| error.to_string());
+    Value::Null
+}
+
+fn fatal_type(path: Option<&Path<'_>>, value: &str, ty: &str, trouble: &mut Trouble) -> Value {
+    trouble.fatal(|| go::type_error(path, value, ty));
+    Value::Null
+}
+
+fn saved(path: Option<&Path<'_>>, value: &str, ty: &str, trouble: &mut Trouble) -> Value {
+    trouble.saved(|| go::type_error(path, value, ty));
+    Value::Null
+}
+
+fn integer(
+    literal: &str,
+    ty: &str,
+    range: std::ops::RangeInclusive<i64>,
+    path: Option<&Path<'_>>,
+    trouble: &mut Trouble,
+) -> Value {
+    match literal.parse::<i64>() {
+        Ok(number) if range.contains(&number) => Value::Int(number),
+        _ => saved(path, &format!("number {literal}"), ty, trouble),
+    }
+}
+
+/// The text of a value, which is mostly short enough to need no allocation.
+fn canonical_text(value: &impl std::fmt::Display) -> Value {
+    Value::Str(value.to_smolstr())
+}
+
+/// Bytes that were given as a list of numbers.
+pub(super) fn byte_list(items: &[Value], path: Option<&Path<'_>>, trouble: &mut Trouble) -> Value {
+    let mut bytes = Vec::with_capacity(items.len());
+    for item in items {
+        let byte = match item {
+            Value::Null => Some(0),
+            item => item.as_i64().and_then(|n| u8::try_from(n).ok()),
+        };
+        match byte {
+            Some(byte) => bytes.push(byte),
+            None => {
+                let given = match item {
+                    Value::Int(n) => format!("number {n}"),
+                    Value::Float(n) => format!("number {}", float_literal(*n)),
+                    other => kind_of(other).to_owned(),
+                };
+                saved(path, &given, "uint8", trouble);
+            }
+        }
+    }
+    Value::Str(Text::new(BASE64_STANDARD.encode(bytes)))
+}
+
+/// A number of a tree as JSON had it. It has a point or an exponent, or it would be an [`Value::Int`].
+pub(super) fn float_literal(n: f64) -> String {
+    let mut text = Vec::new();
+    crate::json::write_float(n, &mut text);
+    let text = String::from_utf8(text).unwrap_or_default();
+    if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
+}
+
+/// What Go calls the JSON type of a value.
+pub(super) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) | Value::Raw(_) => "number",
+        Value::Str(_) => "string",
+        Value::List(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,128 @@
+//! What strict decoding finds and lenient decoding passes over: fields that are unknown or given twice.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use binnacle_meta::go_quote;
+
+/// The reference tells at most so many.
+const MAX_FINDINGS: usize = 100;
+
+/// How the reference opens a list of findings in the text of an error.
+const STRICT: &str = "strict decoding error: ";
+
+/// How an error of the YAML decoder opens that lists several things.
+pub(crate) const YAML_ERRORS: &str = "yaml: unmarshal errors:\n";
+
+/// One thing that strict decoding refuses; displays itself in the reference's words.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Finding {
+    /// A member that the schema does not know.
+    UnknownField(String),
+    /// A member that was given before.
+    DuplicateField(String),
+    /// The error of the YAML decoder about all keys of a document that were given before.
+    Yaml(String),
+}
+
+/// Findings in the order in which they were met, each told once.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    list: Vec<Finding>,
+    seen: HashSet<Finding>,
+}
+
+impl Findings {
+    pub fn push(&mut self, finding: Finding) {
+        if self.list.len() < MAX_FINDINGS && self.seen.insert(finding.clone()) {
+            self.list.push(finding);
+        }
+    }
+
+    pub fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        findings.into_iter().for_each(|finding| self.push(finding));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.list.iter()
+    }
+
+    /// The error of `fieldValidation=Strict`, none where there is nothing to complain about.
+    pub fn strict_error(&self) -> Option<String> {
+        let texts: Vec<String> = self.list.iter().map(ToString::to_string).collect();
+        (!texts.is_empty()).then(|| format!("{STRICT}{}", texts.join(", ")))
+    }
+
+    /// The warnings of `fieldValidation=Warn`: one per finding, and one per line of what YAML found.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::with_capacity(self.list.len());
+        for finding in &self.list {
+            let text = finding.to_string();
+            match text.strip_prefix(YAML_ERRORS) {
+                Some(lines) => warnings.extend(lines.split('\n').map(|line| line.trim().to_owned())),
+                None => warnings.push(text),
+            }
+        }
+        warnings
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownField(path) => write!(f, "unknown field {}", go_quote(path)),
+            Self::DuplicateField(path) => write!(f, "duplicate field {}", go_quote(path)),
+            Self::Yaml(text) => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts() {
+        let mut findings = Findings::default();
+        assert_eq!(findings.strict_error(), None);
+        for finding in [
+            Finding::Yaml("yaml: unmarshal errors:\n  line 7: key \"k\" already set in map\n  line 8: x".into()),
+            Finding::UnknownField("spec.foo".into()),
+            Finding::DuplicateField("metadata.labels".into()),
+            Finding::UnknownField("spec.foo".into()),
+        ] {
+            findings.push(finding);
+        }
+        assert_eq!(findings.len(), 3);
+        assert_eq!(
+            findings.warnings(),
+            [
+                "line 7: key \"k\" already set in map",
+                "line 8: x",
+                "unknown field \"spec.foo\"",
+                "duplicate field \"metadata.labels\""
+            ]
+        );
+        assert_eq!(
+            findings.strict_error().as_deref(),
+            Some(
+                "strict decoding error: yaml: unmarshal errors:\n  line 7: key \"k\" already set in map\n  line 8: x, unknown field \"spec.foo\", duplicate field \"metadata.labels\""
+            )
+        );
+    }
+
+    #[test]
+    fn at_most_a_hundred() {
+        let mut findings = Findings::default();
+        findings.extend((0..500).map(|i| Finding::UnknownField(format!("f{i}"))));
+        assert_eq!(findings.len(), 100);
+    }
+}

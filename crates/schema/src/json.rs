@@ -1,0 +1,47 @@
+//! JSON as Go's `encoding/json` and `sigs.k8s.io/json` read and write it.
+//!
+//! Readers make one pass over the text and do not care how a malformed document should be called; only when one is met,
+//! [`syntax`] goes over it once more, byte by byte as Go's scanner does, to find Go's words for it.
+
+mod cursor;
+mod free;
+mod syntax;
+mod writer;
+
+pub(crate) use cursor::{Cursor, Malformed, go_utf8};
+pub(crate) use free::{Report, free_form, kind_of, number};
+pub use free::{TypeMeta, parse, parse_object, parse_strict, type_meta};
+pub use writer::{compact, indent, to_string, write, write_pretty, write_string};
+pub(crate) use writer::{compacted, write_float};
+
+use crate::Limits;
+
+/// Why a text is no JSON document that can be read; displays itself in Go's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    #[error("{message}")]
+    Syntax { message: String, offset: usize },
+    /// The JSON is well formed and holds another type than was asked for.
+    #[error("{0}")]
+    Type(String),
+    #[error("limit is {limit}")]
+    TooLarge { limit: usize },
+}
+
+/// Fails for documents beyond the size limit.
+pub(crate) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), JsonError> {
+    if bytes.len() > limits.max_bytes {
+        return Err(JsonError::TooLarge { limit: limits.max_bytes });
+    }
+    Ok(())
+}
+
+/// Go's complaint about a document that a [`Cursor`] could not read.
+pub(crate) fn complaint(bytes: &[u8], limits: &Limits) -> JsonError {
+    match syntax::check(bytes, limits.max_depth) {
+        Err(error) => error,
+        // Both readers accept the same language, which a test holds them to; were they to differ, the document is
+        // refused all the same.
+        Ok(()) => JsonError::Syntax { message: "invalid JSON input".to_owned(), offset: 0 },
+    }
+}

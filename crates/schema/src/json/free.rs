@@ -1,0 +1,217 @@
+//! Reading JSON without a schema.
+
+use std::borrow::Cow;
+
+use binnacle_meta::Text;
+
+use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8};
+use crate::decode::Path;
+use crate::findings::{Finding, Findings};
+use crate::{Limits, Object, Value};
+
+/// What a reader without schema reports besides the value.
+pub(crate) struct Report<'f> {
+    /// Where duplicate members go; none where nobody asks.
+    pub(crate) findings: Option<&'f mut Findings>,
+    /// The first number that no `f64` can hold.
+    pub(crate) overflow: Option<String>,
+}
+
+/// Reads a document. Members keep their order; of members given twice the last one counts, at the place of the first.
+///
+/// Numbers become [`Value::Int`] where they have no point and fit 64 bits, and [`Value::Float`] otherwise, as Go's
+/// unstructured objects have it.
+pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
+    read(bytes, limits, None)
+}
+
+/// [`parse`], and members given twice as findings.
+pub fn parse_strict(bytes: &[u8], limits: &Limits) -> Result<(Value, Findings), JsonError> {
+    let mut findings = Findings::default();
+    let value = read(bytes, limits, Some(&mut findings))?;
+    Ok((value, findings))
+}
+
+/// [`parse_strict`] for documents that must be an object; `null` reads as an empty one, as Go has it.
+pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<(Object, Findings), JsonError> {
+    let (value, findings) = parse_strict(bytes, limits)?;
+    let kind = match value {
+        Value::Object(object) => return Ok((object, findings)),
+        Value::Null => return Ok((Object::new(), findings)),
+        Value::List(_) => "array",
+        Value::Str(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) | Value::Raw(_) => "number",
+    };
+    Err(JsonError::Type(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")))
+}
+
+/// The version and kind that a document claims to be, empty where it says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeMeta {
+    pub api_version: Text,
+    pub kind: Text,
+}
+
+/// Finds version and kind of a document, which must be well formed as a whole. Go reads these two members with its
+/// standard decoder, so they are found in any case; of several the last one counts.
+///
+/// The reference puts `couldn't get version/kind; json parse error: ` before the error.
+pub fn type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, JsonError> {
+    check_size(bytes, limits)?;
+    let text = go_utf8(bytes);
+    let mut cursor = Cursor::new(&text);
+    let mut wrong = None;
+    let read = |cursor: &mut Cursor<'_>, wrong: &mut Option<String>| {
+        let meta = read_type_meta(cursor, limits.max_depth, wrong)?;
+        cursor.end()?;
+        Ok(meta)
+    };
+    match (read(&mut cursor, &mut wrong), wrong) {
+        (Err(Malformed), _) => Err(complaint(bytes, limits)),
+        (Ok(_), Some(wrong)) => Err(JsonError::Type(wrong)),
+        (Ok(meta), None) => Ok(meta),
+    }
+}
+
+fn read_type_meta(cursor: &mut Cursor<'_>, depth: usize, wrong: &mut Option<String>) -> Result<TypeMeta, Malformed> {
+    const TARGET: &str = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+                          Kind string \"json:\\\"kind,omitempty\\\"\" }";
+    let mut meta = TypeMeta::default();
+    let first = cursor.peek()?;
+    if first != b'{' {
+        if first != b'n' {
+            *wrong = Some(format!("json: cannot unmarshal {} into {TARGET}", kind_of(first)));
+        }
+        cursor.skip(depth)?;
+        return Ok(meta);
+    }
+    let mut more = cursor.open(b'}')?;
+    while more {
+        let name = cursor.name()?;
+        let (target, field) = if name.eq_ignore_ascii_case("apiVersion") {
+            (&mut meta.api_version, "apiVersion")
+        } else if name.eq_ignore_ascii_case("kind") {
+            (&mut meta.kind, "kind")
+        } else {
+            cursor.skip(depth.checked_sub(1).ok_or(Malformed)?)?;
+            more = cursor.more(b'}')?;
+            continue;
+        };
+        match cursor.peek()? {
+            b'"' => *target = text(cursor.string()?),
+            b'n' => cursor.word("null")?,
+            other => {
+                cursor.skip(depth.checked_sub(1).ok_or(Malformed)?)?;
+                wrong.get_or_insert_with(|| {
+                    format!("json: cannot unmarshal {} into Go struct field .{field} of type string", kind_of(other))
+                });
+            }
+        }
+        more = cursor.more(b'}')?;
+    }
+    Ok(meta)
+}
+
+fn read(bytes: &[u8], limits: &Limits, findings: Option<&mut Findings>) -> Result<Value, JsonError> {
+    check_size(bytes, limits)?;
+    let text = go_utf8(bytes);
+    let mut cursor = Cursor::new(&text);
+    let mut report = Report { findings, overflow: None };
+    let value = free_form(&mut cursor, limits.max_depth, None, &mut report)
+        .and_then(|value| cursor.end().map(|()| value))
+        .map_err(|Malformed| complaint(bytes, limits))?;
+    match report.overflow {
+        Some(number) => {
+            Err(JsonError::Type(format!("json: cannot unmarshal number {number} into Go value of type float64")))
+        }
+        None => Ok(value),
+    }
+}
+
+/// Any value at the cursor. `path` is where it stands in the document.
+pub(crate) fn free_form(
+    cursor: &mut Cursor<'_>,
+    depth: usize,
+    path: Option<&Path<'_>>,
+    report: &mut Report<'_>,
+) -> Result<Value, Malformed> {
+    Ok(match cursor.peek()? {
+        b'{' => {
+            let depth = depth.checked_sub(1).ok_or(Malformed)?;
+            let mut object = Object::new();
+            let mut more = cursor.open(b'}')?;
+            while more {
+                let name = cursor.name()?;
+                let duplicate = object.contains(&name);
+                if duplicate && let Some(findings) = &mut report.findings {
+                    findings.push(Finding::DuplicateField(Path::member(path, &name)));
+                }
+                let value = free_form(cursor, depth, Some(&Path::key(path, &name)), report)?;
+                if duplicate {
+                    object.insert(text(name), value);
+                } else {
+                    object.push(text(name), value);
+                }
+                more = cursor.more(b'}')?;
+            }
+            Value::Object(object)
+        }
+        b'[' => {
+            let depth = depth.checked_sub(1).ok_or(Malformed)?;
+            let mut items = Vec::new();
+            let mut more = cursor.open(b']')?;
+            while more {
+                items.push(free_form(cursor, depth, Some(&Path::index(path, items.len())), report)?);
+                more = cursor.more(b']')?;
+            }
+            Value::List(items)
+        }
+        b'"' => Value::Str(text(cursor.string()?)),
+        b't' => {
+            cursor.word("true")?;
+            Value::Bool(true)
+        }
+        b'f' => {
+            cursor.word("false")?;
+            Value::Bool(false)
+        }
+        b'n' => {
+            cursor.word("null")?;
+            Value::Null
+        }
+        _ => {
+            let literal = cursor.number()?;
+            number(literal).unwrap_or_else(|| {
+                report.overflow.get_or_insert_with(|| literal.to_owned());
+                Value::Raw(literal.into())
+            })
+        }
+    })
+}
+
+/// A number without schema, none where it is beyond what floating point can hold.
+pub(crate) fn number(literal: &str) -> Option<Value> {
+    if !literal.contains('.')
+        && let Ok(n) = literal.parse::<i64>()
+    {
+        return Some(Value::Int(n));
+    }
+    literal.parse::<f64>().ok().filter(|n| n.is_finite()).map(Value::Float)
+}
+
+/// What Go calls a value that begins with that byte.
+pub(crate) fn kind_of(first: u8) -> &'static str {
+    match first {
+        b'{' => "object",
+        b'[' => "array",
+        b'"' => "string",
+        b't' | b'f' => "bool",
+        b'n' => "null",
+        _ => "number",
+    }
+}
+
+pub(crate) fn text(text: Cow<'_, str>) -> Text {
+    Text::new(text.as_ref())
+}

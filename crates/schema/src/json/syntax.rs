@@ -1,0 +1,262 @@
+//! Go's words for what is wrong with a JSON document, found as Go's scanner finds it: byte by byte.
+
+use binnacle_meta::go_quote;
+
+use super::JsonError;
+
+/// What the scanner stands behind.
+#[derive(Clone, Copy)]
+enum State {
+    BeginValue,
+    BeginValueOrEmpty,
+    BeginString,
+    BeginStringOrEmpty,
+    EndValue,
+    EndTop,
+    InString,
+    InEscape,
+    /// How many hexadecimal digits are still missing.
+    InUnicode(u8),
+    Neg,
+    Zero,
+    Digits,
+    Dot,
+    Fraction,
+    Exponent,
+    ExponentSign,
+    ExponentDigits,
+    /// The word and how many of its bytes were read.
+    Word(&'static str, u8),
+}
+
+/// What the scanner is inside of.
+#[derive(Clone, Copy)]
+enum Within {
+    ObjectKey,
+    ObjectValue,
+    Array,
+}
+
+struct Scanner {
+    state: State,
+    stack: Vec<Within>,
+    max_depth: usize,
+}
+
+/// Succeeds for documents that are well formed and nest no deeper than the limit.
+pub(super) fn check(bytes: &[u8], max_depth: usize) -> Result<(), JsonError> {
+    let mut scanner = Scanner { state: State::BeginValue, stack: Vec::new(), max_depth };
+    for (offset, byte) in bytes.iter().enumerate() {
+        scanner.step(*byte).map_err(|context| JsonError::Syntax {
+            message: format!("invalid character {} {context}", quoted(*byte)),
+            offset: offset + 1,
+        })?;
+    }
+    let ended = scanner.step(b' ').is_ok() && matches!(scanner.state, State::EndTop);
+    if ended {
+        return Ok(());
+    }
+    Err(JsonError::Syntax { message: "unexpected end of JSON input".to_owned(), offset: bytes.len() })
+}
+
+impl Scanner {
+    fn step(&mut self, byte: u8) -> Result<(), &'static str> {
+        let space = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        self.state = match self.state {
+            State::BeginValue | State::BeginValueOrEmpty | State::BeginString | State::BeginStringOrEmpty if space => {
+                return Ok(());
+            }
+            State::BeginValueOrEmpty if byte == b']' => return self.end_value(byte),
+            State::BeginValue | State::BeginValueOrEmpty => return self.begin_value(byte),
+            State::BeginStringOrEmpty if byte == b'}' => {
+                self.replace(Within::ObjectValue);
+                return self.end_value(byte);
+            }
+            State::BeginString | State::BeginStringOrEmpty => match byte {
+                b'"' => State::InString,
+                _ => return Err("looking for beginning of object key string"),
+            },
+            State::EndValue => return self.end_value(byte),
+            State::EndTop if space => State::EndTop,
+            State::EndTop => return Err("after top-level value"),
+            State::InString => match byte {
+                b'"' => State::EndValue,
+                b'\\' => State::InEscape,
+                0..0x20 => return Err("in string literal"),
+                _ => State::InString,
+            },
+            State::InEscape => match byte {
+                b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => State::InString,
+                b'u' => State::InUnicode(4),
+                _ => return Err("in string escape code"),
+            },
+            State::InUnicode(missing) => match byte {
+                b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' if missing == 1 => State::InString,
+                b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' => State::InUnicode(missing - 1),
+                _ => return Err("in \\u hexadecimal character escape"),
+            },
+            State::Neg => match byte {
+                b'0' => State::Zero,
+                b'1'..=b'9' => State::Digits,
+                _ => return Err("in numeric literal"),
+            },
+            State::Digits if byte.is_ascii_digit() => State::Digits,
+            State::Zero | State::Digits => match byte {
+                b'.' => State::Dot,
+                b'e' | b'E' => State::Exponent,
+                _ => return self.end_value(byte),
+            },
+            State::Dot if byte.is_ascii_digit() => State::Fraction,
+            State::Dot => return Err("after decimal point in numeric literal"),
+            State::Fraction => match byte {
+                b'0'..=b'9' => State::Fraction,
+                b'e' | b'E' => State::Exponent,
+                _ => return self.end_value(byte),
+            },
+            State::Exponent if matches!(byte, b'+' | b'-') => State::ExponentSign,
+            State::Exponent | State::ExponentSign if byte.is_ascii_digit() => State::ExponentDigits,
+            State::Exponent | State::ExponentSign => return Err("in exponent of numeric literal"),
+            State::ExponentDigits if byte.is_ascii_digit() => State::ExponentDigits,
+            State::ExponentDigits => return self.end_value(byte),
+            State::Word(word, read) => {
+                let read = usize::from(read);
+                if word.as_bytes().get(read) != Some(&byte) {
+                    return Err(expecting(word, read));
+                }
+                if read + 1 == word.len() { State::EndValue } else { State::Word(word, read as u8 + 1) }
+            }
+        };
+        Ok(())
+    }
+
+    fn begin_value(&mut self, byte: u8) -> Result<(), &'static str> {
+        self.state = match byte {
+            b'{' => {
+                self.push(Within::ObjectKey)?;
+                State::BeginStringOrEmpty
+            }
+            b'[' => {
+                self.push(Within::Array)?;
+                State::BeginValueOrEmpty
+            }
+            b'"' => State::InString,
+            b'-' => State::Neg,
+            b'0' => State::Zero,
+            b'1'..=b'9' => State::Digits,
+            b't' => State::Word("true", 1),
+            b'f' => State::Word("false", 1),
+            b'n' => State::Word("null", 1),
+            _ => return Err("looking for beginning of value"),
+        };
+        Ok(())
+    }
+
+    fn end_value(&mut self, byte: u8) -> Result<(), &'static str> {
+        let Some(within) = self.stack.last().copied() else {
+            self.state = State::EndTop;
+            return self.step(byte);
+        };
+        self.state = match (within, byte) {
+            (_, b' ' | b'\t' | b'\r' | b'\n') => State::EndValue,
+            (Within::ObjectKey, b':') => {
+                self.replace(Within::ObjectValue);
+                State::BeginValue
+            }
+            (Within::ObjectKey, _) => return Err("after object key"),
+            (Within::ObjectValue, b',') => {
+                self.replace(Within::ObjectKey);
+                State::BeginString
+            }
+            (Within::Array, b',') => State::BeginValue,
+            (Within::ObjectValue, b'}') | (Within::Array, b']') => {
+                self.stack.pop();
+                if self.stack.is_empty() { State::EndTop } else { State::EndValue }
+            }
+            (Within::ObjectValue, _) => return Err("after object key:value pair"),
+            (Within::Array, _) => return Err("after array element"),
+        };
+        Ok(())
+    }
+
+    fn push(&mut self, within: Within) -> Result<(), &'static str> {
+        self.stack.push(within);
+        if self.stack.len() > self.max_depth { Err("exceeded max depth") } else { Ok(()) }
+    }
+
+    fn replace(&mut self, within: Within) {
+        if let Some(top) = self.stack.last_mut() {
+            *top = within;
+        }
+    }
+}
+
+fn expecting(word: &str, read: usize) -> &'static str {
+    match (word, read) {
+        ("true", 1) => "in literal true (expecting 'r')",
+        ("true", 2) => "in literal true (expecting 'u')",
+        ("true", _) => "in literal true (expecting 'e')",
+        ("false", 1) => "in literal false (expecting 'a')",
+        ("false", 2) => "in literal false (expecting 'l')",
+        ("false", 3) => "in literal false (expecting 's')",
+        ("false", _) => "in literal false (expecting 'e')",
+        (_, 1) => "in literal null (expecting 'u')",
+        _ => "in literal null (expecting 'l')",
+    }
+}
+
+/// The byte as Go shows a character, whatever it is a part of.
+fn quoted(byte: u8) -> String {
+    match byte {
+        b'\'' => r"'\''".to_owned(),
+        b'"' => "'\"'".to_owned(),
+        _ => {
+            let text = go_quote(char::from(byte).encode_utf8(&mut [0; 4]));
+            format!("'{}'", &text[1..text.len() - 1])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words() {
+        for (text, want) in [
+            ("", "unexpected end of JSON input"),
+            ("{", "unexpected end of JSON input"),
+            (r#"{"a":"#, "unexpected end of JSON input"),
+            (r#"{"a":1"#, "unexpected end of JSON input"),
+            ("tru", "unexpected end of JSON input"),
+            ("-", "unexpected end of JSON input"),
+            ("{bad", "invalid character 'b' looking for beginning of object key string"),
+            (r#"{"a":1,}"#, "invalid character '}' looking for beginning of object key string"),
+            ("[1,]", "invalid character ']' looking for beginning of value"),
+            ("x", "invalid character 'x' looking for beginning of value"),
+            (r#"{"a" 1}"#, "invalid character '1' after object key"),
+            (r#"{"a":1 "b"}"#, "invalid character '\"' after object key:value pair"),
+            ("[1 2]", "invalid character '2' after array element"),
+            ("{} {}", "invalid character '{' after top-level value"),
+            ("01", "invalid character '1' after top-level value"),
+            ("\"a\nb\"", "invalid character '\\n' in string literal"),
+            (r#""\x""#, "invalid character 'x' in string escape code"),
+            (r#""\'""#, r"invalid character '\'' in string escape code"),
+            (r#""\u12g4""#, "invalid character 'g' in \\u hexadecimal character escape"),
+            ("-x", "invalid character 'x' in numeric literal"),
+            ("1.x", "invalid character 'x' after decimal point in numeric literal"),
+            ("1ex", "invalid character 'x' in exponent of numeric literal"),
+            ("trex", "invalid character 'e' in literal true (expecting 'u')"),
+            ("falsy", "invalid character 'y' in literal false (expecting 'e')"),
+            ("nil", "invalid character 'i' in literal null (expecting 'u')"),
+            ("é", "invalid character 'Ã' looking for beginning of value"),
+            ("\u{1}", "invalid character '\\x01' looking for beginning of value"),
+            ("[[[[[", "invalid character '[' exceeded max depth"),
+        ] {
+            let error = check(text.as_bytes(), 4).expect_err(text);
+            assert_eq!(error.to_string(), want, "{text}");
+        }
+        for text in ["0", " {} ", "[]", "[1, -0.5e+7, \"\\u00e9\\/\", null, true, false]", r#"{"a":{"b":[]}}"#] {
+            assert_eq!(check(text.as_bytes(), 4), Ok(()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Writing JSON as Go's `json.Encoder` does: compact, HTML characters escaped, floating point in Go's shortest form.
+
+use std::io::Write;
+
+use crate::{Limits, Object, Value};
+
+use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8};
+
+/// Appends the compact form. No newline follows; Go's encoder adds one behind a document.
+pub fn write(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int(n) => write_int(*n, out),
+        Value::Float(n) => write_float(*n, out),
+        Value::Str(text) => write_string(text, out),
+        Value::Raw(text) => out.extend_from_slice(text.as_bytes()),
+        Value::List(items) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write(item, out);
+            }
+            out.push(b']');
+        }
+        Value::Object(object) => write_object(object, out),
+    }
+}
+
+fn write_object(object: &Object, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (i, (name, value)) in object.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write_string(name, out);
+        out.push(b':');
+        write(value, out);
+    }
+    out.push(b'}');
+}
+
+/// The compact form as text.
+pub fn to_string(value: &Value) -> String {
+    let mut out = Vec::with_capacity(256);
+    write(value, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Appends the form of `?pretty=true`: members on lines of their own, two spaces deep.
+pub fn write_pretty(value: &Value, out: &mut Vec<u8>) {
+    let mut compact = Vec::with_capacity(256);
+    write(value, &mut compact);
+    indent(&compact, out);
+}
+
+/// Appends a well-formed compact document with line breaks and indentation.
+pub fn indent(compact: &[u8], out: &mut Vec<u8>) {
+    let mut depth = 0usize;
+    let mut in_string = false;
+    let mut bytes = compact.iter().copied().peekable();
+    let line = |out: &mut Vec<u8>, depth: usize| {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * depth, b' ');
+    };
+    while let Some(b) = bytes.next() {
+        if in_string {
+            out.push(b);
+            match b {
+                b'\\' => out.extend(bytes.next()),
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match b {
+            b'{' | b'[' => {
+                out.push(b);
+                // Empty ones stay on their line.
+                match bytes.next_if(|next| matches!(next, b'}' | b']')) {
+                    Some(close) => out.push(close),
+                    None => {
+                        depth += 1;
+                        line(out, depth);
+                    }
+                }
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                line(out, depth);
+                out.push(b);
+            }
+            b',' => {
+                out.push(b);
+                line(out, depth);
+            }
+            b':' => out.extend_from_slice(b": "),
+            b'"' => {
+                in_string = true;
+                out.push(b);
+            }
+            _ => out.push(b),
+        }
+    }
+}
+
+/// A document without space between its tokens and with HTML characters escaped, otherwise as it was: what Go's
+/// encoder makes of JSON that a type marshals itself to.
+pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
+    check_size(bytes, limits)?;
+    let text = go_utf8(bytes);
+    let mut cursor = Cursor::new(&text);
+    match cursor.skip(limits.max_depth).and_then(|_| cursor.end()) {
+        Ok(()) => Ok(compacted(&text)),
+        Err(Malformed) => Err(complaint(bytes, limits)),
+    }
+}
+
+/// [`compact`] of a text that is known to be well formed.
+pub(crate) fn compacted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut in_string = false;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            '\\' => {
+                out.push(c);
+                out.extend(chars.next());
+            }
+            '"' => {
+                in_string = !in_string;
+                out.push(c);
+            }
+            ' ' | '\t' | '\r' | '\n' if !in_string => {}
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// Appends a string with its quotes.
+pub fn write_string(text: &str, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + 2);
+    out.push(b'"');
+    let mut start = 0;
+    for (i, b) in bytes.iter().enumerate() {
+        let class = CLASS[usize::from(*b)];
+        if class == PLAIN {
+            continue;
+        }
+        let mut next = i + 1;
+        let escape: &[u8] = match *b {
+            b'"' => b"\\\"",
+            b'\\' => b"\\\\",
+            b'\n' => b"\\n",
+            b'\r' => b"\\r",
+            b'\t' => b"\\t",
+            0x08 => b"\\b",
+            0x0c => b"\\f",
+            // The line separators U+2028 and U+2029 end a line of JavaScript.
+            0xe2 => match bytes.get(i + 1..i + 3) {
+                Some([0x80, last @ (0xa8 | 0xa9)]) => {
+                    next = i + 3;
+                    if *last == 0xa8 { b"\\u2028" } else { b"\\u2029" }
+                }
+                _ => continue,
+            },
+            _ => {
+                out.extend_from_slice(&bytes[start..i]);
+                out.extend_from_slice(b"\\u00");
+                out.extend([HEX[usize::from(b >> 4)], HEX[usize::from(b & 15)]]);
+                start = next;
+                continue;
+            }
+        };
+        out.extend_from_slice(&bytes[start..i]);
+        out.extend_from_slice(escape);
+        start = next;
+    }
+    out.extend_from_slice(&bytes[start..]);
+    out.push(b'"');
+}
+
+const PLAIN: u8 = 0;
+const SPECIAL: u8 = 1;
+
+/// Which bytes of a string need a closer look.
+const CLASS: [u8; 256] = {
+    let mut class = [PLAIN; 256];
+    let mut i = 0;
+    while i < 0x20 {
+        class[i] = SPECIAL;
+        i += 1;
+    }
+    class[b'"' as usize] = SPECIAL;
+    class[b'\\' as usize] = SPECIAL;
+    class[b'<' as usize] = SPECIAL;
+    class[b'>' as usize] = SPECIAL;
+    class[b'&' as usize] = SPECIAL;
+    class[0xe2] = SPECIAL;
+    class
+};
+
+fn write_int(n: i64, out: &mut Vec<u8>) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut rest = n.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends a number in Go's form: the shortest digits that read back the same, with an exponent below 1e-6 and from
+/// 1e21 on.
+pub(crate) fn write_float(n: f64, out: &mut Vec<u8>) {
+    let magnitude = n.abs();
+    // Writing to a vector cannot fail.
+    let _ = if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
+        let text = format!("{n:e}");
+        match text.split_once('e') {
+            Some((mantissa, exponent)) if !exponent.starts_with('-') => write!(out, "{mantissa}e+{exponent}"),
+            _ => write!(out, "{text}"),
+        }
+    } else {
+        write!(out, "{n}")
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value;
+
+    #[test]
+    fn numbers() {
+        for (n, want) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (1.5, "1.5"),
+            (-2.25, "-2.25"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (1.5e300, "1.5e+300"),
+            (0.000001, "0.000001"),
+            (0.0000001, "1e-7"),
+            (1.25e-9, "1.25e-9"),
+            (5e-324, "5e-324"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (0.1, "0.1"),
+            (123456789.125, "123456789.125"),
+        ] {
+            let mut out = Vec::new();
+            write_float(n, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), want);
+        }
+        for n in [0, 7, -7, i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            write_int(n, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), n.to_string());
+        }
+    }
+
+    #[test]
+    fn strings() {
+        for (text, want) in [
+            ("", r#""""#),
+            ("plain é 日", r#""plain é 日""#),
+            ("<a>&\"\\", r#""\u003ca\u003e\u0026\"\\""#),
+            ("\n\r\t\u{8}\u{c}\u{0}\u{1f}\u{7f}", "\"\\n\\r\\t\\b\\f\\u0000\\u001f\u{7f}\""),
+            ("a\u{2028}b\u{2029}c\u{2030}", "\"a\\u2028b\\u2029c\u{2030}\""),
+        ] {
+            assert_eq!(to_string(&Value::from(text)), want);
+        }
+    }
+
+    #[test]
+    fn pretty() {
+        let value = value!({"a": [], "b": {}, "c": [1i64, {"d": "x:{}"}], "e\"": null});
+        let mut out = Vec::new();
+        write_pretty(&value, &mut out);
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": [\n    1,\n    {\n      \"d\": \"x:{}\"\n    }\n  ],\n  \"e\\\"\": null\n}"
+        );
+    }
+
+    #[test]
+    fn compacting() {
+        let limits = Limits::default();
+        assert_eq!(
+            compact(b" { \"a <\" : [ 1.0 , \"\\\" \" ] } \n", &limits).as_deref(),
+            Ok(r#"{"a \u003c":[1.0,"\" "]}"#)
+        );
+        assert!(compact(b"{", &limits).is_err());
+    }
+}

@@ -1,0 +1,51 @@
+//! YAML as `sigs.k8s.io/yaml` sees it: a way to write JSON, by the rules of YAML 1.1 and of Go's `yaml.v2`.
+//!
+//! The events come from `granit-parser`, the parser inside of `serde-saphyr`; what a scalar means, what becomes of
+//! repeated keys, merges and aliases is decided here, because it is the reference's and not YAML's.
+
+mod compose;
+mod decode;
+mod number;
+mod resolve;
+mod write;
+
+pub use write::{to_string, write};
+
+use crate::findings::Finding;
+use crate::{Limits, Value};
+
+/// Why a text is no YAML document that can be read; displays itself in Go's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum YamlError {
+    /// The parser's complaint, `yaml: line 3: did not find expected key`, or what cannot be told in JSON.
+    #[error("{0}")]
+    Document(String),
+    #[error("limit is {limit}")]
+    TooLarge { limit: usize },
+}
+
+/// Reads the first document of a text as JSON would have it: members by ascending name, numbers where JSON can tell
+/// them. Keys given twice are one finding, as Go's strict decoder makes one error of them; the last one counts.
+///
+/// The tree nests no deeper than the limit, and holds no more nodes, aliases expanded.
+pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Value, Option<Finding>), YamlError> {
+    if bytes.len() > limits.max_bytes {
+        return Err(YamlError::TooLarge { limit: limits.max_bytes });
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let what = match error.error_len() {
+            None => "incomplete UTF-8 octet sequence",
+            Some(_) if matches!(bytes.get(error.valid_up_to()), Some(0xc2..=0xf4)) => "invalid trailing UTF-8 octet",
+            Some(_) => "invalid leading UTF-8 octet",
+        };
+        YamlError::document(what)
+    })?;
+    let document = compose::compose(text, limits)?;
+    decode::decode(&document, limits)
+}
+
+impl YamlError {
+    fn document(what: impl std::fmt::Display) -> Self {
+        Self::Document(format!("yaml: {what}"))
+    }
+}

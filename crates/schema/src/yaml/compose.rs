@@ -1,0 +1,231 @@
+//! The first document of a text as nodes, and the parser's complaints in Go's words.
+
+use std::collections::HashMap;
+
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Tag};
+
+use super::YamlError;
+use crate::Limits;
+
+/// A node of a document.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Where it starts, from 1.
+    pub(super) line: usize,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Scalar {
+        text: String,
+        /// In full, empty for none.
+        tag: String,
+        plain: bool,
+    },
+    List(Vec<usize>),
+    /// Keys and values in turn.
+    Map(Vec<usize>),
+    /// To the node of an anchor.
+    Alias {
+        target: usize,
+        name: String,
+    },
+}
+
+/// The nodes of a document; the first one is its root. Without any the document is empty.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub(super) nodes: Vec<Node>,
+}
+
+/// Reads nodes up to the end of the first document.
+pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError> {
+    let options = granit_parser::options! {
+        emit_unresolved_aliases: true,
+        emit_comments: false,
+        flow_nesting_limit: limits.max_depth,
+        block_nesting_limit: limits.max_depth,
+    };
+    let mut document = Document::default();
+    // Names of anchors by number come from the text of the alias itself.
+    let mut anchors: HashMap<usize, usize> = HashMap::new();
+    let mut open: Vec<usize> = Vec::new();
+    for event in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = event.map_err(|error| complaint(&error, text))?;
+        let (kind, anchor) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let plain = matches!(style, ScalarStyle::Plain);
+                (Kind::Scalar { text: text.into_owned(), tag: full_tag(tag.as_deref()), plain }, anchor)
+            }
+            Event::SequenceStart(_, anchor, _) => (Kind::List(Vec::new()), anchor),
+            Event::MappingStart(_, anchor, _) => (Kind::Map(Vec::new()), anchor),
+            Event::Alias(anchor) => {
+                let name = span.slice(text).unwrap_or_default().trim_start_matches('*').to_owned();
+                match anchors.get(&anchor) {
+                    Some(target) => (Kind::Alias { target: *target, name }, 0),
+                    None => return Err(unknown_anchor(&name)),
+                }
+            }
+            Event::UnresolvedAlias(name) => return Err(unknown_anchor(&name)),
+            Event::SequenceEnd | Event::MappingEnd => {
+                open.pop();
+                continue;
+            }
+            Event::DocumentEnd => break,
+            _ => continue,
+        };
+        if document.nodes.len() >= limits.max_yaml_nodes {
+            return Err(YamlError::document(format!("exceeded max of {} nodes", limits.max_yaml_nodes)));
+        }
+        let id = document.nodes.len();
+        if anchor != 0 {
+            anchors.insert(anchor, id);
+        }
+        if let Some(Kind::List(children) | Kind::Map(children)) =
+            open.last().and_then(|parent| document.nodes.get_mut(*parent)).map(|parent| &mut parent.kind)
+        {
+            children.push(id);
+        }
+        if matches!(kind, Kind::List(_) | Kind::Map(_)) {
+            open.push(id);
+        }
+        if open.len() > limits.max_depth {
+            return Err(too_deep(limits.max_depth));
+        }
+        document.nodes.push(Node { line: span.start.line(), kind });
+    }
+    Ok(document)
+}
+
+pub(super) fn too_deep(max_depth: usize) -> YamlError {
+    YamlError::document(format!("exceeded max depth of {max_depth}"))
+}
+
+fn unknown_anchor(name: &str) -> YamlError {
+    YamlError::document(format!("unknown anchor '{name}' referenced"))
+}
+
+fn full_tag(tag: Option<&Tag>) -> String {
+    tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())).unwrap_or_default()
+}
+
+/// Whether Go finds a fault while it scans tokens or while it parses them: it counts lines differently.
+enum Stage {
+    Scanning,
+    Parsing,
+}
+
+/// The complaint in Go's words, with Go's line.
+fn complaint(error: &ScanError, text: &str) -> YamlError {
+    let (stage, problem) = problem(error.kind());
+    // Go counts from 0, and complains of what is not closed where the text ends.
+    let breaks = text.matches('\n').count();
+    let marked = error.marker().line().saturating_sub(1);
+    let line = match error.kind() {
+        ErrorKind::UnclosedFlowCollection { .. } => breaks + usize::from(!text.ends_with('\n')),
+        ErrorKind::UnclosedQuotedScalar => breaks,
+        // The mark is at the scalar that the tab ends.
+        ErrorKind::TabInPlainScalar | ErrorKind::TabInIndentation => {
+            let by_tab = |line: &str| line.trim_start_matches(' ').starts_with('\t');
+            text.lines().skip(marked + 1).position(by_tab).map_or(marked, |offset| marked + 1 + offset)
+        }
+        _ => marked,
+    };
+    // Line 0 is not told, and only scanning counts from 1 then.
+    match (stage, line) {
+        (_, 0) => YamlError::document(problem),
+        (Stage::Scanning, line) => YamlError::document(format!("line {}: {problem}", line + 1)),
+        (Stage::Parsing, line) => YamlError::document(format!("line {line}: {problem}")),
+    }
+}
+
+fn problem(kind: &ErrorKind) -> (Stage, String) {
+    use Stage::{Parsing, Scanning};
+    let (stage, problem) = match kind {
+        ErrorKind::ExpectedStreamStart => (Parsing, "did not find expected <stream-start>"),
+        ErrorKind::DuplicateVersionDirective => (Parsing, "found duplicate %YAML directive"),
+        ErrorKind::UnsupportedYamlMajorVersion => (Parsing, "found incompatible YAML document"),
+        ErrorKind::DuplicateTagDirective => (Parsing, "found duplicate %TAG directive"),
+        ErrorKind::ExpectedDocumentStart
+        | ErrorKind::MissingDocumentEndBeforeDirective
+        | ErrorKind::InvalidDocumentEnd => (Parsing, "did not find expected <document start>"),
+        ErrorKind::ExpectedNodeContent
+        | ErrorKind::UnexpectedEof
+        | ErrorKind::UnexpectedEofImplicitFlowMapping
+        | ErrorKind::MisplacedFlowCollectionEnd => (Parsing, "did not find expected node content"),
+        ErrorKind::ExpectedBlockMappingKey
+        | ErrorKind::UnexpectedEofBlockMapping
+        | ErrorKind::InvalidIndentation
+        | ErrorKind::InvalidTrailingSingleQuotedScalar
+        | ErrorKind::InvalidTrailingDoubleQuotedScalar => (Parsing, "did not find expected key"),
+        ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::UnexpectedEofFlowMapping => {
+            (Parsing, "did not find expected ',' or '}'")
+        }
+        ErrorKind::UnclosedFlowCollection { open: '{' } | ErrorKind::MismatchedFlowCollectionEnd { open: '{', .. } => {
+            (Parsing, "did not find expected ',' or '}'")
+        }
+        ErrorKind::ExpectedFlowSequenceSeparator
+        | ErrorKind::UnexpectedEofFlowSequence
+        | ErrorKind::UnclosedFlowCollection { .. }
+        | ErrorKind::MismatchedFlowCollectionEnd { .. } => (Parsing, "did not find expected ',' or ']'"),
+        ErrorKind::ExpectedBlockSequenceEntry | ErrorKind::UnexpectedEofBlockSequence => {
+            (Parsing, "did not find expected '-' indicator")
+        }
+        ErrorKind::UndeclaredTagHandle => (Parsing, "found undefined tag handle"),
+        ErrorKind::ExpectedTagBang | ErrorKind::ExpectedTagDirectiveBang => (Scanning, "did not find expected '!'"),
+        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => (Scanning, "could not find expected ':'"),
+        ErrorKind::MissingYamlVersionSeparator => (Scanning, "did not find expected digit or '.' character"),
+        ErrorKind::MissingDirectiveName => (Scanning, "could not find expected directive name"),
+        ErrorKind::InvalidDirectiveName => (Scanning, "found unexpected non-alphabetical character"),
+        ErrorKind::YamlVersionTooLong => (Scanning, "found extremely long version number"),
+        ErrorKind::MissingYamlVersion => (Scanning, "did not find expected version number"),
+        ErrorKind::InvalidDirectiveTerminator | ErrorKind::InvalidBlockScalarHeader => {
+            (Scanning, "did not find expected comment or line break")
+        }
+        ErrorKind::InvalidTagDirectiveTerminator | ErrorKind::InvalidTagTerminator => {
+            (Scanning, "did not find expected whitespace or line break")
+        }
+        ErrorKind::MissingTagUri => (Scanning, "did not find expected tag URI"),
+        ErrorKind::UnclosedVerbatimTag => (Scanning, "did not find the expected '>'"),
+        ErrorKind::InvalidTagEscape => (Scanning, "did not find URI escaped octet"),
+        ErrorKind::InvalidTagUtf8LeadingByte => (Scanning, "found an incorrect leading UTF-8 octet"),
+        ErrorKind::InvalidTagUtf8TrailingByte | ErrorKind::InvalidTagUtf8 => {
+            (Scanning, "found an incorrect trailing UTF-8 octet")
+        }
+        ErrorKind::MissingAnchorOrAliasName => (Scanning, "did not find expected alphabetic or numeric character"),
+        ErrorKind::BlockSequenceEntryNotAllowed | ErrorKind::BlockEntryInFlowCollection => {
+            (Scanning, "block sequence entries are not allowed in this context")
+        }
+        ErrorKind::MappingKeyNotAllowed => (Scanning, "mapping keys are not allowed in this context"),
+        ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
+            (Scanning, "mapping values are not allowed in this context")
+        }
+        ErrorKind::ZeroBlockScalarIndent => (Scanning, "found an indentation indicator equal to 0"),
+        ErrorKind::TabAtBlockScalarStart => (Scanning, "found a tab character where an indentation space is expected"),
+        ErrorKind::DocumentIndicatorInQuotedScalar => (Scanning, "found unexpected document indicator"),
+        ErrorKind::UnclosedQuotedScalar | ErrorKind::InvalidQuotedScalarIndent => {
+            (Scanning, "found unexpected end of stream")
+        }
+        ErrorKind::UnknownQuotedScalarEscape => (Scanning, "found unknown escape character"),
+        ErrorKind::InvalidQuotedScalarHexEscape | ErrorKind::InvalidLowSurrogateHexEscape => {
+            (Scanning, "did not find expected hexdecimal number")
+        }
+        ErrorKind::InvalidUnicodeEscape
+        | ErrorKind::InvalidLowSurrogate
+        | ErrorKind::MissingLowSurrogate
+        | ErrorKind::UnpairedLowSurrogate => (Scanning, "found invalid Unicode character escape code"),
+        ErrorKind::TabInPlainScalar | ErrorKind::TabInIndentation => {
+            (Scanning, "found a tab character that violates indentation")
+        }
+        ErrorKind::UnexpectedCharacter { .. }
+        | ErrorKind::TabNotAllowed
+        | ErrorKind::TabInBlockIndentation
+        | ErrorKind::PlainScalarStartsWithDashFlowIndicator => {
+            (Scanning, "found character that cannot start any token")
+        }
+        // What Go's parser would accept, or bounds of the parser: its own words.
+        other => return (Scanning, other.to_string()),
+    };
+    (stage, problem.to_owned())
+}
