@@ -268,6 +268,14 @@ impl Value {
         }
     }
 
+    /// The object this value is.
+    pub fn into_object(self) -> Option<Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
     /// A member of an object.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.as_object().and_then(|object| object.get(name))

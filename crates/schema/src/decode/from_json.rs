@@ -137,7 +137,9 @@ impl<'a> Decoder<'a> {
         match (first, ty) {
             (b'"', Ty::String) => return Ok(Value::Str(Text::new(self.cursor.string()?))),
             (b'{', Ty::Message(message)) => {
-                return self.message(message, before.and_then(into_object), path, depth).map(Value::Object);
+                return self
+                    .message(message, before.and_then(|before| before.into_object()), path, depth)
+                    .map(Value::Object);
             }
             // Types that take their JSON as it is.
             (_, Ty::FieldsV1) => return Ok(Value::Raw(compacted(self.cursor.skip(depth)?).into())),
@@ -179,7 +181,9 @@ impl<'a> Decoder<'a> {
             }
             (b'{', _) => {
                 if let Some(element) = ty.map_value() {
-                    return self.map(element, before.and_then(into_object), path, depth).map(Value::Object);
+                    return self
+                        .map(element, before.and_then(|before| before.into_object()), path, depth)
+                        .map(Value::Object);
                 }
             }
             _ => {
@@ -288,12 +292,5 @@ impl<'a> Decoder<'a> {
             self.trouble.fatal(|| text);
         }
         result
-    }
-}
-
-fn into_object(value: Box<Value>) -> Option<Object> {
-    match *value {
-        Value::Object(object) => Some(object),
-        _ => None,
     }
 }

@@ -365,8 +365,8 @@ fn escape(c: char) -> Cow<'static, str> {
         _ => {
             let code = u32::from(c);
             return Cow::Owned(match code {
-                ..=0xff => format!("\\x{code:02X}"),
-                ..=0xffff => format!("\\u{code:04X}"),
+                0..=0xff => format!("\\x{code:02X}"),
+                0x100..=0xffff => format!("\\u{code:04X}"),
                 _ => format!("\\U{code:08X}"),
             });
         }
