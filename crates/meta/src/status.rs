@@ -301,6 +301,16 @@ impl Status {
         )
     }
 
+    /// A failure without a reason: an error that the reference passes on as it came.
+    pub fn unknown(code: u16, message: &str) -> Self {
+        Self::plain(StatusReason::Unknown, code.max(400), message)
+    }
+
+    /// 406 with a sentence of its own.
+    pub fn not_acceptable_text(message: &str) -> Self {
+        Self::plain(StatusReason::NotAcceptable, 406, message)
+    }
+
     /// Replaces the details (causes of an eviction, the retry hint of an unready webhook).
     #[must_use]
     pub fn with_details(mut self, details: StatusDetails) -> Self {
