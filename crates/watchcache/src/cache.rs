@@ -399,24 +399,34 @@ impl Shared {
     /// Drops what nobody came for; returns whether there is anything left that time will take.
     pub(crate) fn upkeep(&self) -> bool {
         let now = Instant::now();
-        let (written, bytes, indexes) = {
+        let indexes = {
             let mut state = self.state.lock();
             let oldest = self.now().saturating_sub(INDEX_IDLE.as_secs());
             if state.indexes.iter().any(|index| index.last_used() < oldest) {
                 self.published.store(None);
                 state.indexes.retain(|index| index.last_used() >= oldest);
             }
-            (state.written, state.bytes as u64, state.indexes.len())
+            state.indexes.len()
         };
-        let retained = {
-            let mut retained = self.retained.lock();
-            let may_hold = RETAINED_BYTES.max(bytes / 2);
-            retained.retain(|kept| kept.until > now && written - kept.snapshot.inner.written.min(written) <= may_hold);
-            retained.len()
-        };
+        let retained = self.bound_retained();
         let mut hub = self.hub.lock();
         hub.window.trim(now);
         hub.window.can_shrink() || retained > 0 || indexes > 0
+    }
+
+    /// Drops snapshots that waited long enough or hold on to too much; returns how many are left.
+    pub(crate) fn bound_retained(&self) -> usize {
+        if self.retained.lock().is_empty() {
+            return 0;
+        }
+        let (written, bytes) = {
+            let state = self.state.lock();
+            (state.written, state.bytes as u64)
+        };
+        let (now, may_hold) = (Instant::now(), RETAINED_BYTES.max(bytes / 2));
+        let mut retained = self.retained.lock();
+        retained.retain(|kept| kept.until > now && written.saturating_sub(kept.snapshot.inner.written) <= may_hold);
+        retained.len()
     }
 
     /// Seconds since the cache was made.

@@ -1,5 +1,7 @@
 //! Keeps a cache in step with the store: reads the range once, follows its watch, and begins anew when that breaks.
 
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +11,11 @@ use bytes::Bytes;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
-use crate::attrs::{Attrs, Meta};
+use crate::attrs::{Attrs, IndexError, Meta};
 use crate::cache::Shared;
 use crate::entry::{Entry, Event};
 use crate::index::Objects;
+use crate::state::State;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -118,7 +121,7 @@ async fn follow(shared: &Shared, mut watch: Watch) -> StoreError {
             Some(Err(error)) => return error,
             Some(Ok(WatchMessage::Progress(revision))) => shared.advance(None, revision),
             Some(Ok(WatchMessage::Events(events))) => {
-                apply(shared, events);
+                apply(shared, events).await;
                 idle = false;
             }
         }
@@ -133,31 +136,46 @@ struct Prepared {
     new: Option<(Meta, Bytes, KeyValue)>,
 }
 
-fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) {
+/// So many changes are made, and so many deliveries, before others get their turn.
+const CHUNK: usize = 64;
+const CHUNK_DELIVERIES: usize = 16_384;
+
+async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) {
     let at = Instant::now();
     // Looking at objects is the dear part and happens while readers go on.
-    let changes: Vec<Prepared> = events.into_iter().filter_map(|event| prepare(shared, event)).collect();
-    let Some(last) = changes.iter().map(|change| change.revision).max() else { return };
-    let events: Vec<Event> = shared.change(|state| {
-        let changes = changes.into_iter().filter_map(|Prepared { path, revision, new }| {
-            // `prepare` let only valid paths pass.
-            let path = std::str::from_utf8(&path).ok()?;
-            let new = new.map(|(meta, value, kv)| {
-                let old = state.objects.get(path).map(|old| old.meta.clone());
-                Arc::new(entry(meta, value, &kv, old.as_ref()))
-            });
-            let old = state.apply(path, new.clone(), revision);
-            // A deletion of what the cache never had is nothing that anybody could have seen.
-            (old.is_some() || new.is_some()).then(|| Event::new(revision, old, new, at))
-        });
-        changes.collect()
-    });
-    let mut hub = shared.hub.lock();
-    for event in events {
-        hub.publish(event);
+    let mut changes: VecDeque<Prepared> = events.into_iter().filter_map(|event| prepare(shared, event)).collect();
+    while let Some(first) = changes.front() {
+        let mut last = first.revision;
+        let size = CHUNK.min(CHUNK_DELIVERIES / (shared.hub.lock().watchers() + 1)).max(1);
+        let mut chunk = Vec::with_capacity(size.min(changes.len()));
+        // A revision is never cut in two: a reader between its parts would take the half for the whole.
+        while let Some(next) = changes.front()
+            && (chunk.len() < size || next.revision == last)
+        {
+            last = next.revision;
+            chunk.extend(changes.pop_front());
+        }
+        let events: Vec<Event> =
+            shared.change(|state| chunk.into_iter().filter_map(|prepared| make(state, prepared, at)).collect());
+        shared.hub.lock().publish_all(events);
+        shared.advance(Some(last), last);
+        shared.bound_retained();
+        if !changes.is_empty() {
+            tokio::task::yield_now().await;
+        }
     }
-    drop(hub);
-    shared.advance(Some(last), last);
+}
+
+fn make(state: &mut State, Prepared { path, revision, new }: Prepared, at: Instant) -> Option<Event> {
+    // `prepare` let only valid paths pass.
+    let path = std::str::from_utf8(&path).ok()?;
+    let new = new.map(|(meta, value, kv)| {
+        let old = state.objects.get(path).map(|old| old.meta.clone());
+        Arc::new(entry(meta, value, &kv, old.as_ref()))
+    });
+    let old = state.apply(path, new.clone(), revision);
+    // A deletion of what the cache never had is nothing that anybody could have seen.
+    (old.is_some() || new.is_some()).then(|| Event::new(revision, old, new, at))
 }
 
 fn prepare(shared: &Shared, event: binnacle_store::Event) -> Option<Prepared> {
@@ -185,7 +203,10 @@ fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
 /// What selectors need to know of a stored value. One that cannot be understood stays in the cache, without labels and
 /// fields, so that whoever reads it gets the error rather than a list with a hole.
 fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> (Meta, Bytes) {
-    let attrs = shared.indexer.index(&kv.key, &kv.value, kv.mod_revision).unwrap_or_else(|error| {
+    // A panic must not end the only task that keeps the cache alive.
+    let index = AssertUnwindSafe(|| shared.indexer.index(&kv.key, &kv.value, kv.mod_revision));
+    let result = catch_unwind(index).unwrap_or_else(|_| Err(IndexError("looking at the object panicked".to_owned())));
+    let attrs = result.unwrap_or_else(|error| {
         tracing::error!(%error, key = ?kv.key, "a stored object cannot be read");
         Attrs::default()
     });

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use crate::attrs::Meta;
-use crate::entry::Event;
+use crate::entry::{Change, Event};
 use crate::selection::{Property, Selection};
 use crate::watcher::{Ending, Mailbox};
 use crate::window::{Window, WindowLimits};
@@ -67,6 +67,17 @@ impl Hub {
         Home { kind, hash }
     }
 
+    /// The same selection as a neighbour in that place has, if there is one: kubelets and proxies all ask alike, and
+    /// what is shared is asked once per event.
+    pub(crate) fn share(&self, home: &Home, selection: Arc<Selection>) -> Arc<Selection> {
+        let group = self.groups.iter().find(|group| group.kind == home.kind);
+        let neighbour = group.and_then(|group| group.buckets.get(&home.hash)?.last());
+        match neighbour.map(|mailbox| mailbox.selection()) {
+            Some(same) if **same == *selection => Arc::clone(same),
+            _ => selection,
+        }
+    }
+
     pub(crate) fn enter(&mut self, mailbox: &Arc<Mailbox>) {
         if self.closed {
             mailbox.end(Ending::Closed);
@@ -108,8 +119,14 @@ impl Hub {
         }
     }
 
+    pub(crate) fn publish_all(&mut self, events: Vec<Event>) {
+        for event in events {
+            self.publish(event);
+        }
+    }
+
     /// Takes an event into the window and hands it to those who want it.
-    pub(crate) fn publish(&mut self, event: Event) {
+    fn publish(&mut self, event: Event) {
         let event = self.window.push(event);
         let meta = |entry: Option<&Arc<crate::Entry>>| entry.map(|entry| entry.meta.clone());
         let (old, new) = (meta(event.old()), meta(event.new_entry()));
@@ -118,8 +135,17 @@ impl Hub {
             let after = new.as_ref().and_then(|meta| group.kind.hash(&self.hasher, meta));
             let both = [after, before.filter(|before| after != Some(*before))];
             for bucket in both.into_iter().flatten().filter_map(|hash| group.buckets.get(&hash)) {
+                let mut last: Option<(&Arc<Selection>, Option<Change>)> = None;
                 for mailbox in bucket {
-                    mailbox.offer(&event, old.as_ref(), new.as_ref());
+                    let selection = mailbox.selection();
+                    let change = match last {
+                        Some((asked, answer)) if Arc::ptr_eq(asked, selection) => answer,
+                        _ => selection.change(old.as_ref(), new.as_ref()),
+                    };
+                    last = Some((selection, change));
+                    if let Some(change) = change {
+                        mailbox.offer(&event, change);
+                    }
                 }
             }
         }

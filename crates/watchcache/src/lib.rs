@@ -3,7 +3,7 @@
 //! Knows nothing of HTTP and nothing of kinds: what an object is comes from an [`Indexer`], what it looks like on the
 //! wire is put into the slots of [`Entry`] and [`WatchItem`] by whoever serves it.
 //!
-//! One task per cache follows the store. It changes the [`state`], then hands the events to the [`hub`], then says how
+//! One task per cache follows the store. It changes the `state`, then hands the events to the `hub`, then says how
 //! far it is; readers take [`Snapshot`]s and watchers empty their own mailboxes, so that nobody holds it up.
 
 mod attrs;

@@ -19,7 +19,7 @@ pub struct Interest {
 }
 
 /// An [`Interest`] with its fields resolved against a resource. Made by [`Cache::selection`](crate::Cache::selection).
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Selection {
     namespace: Option<Text>,
     name: Option<Text>,
@@ -30,7 +30,7 @@ pub struct Selection {
     nothing: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Term {
     field: Field,
     value: Text,

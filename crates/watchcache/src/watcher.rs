@@ -9,7 +9,6 @@ use std::task::{Context, Poll, Waker};
 use binnacle_store::Revision;
 use parking_lot::Mutex;
 
-use crate::attrs::Meta;
 use crate::cache::Shared;
 use crate::entry::{Change, Event, WatchItem};
 use crate::error::WatchError;
@@ -69,6 +68,7 @@ impl Watcher {
         };
         let mode = if next == hub.window.end() { Mode::Live } else { Mode::Behind { next } };
         let home = hub.home(&selection);
+        let selection = hub.share(&home, selection);
         let queue = Mutex::new(Queue { mode, events: VecDeque::new(), waker: None, ending: None });
         let mailbox = Arc::new(Mailbox { selection, from, home, slot: AtomicUsize::new(0), queue });
         hub.enter(&mailbox);
@@ -197,7 +197,10 @@ impl Watcher {
                 next = event.sequence + 1;
                 let meta = |entry: Option<&Arc<crate::Entry>>| entry.map(|entry| entry.meta.clone());
                 let (old, new) = (meta(event.old()), meta(event.new_entry()));
-                if let Some(change) = self.mailbox.wants(&event, old.as_ref(), new.as_ref()) {
+                if event.revision() <= self.mailbox.from {
+                    continue;
+                }
+                if let Some(change) = self.mailbox.selection.change(old.as_ref(), new.as_ref()) {
                     self.delivered = event.revision();
                     out.push(WatchItem::Event { change, event });
                 }
@@ -259,9 +262,11 @@ pub(crate) enum Ending {
 }
 
 impl Mailbox {
-    /// Takes an event if it is wanted. Never waits for the reader.
-    pub(crate) fn offer(&self, event: &Arc<Event>, old: Option<&Meta>, new: Option<&Meta>) {
-        let Some(change) = self.wants(event, old, new) else { return };
+    /// Takes an event that is of interest. Never waits for the reader.
+    pub(crate) fn offer(&self, event: &Arc<Event>, change: Change) {
+        if event.revision() <= self.from {
+            return;
+        }
         let mut queue = self.queue.lock();
         if matches!(queue.mode, Mode::Live) {
             match queue.events.front() {
@@ -289,6 +294,10 @@ impl Mailbox {
         }
     }
 
+    pub(crate) fn selection(&self) -> &Arc<Selection> {
+        &self.selection
+    }
+
     pub(crate) fn home(&self) -> &Home {
         &self.home
     }
@@ -299,9 +308,5 @@ impl Mailbox {
 
     pub(crate) fn set_slot(&self, slot: usize) {
         self.slot.store(slot, Ordering::Relaxed);
-    }
-
-    fn wants(&self, event: &Event, old: Option<&Meta>, new: Option<&Meta>) -> Option<Change> {
-        if event.revision() <= self.from { None } else { self.selection.change(old, new) }
     }
 }

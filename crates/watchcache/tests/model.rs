@@ -1,0 +1,177 @@
+//! Many writers and watchers at random; every stream must be exactly what the store's history says.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail as the test does")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_store::{Revision, Store};
+use binnacle_watchcache::{Cache, Interest, Start, WatchItem, WindowLimits};
+use support::*;
+
+const WRITERS: u64 = 6;
+const WRITES: u64 = 400;
+const WATCHERS: u64 = 60;
+
+fn value(dice: &mut Dice) -> String {
+    let label = |dice: &mut Dice, key: &str| match dice.roll(4) {
+        0 => String::new(),
+        n => format!("{key}={n}"),
+    };
+    let labels = [label(dice, "app"), label(dice, "tier")].join(",");
+    let node = match dice.roll(5) {
+        0 => String::new(),
+        n => format!("node-{n}"),
+    };
+    format!("{labels}|{node},{}|{}", dice.roll(2), dice.roll(1_000_000))
+}
+
+fn random_interest(dice: &mut Dice) -> Interest {
+    let namespace = ["", "", "ns-0", "ns-1"][dice.roll(4) as usize];
+    let labels =
+        ["", "", "app=1", "app in (1,2)", "app!=1", "tier", "!tier", "app=2,tier=3", "tier>1"][dice.roll(9) as usize];
+    let fields =
+        ["", "", "spec.nodeName=node-1", "spec.nodeName=", "spec.nodeName!=node-2,status.phase=1", "metadata.name=3"]
+            [dice.roll(6) as usize];
+    interest(namespace, labels, fields)
+}
+
+/// Says from the text alone whether an object is wanted, so that the cache's own matching is not its own judge.
+fn wants(interest: &Interest, path: &str, value: &str) -> bool {
+    let (namespace, name) = path.split_once('/').unwrap();
+    let mut parts = value.split('|');
+    let labels: Vec<(&str, &str)> =
+        parts.next().unwrap().split(',').filter_map(|label| label.split_once('=')).collect();
+    let fields: Vec<&str> = parts.next().unwrap().split(',').collect();
+    interest.namespace.as_ref().is_none_or(|own| own == namespace)
+        && interest.labels.matches(|key| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value))
+        && interest.fields.matches(|field| match field {
+            "metadata.name" => Some(name),
+            "spec.nodeName" => Some(fields[0]),
+            "status.phase" => fields.get(1).copied(),
+            _ => None,
+        })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_stream_is_the_history() {
+    for seed in 1..=4 {
+        run(seed).await;
+    }
+}
+
+async fn run(seed: u64) {
+    let store = Faulty::new();
+    let limits = WindowLimits { max_events: 1_000_000, max_bytes: usize::MAX, ..WindowLimits::default() };
+    let cache = Arc::new(Cache::new(store.clone(), PREFIX, Things::new(), limits));
+    let begin = put(&*store, "ns-0/0", "||").await;
+    cache.ready(soon()).await.unwrap();
+
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        let store = store.clone();
+        let mut dice = Dice(seed * 1000 + writer + 1);
+        writers.push(tokio::spawn(async move {
+            for step in 0..WRITES {
+                let path = format!("ns-{}/{}", dice.roll(3), dice.roll(12));
+                match dice.roll(4) {
+                    0 => delete(&*store, &path).await,
+                    _ => put(&*store, &path, &value(&mut dice)).await,
+                };
+                if writer == 0 && step % 100 == 50 {
+                    store.cut();
+                }
+            }
+        }));
+    }
+
+    let (finish, finished) = tokio::sync::watch::channel(None::<Revision>);
+    let mut watchers = Vec::new();
+    for number in 0..WATCHERS {
+        let (store, cache, mut finished) = (store.clone(), cache.clone(), finished.clone());
+        let mut dice = Dice(seed * 7919 + number + 1);
+        watchers.push(tokio::spawn(async move {
+            // Some begin at once, some in the middle, some at the end.
+            let begun = begin.0 + dice.roll(WRITERS * WRITES / 2);
+            cache.wait_for(Revision(begun), soon()).await.ok();
+            let interest = random_interest(&mut dice);
+            let selection = cache.selection(interest.clone());
+            let (start, from, listing) = match dice.roll(3) {
+                0 => (Start::After(begin), begin, Listing::new()),
+                1 => {
+                    let snapshot = cache.snapshot(soon()).await.unwrap();
+                    let from = snapshot.revision();
+                    (Start::After(from), from, Listing::new())
+                }
+                _ => {
+                    let snapshot = cache.wait_consistent(soon()).await.unwrap();
+                    let from = snapshot.revision();
+                    let mut listing = Listing::new();
+                    for entry in snapshot.iter(&selection, "") {
+                        let value = String::from_utf8(entry.value().to_vec()).unwrap();
+                        listing.insert(entry.path().to_owned(), (entry.revision().0, value));
+                    }
+                    (Start::Snapshot { snapshot, mark_end: true }, from, listing)
+                }
+            };
+            let with_state = matches!(start, Start::Snapshot { .. });
+            let mut watcher = cache.subscribe(selection, start, soon()).await.unwrap();
+            let mut items: Vec<WatchItem> = Vec::new();
+            let lazy = dice.roll(3) == 0;
+            let mut bookmark = Revision(0);
+            loop {
+                if let Some(last) = *finished.borrow()
+                    && watcher.progress() >= last
+                {
+                    break;
+                }
+                if lazy {
+                    tokio::time::sleep(Duration::from_millis(dice.roll(20))).await;
+                }
+                let max = 1 + dice.roll(50) as usize;
+                tokio::select! {
+                    next = watcher.next_batch(max, &mut items) => next.unwrap(),
+                    _ = finished.changed() => {}
+                    // Progress may come without an event.
+                    () = tokio::time::sleep(Duration::from_millis(5)) => {}
+                }
+                bookmark = bookmark.max(watcher.progress());
+                // A bookmark promises that nothing up to it comes any more.
+                let promised = bookmark;
+                let before = items.len();
+                if let Ok(next) = tokio::time::timeout(Duration::ZERO, watcher.next_batch(max, &mut items)).await {
+                    next.unwrap();
+                }
+                assert!(items[before..].iter().all(|item| item.revision() > promised), "below a bookmark");
+            }
+            if with_state {
+                let end = items.iter().position(|item| matches!(item, WatchItem::InitialEventsEnd(_))).unwrap();
+                assert_eq!(items[end].revision(), from);
+                let initial: Vec<Seen> = items.drain(..=end).filter_map(|item| seen(&item)).collect();
+                let told: Listing = initial.into_iter().map(|s| (s.path, (s.revision, s.value))).collect();
+                assert_eq!(told, listing);
+            }
+            let items: Vec<Seen> = items.iter().filter_map(seen).collect();
+            let last = finished.borrow().unwrap();
+            let all = history(&*store, last).await;
+            let want = expected(&all, from, |path, value| wants(&interest, path, value));
+            assert_eq!(items, want, "{interest:?} from {from:?}");
+            // The state at the beginning and the stream lead to the list at the end.
+            let before: Vec<Seen> = expected(&all, Revision(0), |path, value| wants(&interest, path, value));
+            let earlier: Vec<Seen> = before.into_iter().filter(|seen| seen.revision <= from.0).collect();
+            let end_state = replay(replay(Listing::new(), &earlier), &items);
+            assert_eq!(end_state, list(&cache, interest).await.1);
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let last = store.current_revision().await.unwrap();
+    cache.wait_consistent(soon()).await.unwrap();
+    finish.send(Some(last)).unwrap();
+    for watcher in watchers {
+        watcher.await.unwrap();
+    }
+}

@@ -1,0 +1,224 @@
+//! Lists and gets: snapshots, consistency, revisions, indexes, pages.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_store::{Revision, Store};
+use binnacle_store_embedded::EmbeddedStore;
+use binnacle_watchcache::{Cache, CacheError, WindowLimits};
+use support::*;
+use tokio::time::Instant;
+
+fn setup() -> (Arc<dyn Store>, Cache) {
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
+    let cache = Cache::new(store.clone(), PREFIX, Things::new(), WindowLimits::default());
+    (store, cache)
+}
+
+#[tokio::test]
+async fn lists_by_every_selection() {
+    let (store, cache) = setup();
+    for (path, value) in [
+        ("a/one", "app=web|node-1,Running|"),
+        ("a/two", "app=db|node-2,Running|"),
+        ("a-b/three", "app=web,tier=back|node-1,Pending|"),
+        ("b/one", "|,|"),
+        ("b/two", "app=web|node-2,|"),
+    ] {
+        put(&*store, path, value).await;
+    }
+    put(&*store, "/registry/others/x", "app=web|node-1,Running|").await;
+    for (namespace, labels, fields, want) in [
+        ("", "", "", vec!["a-b/three", "a/one", "a/two", "b/one", "b/two"]),
+        ("a", "", "", vec!["a/one", "a/two"]),
+        ("a-b", "", "", vec!["a-b/three"]),
+        ("c", "", "", vec![]),
+        ("", "app=web", "", vec!["a-b/three", "a/one", "b/two"]),
+        ("a", "app in (web,db)", "", vec!["a/one", "a/two"]),
+        ("", "app=web,tier!=back", "", vec!["a/one", "b/two"]),
+        ("", "!app", "", vec!["b/one"]),
+        ("", "", "spec.nodeName=node-1", vec!["a-b/three", "a/one"]),
+        ("", "", "spec.nodeName=", vec!["b/one"]),
+        ("b", "", "status.phase=,spec.nodeName!=", vec!["b/two"]),
+        ("", "", "metadata.name=one", vec!["a/one", "b/one"]),
+        ("", "", "metadata.name=one,metadata.namespace=b", vec!["b/one"]),
+        ("a", "app=db", "metadata.name=one", vec![]),
+    ] {
+        let (_, listing) = list(&cache, interest(namespace, labels, fields)).await;
+        assert_eq!(listing.keys().collect::<Vec<_>>(), want, "{namespace} {labels} {fields}");
+    }
+    assert_eq!(cache.stats().objects, 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn own_writes_are_always_seen() {
+    let (store, cache) = setup();
+    let cache = Arc::new(cache);
+    let mut writers = Vec::new();
+    for writer in 0..8 {
+        let (store, cache) = (store.clone(), cache.clone());
+        writers.push(tokio::spawn(async move {
+            for round in 0..200 {
+                let path = format!("ns-{writer}/thing");
+                let written = put(&*store, &path, &format!("||{round}")).await;
+                let snapshot = cache.wait_consistent(soon()).await.unwrap();
+                assert!(snapshot.revision() >= written);
+                assert_eq!(snapshot.get(&path).map(|entry| entry.revision()), Some(written));
+                let (entry, revision) = cache.get_consistent(&path, soon()).await.unwrap();
+                assert!(revision >= written);
+                assert_eq!(entry.map(|entry| entry.revision()), Some(written));
+                let snapshot = cache.wait_for(written, soon()).await.unwrap();
+                assert_eq!(snapshot.get(&path).map(|entry| entry.revision()), Some(written));
+            }
+            let deleted = delete(&*store, &format!("ns-{writer}/thing")).await;
+            let snapshot = cache.wait_consistent(soon()).await.unwrap();
+            assert!(snapshot.revision() >= deleted);
+            assert!(snapshot.get(&format!("ns-{writer}/thing")).is_none());
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(cache.stats().objects, 0);
+    assert_eq!(cache.stats().bytes, 0);
+}
+
+#[tokio::test]
+async fn revisions() {
+    let (store, cache) = setup();
+    let first = put(&*store, "a/one", "||1").await;
+    let snapshot = cache.wait_consistent(soon()).await.unwrap();
+    assert_eq!(snapshot.revision(), first);
+    // The rest of the store moves on; the state of the things stays true.
+    let elsewhere = put(&*store, "/registry/elsewhere", "").await;
+    assert_eq!(cache.wait_for(elsewhere, soon()).await.unwrap().revision(), elsewhere);
+    assert_eq!(cache.wait_consistent(soon()).await.unwrap().revision(), elsewhere);
+    for (revision, want) in [(first, true), (elsewhere, true), (Revision(elsewhere.0 + 1), false)] {
+        assert_eq!(cache.snapshot_at(revision).map(|s| s.revision()), want.then_some(revision));
+    }
+    cache.retain(&snapshot);
+    let second = put(&*store, "a/one", "||2").await;
+    let now = cache.wait_consistent(soon()).await.unwrap();
+    assert_eq!(now.get("a/one").map(|entry| entry.revision()), Some(second));
+    assert_eq!(snapshot.get("a/one").map(|entry| entry.revision()), Some(first));
+    let then = cache.snapshot_at(first).unwrap();
+    assert_eq!((then.revision(), then.get("a/one").map(|entry| entry.revision())), (first, Some(first)));
+    assert!(cache.snapshot_at(Revision(first.0 - 1)).is_none());
+
+    let future = Revision(second.0 + 1000);
+    let deadline = Instant::now() + Duration::from_millis(120);
+    match cache.wait_for(future, deadline).await {
+        Err(error @ CacheError::TooLargeRevision { .. }) => {
+            assert_eq!(error.to_string(), format!("Too large resource version: {}, current: {}", future.0, second.0));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_future_revision_is_waited_for() {
+    let (store, cache) = setup();
+    let first = put(&*store, "a/one", "||1").await;
+    let wanted = Revision(first.0 + 3);
+    let waiting = cache.wait_for(wanted, soon());
+    let writing = async {
+        for round in 0..3 {
+            put(&*store, "/registry/elsewhere", &round.to_string()).await;
+        }
+    };
+    let (snapshot, ()) = tokio::join!(waiting, writing);
+    assert_eq!(snapshot.unwrap().revision(), wanted);
+}
+
+#[tokio::test]
+async fn pages_and_remaining() {
+    let (store, cache) = setup();
+    for namespace in ["a", "b", "c"] {
+        for number in 0..25 {
+            put(&*store, &format!("{namespace}/{number:02}"), if number % 2 == 0 { "app=even||" } else { "||" }).await;
+        }
+    }
+    let snapshot = cache.wait_consistent(soon()).await.unwrap();
+    for (namespace, labels, want) in [("", "", 75), ("b", "", 25), ("", "app=even", 39), ("c", "app=even", 13)] {
+        let selection = cache.selection(interest(namespace, labels, ""));
+        let mut cursor = snapshot.cursor(selection.clone(), "");
+        let mut entries = Vec::new();
+        while cursor.fill(7, &mut entries) {
+            if labels.is_empty() {
+                let next = format!("{}\0", entries.last().map(|entry| entry.path()).unwrap_or_default());
+                let of = (!namespace.is_empty()).then_some(namespace);
+                assert_eq!(snapshot.remaining(of, &next), want - entries.len());
+            }
+        }
+        assert!(!cursor.fill(7, &mut entries));
+        assert_eq!(entries.len(), want);
+        assert!(entries.is_sorted_by_key(|entry| entry.path().to_owned()));
+        let all: Vec<_> = snapshot.iter(&selection, "").map(|entry| entry.path()).collect();
+        assert_eq!(entries.iter().map(|entry| entry.path()).collect::<Vec<_>>(), all);
+    }
+    assert_eq!(snapshot.remaining(Some("a"), "zzz"), 0);
+    assert_eq!(snapshot.remaining(None, ""), 75);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_appears_where_it_is_missed() {
+    let (store, cache) = setup();
+    for number in 0..3000 {
+        let value = format!("app={},all=same|node-{},|", number % 1000, number % 100);
+        put(&*store, &format!("ns-{}/{number}", number % 3), &value).await;
+    }
+    let check = async |store: &dyn Store| {
+        for (namespace, labels, fields) in [
+            ("", "app=17", ""),
+            ("ns-1", "app=17", ""),
+            ("", "app=17,all=same", ""),
+            ("", "all=same,app=18", ""),
+            ("", "", "spec.nodeName=node-5"),
+            ("", "app=5", "spec.nodeName=node-5"),
+            ("", "all=same", ""),
+            ("", "app=nobody", ""),
+            ("", "", "metadata.name=1234"),
+        ] {
+            let case = format!("{namespace} {labels} {fields}");
+            let (revision, listing) = list(&cache, interest(namespace, labels, fields)).await;
+            let selection = cache.selection(interest(namespace, labels, fields));
+            let all = history(store, revision).await;
+            let wants = |path: &str, value: &str| {
+                let (own_namespace, name) = path.split_once('/').unwrap();
+                let (own_labels, own_fields) = value.split_once('|').unwrap();
+                (namespace.is_empty() || namespace == own_namespace)
+                    && labels.split(',').filter(|l| !l.is_empty()).all(|l| own_labels.split(',').any(|own| own == l))
+                    && fields
+                        .strip_prefix("spec.nodeName=")
+                        .is_none_or(|node| own_fields.starts_with(&format!("{node},")))
+                    && fields.strip_prefix("metadata.name=").is_none_or(|wanted| wanted == name)
+            };
+            let want = replay(Listing::new(), &expected(&all, Revision(0), wants));
+            assert_eq!(listing, want, "{case} {selection:?}");
+        }
+    };
+    check(&*store).await;
+    // Every list above asks for one index more, made beside the road.
+    let until = soon();
+    while cache.stats().indexes < 4 && Instant::now() < until {
+        list(&cache, interest("", "app=17", "")).await;
+        list(&cache, interest("", "all=other", "")).await;
+        list(&cache, interest("", "", "spec.nodeName=node-5")).await;
+        list(&cache, interest("", "", "metadata.name=1234")).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cache.stats().indexes, 4);
+    check(&*store).await;
+    for number in 0..1500 {
+        let path = format!("ns-{}/{number}", number % 3);
+        match number % 3 {
+            0 => delete(&*store, &path).await,
+            1 => put(&*store, &path, "app=17|node-6,|").await,
+            _ => put(&*store, &path, &format!("app={},all=same|node-{},|again", number % 1000, number % 100)).await,
+        };
+    }
+    check(&*store).await;
+    assert_eq!(cache.stats().indexes, 4);
+}

@@ -1,0 +1,306 @@
+//! A resource of small text objects, a store that breaks on demand, and a checker of watch streams.
+#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use binnacle_meta::{FieldSelector, LabelSelector, Text};
+use binnacle_store::{
+    Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+};
+use binnacle_store_embedded::EmbeddedStore;
+use binnacle_watchcache::{Attrs, Cache, Change, IndexError, Indexer, Interest, WatchItem, Watcher};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+pub(crate) const PREFIX: &str = "/registry/things/";
+
+/// Values look like `app=web,tier=back|node-1,Running|anything`.
+pub(crate) struct Things {
+    fields: Vec<Text>,
+    /// How often an object was looked at.
+    pub(crate) indexed: AtomicUsize,
+}
+
+impl Things {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { fields: ["spec.nodeName", "status.phase"].map(Text::new).to_vec(), indexed: 0.into() })
+    }
+}
+
+impl Indexer for Things {
+    fn fields(&self) -> &[Text] {
+        &self.fields
+    }
+
+    fn index(&self, _key: &[u8], value: &Bytes, _revision: Revision) -> Result<Attrs, IndexError> {
+        self.indexed.fetch_add(1, Ordering::Relaxed);
+        let text = std::str::from_utf8(value).map_err(|error| IndexError(error.to_string()))?;
+        let mut parts = text.split('|');
+        let labels = parts.next().unwrap_or_default().split(',').filter_map(|label| label.split_once('='));
+        let labels = labels.map(|(key, value)| (Text::new(key), Text::new(value))).collect();
+        let fields = parts.next().unwrap_or_default().split(',').map(Text::new).collect();
+        Ok(Attrs { labels, fields, value: None })
+    }
+}
+
+pub(crate) fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(20)
+}
+
+/// The key of a thing; what begins with a slash is a key of something else.
+pub(crate) fn key(path: &str) -> Bytes {
+    if path.starts_with('/') { path.to_owned().into() } else { format!("{PREFIX}{path}").into() }
+}
+
+pub(crate) async fn put(store: &dyn Store, path: &str, value: &str) -> Revision {
+    write(store, path, Op::Put { value: Bytes::copy_from_slice(value.as_bytes()), lease: None }).await
+}
+
+pub(crate) async fn delete(store: &dyn Store, path: &str) -> Revision {
+    write(store, path, Op::Delete).await
+}
+
+async fn write(store: &dyn Store, path: &str, op: Op) -> Revision {
+    match store.txn(Txn { key: key(path), expect: Expect::Anything, op }).await {
+        Ok(TxnResponse::Done { revision, .. }) => revision,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+pub(crate) fn interest(namespace: &str, labels: &str, fields: &str) -> Interest {
+    Interest {
+        namespace: (!namespace.is_empty()).then(|| Text::new(namespace)),
+        name: None,
+        labels: LabelSelector::parse(labels).unwrap(),
+        fields: FieldSelector::parse(fields).unwrap(),
+    }
+}
+
+/// What a list of this interest holds: path, revision and value of each object.
+pub(crate) type Listing = BTreeMap<String, (u64, String)>;
+
+pub(crate) async fn list(cache: &Cache, interest: Interest) -> (Revision, Listing) {
+    let snapshot = cache.wait_consistent(soon()).await.unwrap();
+    let selection = cache.selection(interest);
+    let listing = snapshot.iter(&selection, "").map(|entry| {
+        let value = String::from_utf8(entry.value().to_vec()).unwrap();
+        (entry.path().to_owned(), (entry.revision().0, value))
+    });
+    (snapshot.revision(), listing.collect())
+}
+
+/// One item of a watch in words: what, which object, at which revision, showing which value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) change: Change,
+    pub(crate) path: String,
+    pub(crate) revision: u64,
+    pub(crate) value: String,
+}
+
+pub(crate) fn seen(item: &WatchItem) -> Option<Seen> {
+    let entry = item.entry()?;
+    Some(Seen {
+        change: item.change()?,
+        path: entry.path().to_owned(),
+        revision: item.revision().0,
+        value: String::from_utf8(entry.value().to_vec()).unwrap(),
+    })
+}
+
+/// Reads until everything up to `revision` was delivered.
+pub(crate) async fn read_until(watcher: &mut Watcher, revision: Revision) -> Vec<WatchItem> {
+    let mut items = Vec::new();
+    while watcher.progress() < revision {
+        let next = tokio::time::timeout(Duration::from_millis(5), watcher.next_batch(100, &mut items)).await;
+        if let Ok(result) = next {
+            result.unwrap();
+        }
+    }
+    items
+}
+
+/// The whole history of the things as the store's own watch tells it, up to `revision`.
+pub(crate) async fn history(store: &dyn Store, revision: Revision) -> Vec<binnacle_store::Event> {
+    // The first write gets a revision above 1.
+    let start = Revision(1).max(store.compacted_revision().await.unwrap());
+    let mut watch = store.watch(binnacle_store::prefix_range(PREFIX.as_bytes()), start).await.unwrap();
+    let last = watch.control.barrier().await.unwrap().last_event.min(revision);
+    let mut events = Vec::new();
+    let mut reached = Revision(0);
+    while reached < last {
+        match watch.messages.next().await {
+            Some(Ok(binnacle_store::WatchMessage::Events(more))) => {
+                for event in more {
+                    reached = revision_of(&event);
+                    if reached <= revision {
+                        events.push(event);
+                    }
+                }
+            }
+            Some(Ok(binnacle_store::WatchMessage::Progress(_))) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    events
+}
+
+pub(crate) fn revision_of(event: &binnacle_store::Event) -> Revision {
+    match event {
+        binnacle_store::Event::Put { kv, .. } => kv.mod_revision,
+        binnacle_store::Event::Delete { revision, .. } => *revision,
+    }
+}
+
+/// What a watcher that takes `wants(path, value)` must see of `history` after `from`.
+pub(crate) fn expected(
+    history: &[binnacle_store::Event],
+    from: Revision,
+    wants: impl Fn(&str, &str) -> bool,
+) -> Vec<Seen> {
+    let mut present: BTreeMap<String, String> = BTreeMap::new();
+    let mut out = Vec::new();
+    for event in history {
+        let (key, new) = match event {
+            binnacle_store::Event::Put { kv, .. } => (&kv.key, Some(String::from_utf8(kv.value.to_vec()).unwrap())),
+            binnacle_store::Event::Delete { key, .. } => (key, None),
+        };
+        let path = std::str::from_utf8(&key[PREFIX.len()..]).unwrap().to_owned();
+        let old = match &new {
+            Some(new) => present.insert(path.clone(), new.clone()),
+            None => present.remove(&path),
+        };
+        let was = old.as_deref().is_some_and(|value| wants(&path, value));
+        let is = new.as_deref().is_some_and(|value| wants(&path, value));
+        let (change, value) = match (was, is) {
+            (false, true) => (Change::Added, new),
+            (true, true) => (Change::Modified, new),
+            (true, false) => (Change::Deleted, old),
+            (false, false) => continue,
+        };
+        let revision = revision_of(event).0;
+        if revision > from.0 {
+            out.push(Seen { change, path, revision, value: value.unwrap_or_default() });
+        }
+    }
+    out
+}
+
+/// Replays a stream upon a listing; panics where the stream contradicts itself.
+pub(crate) fn replay(mut listing: Listing, items: &[Seen]) -> Listing {
+    let mut newest = 0;
+    for item in items {
+        assert!(item.revision >= newest, "{item:?} after {newest}");
+        newest = item.revision;
+        let old = match item.change {
+            Change::Deleted => listing.remove(&item.path),
+            _ => listing.insert(item.path.clone(), (item.revision, item.value.clone())),
+        };
+        assert_eq!(old.is_some(), item.change != Change::Added, "{item:?} but there was {old:?}");
+        assert!(old.is_none_or(|(revision, _)| revision < item.revision), "{item:?} twice");
+    }
+    listing
+}
+
+/// A store whose watches can be broken and whose answers can be refused.
+pub(crate) struct Faulty {
+    pub(crate) inner: EmbeddedStore,
+    /// Watches end at once and no new ones begin.
+    pub(crate) down: AtomicBool,
+    cut: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
+    pub(crate) ranges: AtomicUsize,
+}
+
+impl Faulty {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            inner: EmbeddedStore::ephemeral(),
+            down: false.into(),
+            cut: Mutex::default(),
+            ranges: 0.into(),
+        })
+    }
+
+    /// Ends all watches that run.
+    pub(crate) fn cut(&self) {
+        for cut in self.cut.lock().drain(..) {
+            let _ = cut.send(());
+        }
+    }
+
+    fn up(&self) -> Result<(), StoreError> {
+        if self.down.load(Ordering::Relaxed) { Err(StoreError::Timeout) } else { Ok(()) }
+    }
+}
+
+impl Store for Faulty {
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        self.inner.current_revision()
+    }
+
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
+        self.inner.get(key, at)
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
+        self.ranges.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            self.up()?;
+            self.inner.range(request).await
+        })
+    }
+
+    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
+        self.inner.txn(txn)
+    }
+
+    fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
+        Box::pin(async move {
+            self.up()?;
+            let watch = self.inner.watch(range, after).await?;
+            let (cut, end) = tokio::sync::oneshot::channel();
+            self.cut.lock().push(cut);
+            Ok(Watch { messages: watch.messages.take_until(end).boxed(), control: watch.control })
+        })
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.compact(revision)
+    }
+
+    fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        self.inner.compacted_revision()
+    }
+
+    fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
+        self.inner.grant_lease(ttl_seconds)
+    }
+
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.revoke_lease(lease)
+    }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.health()
+    }
+}
+
+/// Numbers that look random and are the same every time.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}

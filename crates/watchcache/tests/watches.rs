@@ -1,0 +1,272 @@
+//! Watches: where they begin, what they see, how they end.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use binnacle_meta::Text;
+use binnacle_store::{Revision, Store};
+use binnacle_watchcache::{Cache, Change, FormBudget, FormId, Interest, Start, WatchError, WatchItem, WindowLimits};
+use bytes::Bytes;
+use support::*;
+use tokio::time::Instant;
+
+fn setup(limits: WindowLimits) -> (Arc<Faulty>, Cache) {
+    let store = Faulty::new();
+    let cache = Cache::new(store.clone(), PREFIX, Things::new(), limits);
+    (store, cache)
+}
+
+fn words(items: &[WatchItem]) -> Vec<String> {
+    let word = |item: &WatchItem| match seen(item) {
+        Some(seen) => format!("{:?} {} {}", seen.change, seen.path, seen.value),
+        None => format!("End {}", item.revision().0),
+    };
+    items.iter().map(word).collect()
+}
+
+#[tokio::test]
+async fn moving_in_and_out_of_a_selection() {
+    let (store, cache) = setup(WindowLimits::default());
+    let start = put(&*store, "a/old", "app=web|node-1,|0").await;
+    let mut watchers = Vec::new();
+    for (labels, fields) in [("app=web", ""), ("", "spec.nodeName=node-1"), ("app", "spec.nodeName!=node-1")] {
+        let selection = cache.selection(interest("a", labels, fields));
+        watchers.push(cache.subscribe(selection, Start::After(start), soon()).await.unwrap());
+    }
+    put(&*store, "a/x", "app=web|node-1,|1").await;
+    put(&*store, "a/x", "app=web|node-1,|2").await;
+    put(&*store, "a/x", "app=db|node-2,|3").await;
+    put(&*store, "a/x", "app=web|node-1,|4").await;
+    put(&*store, "b/x", "app=web|node-1,|5").await;
+    let last = delete(&*store, "a/x").await;
+    let in_and_out = [
+        "Added a/x app=web|node-1,|1",
+        "Modified a/x app=web|node-1,|2",
+        "Deleted a/x app=web|node-1,|2",
+        "Added a/x app=web|node-1,|4",
+        "Deleted a/x app=web|node-1,|4",
+    ];
+    let other = ["Added a/x app=db|node-2,|3", "Deleted a/x app=db|node-2,|3"];
+    for (watcher, want) in watchers.iter_mut().zip([&in_and_out[..], &in_and_out[..], &other[..]]) {
+        let items = read_until(watcher, last).await;
+        assert_eq!(words(&items), want);
+        let deleted = items.iter().rfind(|item| item.change() == Some(Change::Deleted)).unwrap();
+        assert!(deleted.revision() > deleted.entry().unwrap().revision(), "a deletion has a revision of its own");
+    }
+}
+
+#[tokio::test]
+async fn beginnings() {
+    let (store, cache) = setup(WindowLimits::default());
+    let first = put(&*store, "a/one", "||1").await;
+    let everything = cache.selection(Interest::default());
+    cache.ready(soon()).await.unwrap();
+    let second = put(&*store, "a/two", "||2").await;
+    cache.wait_consistent(soon()).await.unwrap();
+    let snapshot = cache.wait_consistent(soon()).await.unwrap();
+    let third = put(&*store, "a/two", "||3").await;
+    cache.wait_consistent(soon()).await.unwrap();
+
+    let end = format!("End {}", second.0);
+    for (start, want) in [
+        (Start::After(first), vec!["Added a/two ||2", "Modified a/two ||3"]),
+        (Start::After(second), vec!["Modified a/two ||3"]),
+        (Start::After(third), vec![]),
+        (Start::Now, vec![]),
+        (
+            Start::Snapshot { snapshot: snapshot.clone(), mark_end: true },
+            vec!["Added a/one ||1", "Added a/two ||2", &end, "Modified a/two ||3"],
+        ),
+        (
+            Start::Snapshot { snapshot: snapshot.clone(), mark_end: false },
+            vec!["Added a/one ||1", "Added a/two ||2", "Modified a/two ||3"],
+        ),
+    ] {
+        let mut watcher = cache.subscribe(everything.clone(), start, soon()).await.unwrap();
+        assert_eq!(words(&read_until(&mut watcher, third).await), want);
+        assert!(watcher.progress() >= third);
+    }
+    let too_old = cache.subscribe(everything, Start::After(Revision(first.0 - 1)), soon()).await;
+    let want = WatchError::Expired { requested: Revision(first.0 - 1), oldest: first };
+    assert_eq!(too_old.map(|_| ()), Err(want));
+    assert_eq!(want.to_string(), format!("too old resource version: {} ({})", first.0 - 1, first.0));
+}
+
+#[tokio::test]
+async fn one_name() {
+    let (store, cache) = setup(WindowLimits::default());
+    let named = Interest { name: Some(Text::new("x")), ..interest("a", "", "") };
+    let mut watcher = cache.subscribe(cache.selection(named), Start::Now, soon()).await.unwrap();
+    let mut anywhere =
+        cache.subscribe(cache.selection(interest("", "", "metadata.name=x")), Start::Now, soon()).await.unwrap();
+    for path in ["a/x", "a/y", "b/x", "a/xx"] {
+        put(&*store, path, "||").await;
+    }
+    let last = delete(&*store, "a/x").await;
+    assert_eq!(words(&read_until(&mut watcher, last).await), ["Added a/x ||", "Deleted a/x ||"]);
+    assert_eq!(words(&read_until(&mut anywhere, last).await), ["Added a/x ||", "Added b/x ||", "Deleted a/x ||"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_reader_reads_the_window_or_is_ended() {
+    for (max_events, survives) in [(100_000, true), (500, false)] {
+        let limits = WindowLimits { max_events, ..WindowLimits::default() };
+        let (store, cache) = setup(limits);
+        let selection = cache.selection(interest("", "app=web", ""));
+        let start = put(&*store, "a/first", "||").await;
+        let mut watcher = cache.subscribe(selection, Start::After(start), soon()).await.unwrap();
+        let mut last = start;
+        for number in 0..5000 {
+            let value = if number % 4 == 0 { "||" } else { "app=web||" };
+            last = put(&*store, &format!("a/{}", number % 10), value).await;
+        }
+        cache.wait_consistent(soon()).await.unwrap();
+        if survives {
+            let items: Vec<Seen> = read_until(&mut watcher, last).await.iter().filter_map(seen).collect();
+            let want = expected(&history(&*store, last).await, start, |_, value| value.starts_with("app=web"));
+            assert_eq!(items, want);
+        } else {
+            let mut items = Vec::new();
+            let ended = loop {
+                if let Err(error) = watcher.next_batch(10, &mut items).await {
+                    break error;
+                }
+            };
+            assert!(matches!(ended, WatchError::Expired { .. }), "{ended:?}");
+            let again = watcher.next_batch(10, &mut items).await;
+            assert_eq!(again, Err(ended));
+        }
+    }
+}
+
+#[tokio::test]
+async fn progress_without_events() {
+    let (store, cache) = setup(WindowLimits::default());
+    let mut watcher = cache.subscribe(cache.selection(interest("a", "", "")), Start::Now, soon()).await.unwrap();
+    let elsewhere = put(&*store, "/registry/elsewhere", "").await;
+    assert_eq!(cache.refresh_progress(soon()).await.unwrap(), elsewhere);
+    assert_eq!(watcher.progress(), elsewhere);
+    let mine = put(&*store, "a/x", "||").await;
+    cache.wait_consistent(soon()).await.unwrap();
+    assert!(watcher.progress() < mine, "the event was not taken yet");
+    let mut items = Vec::new();
+    watcher.next_batch(10, &mut items).await.unwrap();
+    assert_eq!(watcher.progress(), mine);
+}
+
+#[tokio::test]
+async fn frames_are_made_once_for_all() {
+    let (store, cache) = setup(WindowLimits::default());
+    let budget = FormBudget::new(1 << 20);
+    let mut watchers = Vec::new();
+    for _ in 0..10 {
+        let selection = cache.selection(interest("a", "", ""));
+        watchers.push(cache.subscribe(selection, Start::Now, soon()).await.unwrap());
+    }
+    let last = put(&*store, "a/x", "||").await;
+    let mut made = 0;
+    for watcher in &mut watchers {
+        for item in read_until(watcher, last).await {
+            let frame = item.frame(&budget, FormId(1), || {
+                made += 1;
+                let entry = item.entry().unwrap();
+                let form = entry.form(&budget, FormId(1), || Ok::<_, ()>(entry.value().clone()))?;
+                Ok::<_, ()>(Bytes::from([b"frame ", form.as_ref()].concat()))
+            });
+            assert_eq!(frame.unwrap().as_ref(), b"frame ||");
+        }
+    }
+    assert_eq!(made, 1);
+}
+
+#[tokio::test]
+async fn a_broken_watch_of_the_store_is_continued() {
+    let (store, cache) = setup(WindowLimits::default());
+    let start = put(&*store, "a/x", "||0").await;
+    let mut watcher =
+        cache.subscribe(cache.selection(interest("a", "", "")), Start::After(start), soon()).await.unwrap();
+    for round in 1..=5 {
+        store.down.store(true, Ordering::Relaxed);
+        store.cut();
+        let last = put(&*store, "a/x", &format!("||{round}")).await;
+        store.down.store(false, Ordering::Relaxed);
+        assert_eq!(words(&read_until(&mut watcher, last).await), [format!("Modified a/x ||{round}")]);
+        let snapshot = cache.wait_consistent(soon()).await.unwrap();
+        assert_eq!(snapshot.get("a/x").map(|entry| entry.revision()), Some(last));
+    }
+    assert_eq!(store.ranges.load(Ordering::Relaxed), 1, "the range was read again without need");
+}
+
+#[tokio::test]
+async fn a_gap_in_history_ends_watches_and_heals_the_cache() {
+    let (store, cache) = setup(WindowLimits::default());
+    let start = put(&*store, "a/x", "||0").await;
+    put(&*store, "a/same", "||0").await;
+    put(&*store, "a/gone", "||0").await;
+    let selection = cache.selection(interest("a", "", ""));
+    let mut watcher = cache.subscribe(selection.clone(), Start::Now, soon()).await.unwrap();
+    let same = cache.get("a/same").unwrap();
+    store.down.store(true, Ordering::Relaxed);
+    store.cut();
+    // A read of the cache as it was is still served, a consistent one is not.
+    assert_eq!(cache.snapshot(soon()).await.unwrap().len(), 3);
+    while cache.is_ready() {
+        tokio::task::yield_now().await;
+    }
+    assert!(cache.wait_consistent(Instant::now() + Duration::from_millis(50)).await.is_err());
+    put(&*store, "a/x", "||1").await;
+    delete(&*store, "a/gone").await;
+    let last = put(&*store, "a/new", "||1").await;
+    store.compact(last).await.unwrap();
+    store.down.store(false, Ordering::Relaxed);
+    let mut items = Vec::new();
+    let ended = watcher.next_batch(10, &mut items).await;
+    assert!(matches!(ended, Err(WatchError::Expired { oldest, .. }) if oldest == last), "{ended:?}");
+    assert!(items.is_empty());
+    let (_, listing) = list(&cache, Interest::default()).await;
+    assert_eq!(listing.keys().collect::<Vec<_>>(), ["a/new", "a/same", "a/x"]);
+    assert!(Arc::ptr_eq(&same, &cache.get("a/same").unwrap()), "what did not change was read anew");
+    let expired = cache.subscribe(selection.clone(), Start::After(start), soon()).await;
+    assert!(matches!(expired, Err(WatchError::Expired { .. })));
+    let mut watcher = cache.subscribe(selection, Start::After(last), soon()).await.unwrap();
+    let next = put(&*store, "a/x", "||2").await;
+    assert_eq!(words(&read_until(&mut watcher, next).await), ["Modified a/x ||2"]);
+}
+
+#[tokio::test]
+async fn nothing_happens_before_the_first_use_and_nothing_after_the_last() {
+    let (store, cache) = setup(WindowLimits::default());
+    tokio::task::yield_now().await;
+    assert_eq!(store.ranges.load(Ordering::Relaxed), 0);
+    assert!(!cache.is_ready() && cache.get("a/x").is_none());
+    let mut watcher = cache.subscribe(cache.selection(Interest::default()), Start::Now, soon()).await.unwrap();
+    assert_eq!(cache.stats().watchers, 1);
+    drop(cache);
+    let mut items = Vec::new();
+    assert_eq!(watcher.next_batch(10, &mut items).await, Err(WatchError::Closed));
+}
+
+#[tokio::test]
+async fn watchers_leave_no_trace() {
+    let (_store, cache) = setup(WindowLimits::default());
+    let mut watchers = Vec::new();
+    for number in 0..300 {
+        let interest = match number % 4 {
+            0 => interest("", "", ""),
+            1 => interest("a", "", ""),
+            2 => interest("", &format!("label-{number}=x"), ""),
+            _ => interest("", "", &format!("spec.nodeName=node-{number}")),
+        };
+        watchers.push(cache.subscribe(cache.selection(interest), Start::Now, soon()).await.unwrap());
+    }
+    assert_eq!(cache.stats().watchers, 300);
+    let mut dice = Dice(9);
+    while !watchers.is_empty() {
+        let at = dice.roll(watchers.len() as u64) as usize;
+        watchers.swap_remove(at);
+        assert_eq!(cache.stats().watchers, watchers.len());
+    }
+}
