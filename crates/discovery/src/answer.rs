@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 
 use binnacle_meta::Status;
+use binnacle_schema::Limits;
 use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest, Sha512};
@@ -157,7 +158,7 @@ impl Discovery {
                 ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", aggregated.json.clone())
             }
             Encoding::Yaml => {
-                ("application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", aggregated.json.clone())
+                ("application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", yaml(&aggregated.json))
             }
             Encoding::Protobuf => (
                 "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
@@ -230,7 +231,8 @@ fn not_acceptable() -> Status {
 
 fn encode(encoding: Encoding, api_version: &str, kind: &str, document: &(impl Serialize + Message)) -> Bytes {
     match encoding {
-        Encoding::Json | Encoding::Yaml => json(document),
+        Encoding::Json => json(document),
+        Encoding::Yaml => yaml(&json(document)),
         Encoding::Protobuf => envelope(api_version, kind, document).into(),
     }
 }
@@ -243,6 +245,14 @@ fn json(document: &impl Serialize) -> Bytes {
     debug_assert!(written.is_ok());
     bytes.push(b'\n');
     bytes.into()
+}
+
+/// The same document in YAML, members by name as the reference has them.
+fn yaml(json: &[u8]) -> Bytes {
+    let unlimited = Limits { max_bytes: usize::MAX, ..Limits::default() };
+    // `json` is what serde_json wrote above, eight levels deep at most.
+    let document = binnacle_schema::json::parse(json, &unlimited).expect("JSON that was just written");
+    binnacle_schema::yaml::to_string(&document).into()
 }
 
 #[cfg(test)]

@@ -167,6 +167,20 @@ fn clients_of_a_network_learn_their_address() {
 }
 
 #[test]
+fn yaml_has_members_by_name() {
+    let document = get(&discovery(), "/apis/policy", "application/yaml");
+    assert_eq!(document.content_type, "application/yaml");
+    assert_eq!(
+        String::from_utf8_lossy(&document.body),
+        "apiVersion: v1\nkind: APIGroup\nname: policy\npreferredVersion:\n  groupVersion: policy/v1\n  version: v1\n\
+         versions:\n- groupVersion: policy/v1\n  version: v1\n"
+    );
+    // Short names that YAML 1.1 reads as booleans are quoted.
+    let nodes = get(&discovery(), "/api/v1", "application/yaml");
+    assert!(String::from_utf8_lossy(&nodes.body).contains("shortNames:\n  - \"no\"\n"));
+}
+
+#[test]
 fn protobuf_has_an_envelope() {
     let discovery = discovery();
     for (path, api_version, kind) in [
