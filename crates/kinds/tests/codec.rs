@@ -37,7 +37,6 @@ fn compact(text: &str) -> String {
     json::compact(text.as_bytes(), &Limits::default()).expect("fixtures are well formed")
 }
 
-#[track_caller]
 fn same(name: &str, got: &str, want: &str) -> Result<(), String> {
     if got == want {
         return Ok(());
