@@ -236,8 +236,8 @@ impl Committer<'_> {
             self.disk.commit(&draft.batch)
         };
         if let Err(error) = written {
-            let detail = self.shared.failed.get_or_init(|| error.to_string());
-            tracing::error!(error = detail.as_str(), "the store cannot write any more");
+            self.shared.fail(&error);
+            let detail = error.to_string();
             for outcome in draft.replies {
                 outcome.fail(StoreError::Io(detail.clone()));
             }

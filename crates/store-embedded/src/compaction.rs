@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::committer::Command;
 use crate::index::Kept;
-use crate::shared::{Shared, read_failed};
+use crate::shared::Shared;
 
 /// The durable note of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,11 +103,13 @@ fn forget(shared: &Shared, plan: &Plan) {
     }
 }
 
-/// Erases records that no reader can ask for any more.
+/// Erases records that no reader can ask for any more. When that fails, nothing else may be written before the next
+/// start has made up for it: another compaction would leave these, but take the successors by which they are
+/// recognized as forgotten.
 pub(crate) fn erase(shared: &Shared, revisions: &[u64]) -> Result<(), StoreError> {
     let disk = shared.disk()?;
     for chunk in revisions.chunks(CHUNK_ERASE) {
-        disk.erase(chunk).map_err(|error| read_failed(&error))?;
+        disk.erase(chunk).map_err(|error| shared.fail(&error))?;
     }
     Ok(())
 }

@@ -64,12 +64,19 @@ impl Index {
         }
     }
 
+    /// The key may be unknown: a compaction at the deletion's own revision leaves a deletion without a past.
     pub(crate) fn delete(&mut self, key: &Bytes, revision: u64) {
-        if let Some(entry) = self.keys.get_mut(key) {
-            if let Some(live) = entry.live.take() {
-                entry.past.push(Version::written(live.modified));
+        match self.keys.get_mut(key) {
+            Some(entry) => {
+                if let Some(live) = entry.live.take() {
+                    entry.past.push(Version::written(live.modified));
+                }
+                entry.past.push(Version::deleted(revision));
             }
-            entry.past.push(Version::deleted(revision));
+            None => {
+                let entry = Entry { live: None, past: vec![Version::deleted(revision)] };
+                self.keys.insert(Bytes::copy_from_slice(key), entry);
+            }
         }
     }
 

@@ -87,6 +87,13 @@ impl Shared {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
+    /// From now on nothing is written any more.
+    pub(crate) fn fail(&self, error: &io::Error) -> StoreError {
+        let detail = self.failed.get_or_init(|| error.to_string());
+        tracing::error!(error = detail.as_str(), "the store cannot write any more");
+        StoreError::Io(detail.clone())
+    }
+
     pub(crate) fn writable(&self) -> Result<(), StoreError> {
         self.failed.get().map_or(Ok(()), |detail| Err(StoreError::Io(detail.clone())))
     }

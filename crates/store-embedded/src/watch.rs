@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use crate::history::{self, Span};
 use crate::options::WatchOptions;
+use crate::recovery::FIRST_REVISION;
 use crate::shared::{Shared, State};
 
 /// All watchers by what they watch.
@@ -79,6 +80,8 @@ pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Re
         return Err(StoreError::Compacted { compacted: Revision(state.compacted) });
     }
     let now = state.revision;
+    // There is no record of the revision of an empty store.
+    let after = after.max(FIRST_REVISION);
     let newest = if after < now { state.newest_change(&range) } else { 0 };
     let last_event = if newest > after { newest } else { 0 };
     let watcher = Arc::new(Watcher {

@@ -1,0 +1,61 @@
+//! Random work on the engine and on a model of the contract: the same answers, the same states, the same events.
+
+mod support;
+
+use std::sync::Arc;
+
+use binnacle_store::Store;
+use binnacle_store_embedded::{EmbeddedStore, Options, WatchOptions};
+use support::crash_disk::CrashDisk;
+use support::model::Model;
+use support::work::Rng;
+
+const SEEDS: u64 = 12;
+const STEPS: usize = 250;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_memory_with_restarts() {
+    for seed in 0..SEEDS {
+        let mut rng = Rng::new(seed);
+        let mut model = Model::default();
+        let disk = CrashDisk::default();
+        let mut store = open(&disk, &mut rng);
+        for step in 0..STEPS {
+            let work = rng.work(&model);
+            work.run(&store, &mut model).await.expect("nothing fails here");
+            if rng.below(40) == 0 {
+                store.close().await;
+                store = open(&disk, &mut rng);
+                model.check(&store, &format!("seed {seed}, step {step}, restarted")).await;
+            }
+        }
+        model.check(&store, &format!("seed {seed}")).await;
+    }
+}
+
+fn open(disk: &CrashDisk, rng: &mut Rng) -> EmbeddedStore {
+    let watch = WatchOptions { buffer_events: 1 + rng.below(100) as usize, ..WatchOptions::default() };
+    EmbeddedStore::open_on(Arc::new(disk.clone()), watch).expect("the store opens")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_disk_with_restarts() {
+    for seed in 100..104 {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut rng = Rng::new(seed);
+        let mut model = Model::default();
+        for round in 0..4 {
+            let store = EmbeddedStore::open(Options::new(dir.path())).expect("the store opens");
+            model.check(&store, &format!("seed {seed}, round {round}")).await;
+            for _ in 0..STEPS {
+                let work = rng.work(&model);
+                work.run(&store, &mut model).await.expect("nothing fails here");
+            }
+            store.close().await;
+            let closed = store.current_revision().await;
+            assert!(matches!(closed, Err(binnacle_store::StoreError::Closed)), "{closed:?}");
+        }
+        let store = EmbeddedStore::open(Options::new(dir.path())).expect("the store opens");
+        model.check(&store, &format!("seed {seed}, at the end")).await;
+    }
+}
