@@ -24,7 +24,7 @@ pub(crate) const MARKER_KEY: &[u8] = b"compacted";
 
 /// How many keys are looked at, and versions removed, before others get the lock.
 const CHUNK_KEYS: usize = 1024;
-const CHUNK_ERASE: usize = 1024;
+const CHUNK_ERASE: usize = 4096;
 
 /// What a compaction does.
 struct Plan {

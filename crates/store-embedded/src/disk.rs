@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 mod fjall;
+mod journal;
 mod memory;
 
 pub use self::fjall::FjallDisk;

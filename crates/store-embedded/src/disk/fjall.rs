@@ -11,7 +11,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Batch, Disk, Visit};
+use super::{Batch, Disk, Visit, journal};
 use crate::lock::DirLock;
 use crate::options::Options;
 
@@ -40,7 +40,9 @@ const SLOT: u64 = 16;
 impl FjallDisk {
     /// Opens the database in `dir`, which the lock is for.
     pub(crate) fn open(dir: &Path, options: &Options, lock: DirLock) -> io::Result<Self> {
-        let database = Database::builder(dir.join("log"))
+        let log = dir.join("log");
+        journal::mend(&log)?;
+        let database = Database::builder(log)
             .cache_size(options.cache_bytes)
             .max_journaling_size(64 << 20)
             .max_cached_files(Some(64))
@@ -84,7 +86,8 @@ impl Disk for FjallDisk {
     }
 
     fn erase(&self, revisions: &[u64]) -> io::Result<()> {
-        let mut write = self.database.batch().durability(Some(PersistMode::Buffer));
+        // Nobody waits for this to be durable, but `journal` relies on no batch being begun before the last is synced.
+        let mut write = self.database.batch().durability(Some(PersistMode::SyncData));
         for revision in revisions {
             write.remove_weak(&self.records, revision.to_be_bytes());
         }

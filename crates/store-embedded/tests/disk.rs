@@ -1,0 +1,232 @@
+//! The directory: who may use it, what survives a restart, and what happens when its files are not what they were.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use binnacle_store::{Expect, Op, Revision, Store, StoreError, Txn, prefix_range};
+use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
+use bytes::Bytes;
+use futures::StreamExt;
+use support::model::{Model, list};
+use support::work::{Rng, Work};
+
+fn open(dir: &Path) -> Result<EmbeddedStore, OpenError> {
+    EmbeddedStore::open(Options::new(dir))
+}
+
+async fn put(store: &dyn Store, key: &str, value: &[u8], lease: Option<binnacle_store::LeaseId>) {
+    let op = Op::Put { value: Bytes::copy_from_slice(value), lease };
+    let txn = Txn { key: Bytes::copy_from_slice(key.as_bytes()), expect: Expect::Anything, op };
+    store.txn(txn).await.expect("a put");
+}
+
+#[tokio::test]
+async fn one_store_per_directory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path()).expect("the store opens");
+    let refused = match open(dir.path()) {
+        Err(error) => error,
+        Ok(_) => panic!("two stores use one directory"),
+    };
+    let expected =
+        format!("the data directory {} is in use by the process with pid {}", dir.path().display(), std::process::id());
+    assert_eq!(refused.to_string(), expected);
+    store.close().await;
+    drop(open(dir.path()).expect("a closed store has let go"));
+    drop(open(dir.path()).expect("a dropped store has let go"));
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_used() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("file");
+    fs::write(&file, "x").expect("a file");
+    let refused = open(&file.join("data")).map(drop).expect_err("a file is no directory");
+    assert!(matches!(refused, OpenError::Io { .. }), "{refused}");
+    assert!(refused.to_string().contains("file/data"), "{refused}");
+}
+
+#[tokio::test]
+async fn leases_survive_a_restart() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path()).expect("the store opens");
+    let (short, long) = (store.grant_lease(1).await.expect("a lease"), store.grant_lease(3600).await.expect("a lease"));
+    put(&store, "/a/long", b"x", Some(long)).await;
+    put(&store, "/a/short", b"x", Some(short)).await;
+    store.close().await;
+    let store = open(dir.path()).expect("the store opens");
+    let mut watch = store.watch(prefix_range(b"/a/short"), Revision(3)).await.expect("a watch");
+    let gone = tokio::time::timeout(Duration::from_secs(30), watch.messages.next()).await.expect("it expires");
+    assert!(gone.is_some_and(|message| message.is_ok()));
+    let left = list(&store, &prefix_range(b"/a/"), None).await.expect("a list");
+    assert_eq!(left.iter().map(|kv| (&kv.key[..], kv.lease)).collect::<Vec<_>>(), [(&b"/a/long"[..], Some(long))]);
+    store.close().await;
+    let store = open(dir.path()).expect("the store opens");
+    assert!(matches!(store.revoke_lease(short).await, Err(StoreError::LeaseNotFound)));
+    store.revoke_lease(long).await.expect("it is still there");
+    assert_eq!(list(&store, &prefix_range(b"/a/"), None).await.expect("a list"), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_is_quick_and_tells_everyone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = std::sync::Arc::new(open(dir.path()).expect("the store opens"));
+    let mut watches = Vec::new();
+    for n in 0..1000 {
+        let prefix = format!("/{}/", n % 50);
+        watches.push(store.watch(prefix_range(prefix.as_bytes()), Revision(1)).await.expect("a watch"));
+    }
+    let writer = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for n in 0.. {
+                let op = Op::Put { value: Bytes::from_static(b"x"), lease: None };
+                let txn = Txn { key: Bytes::from(format!("/a/{n}")), expect: Expect::Absent, op };
+                if let Err(error) = store.txn(txn).await {
+                    return (n, error);
+                }
+            }
+            unreachable!("the writer goes on until it fails");
+        }
+    });
+    while store.current_revision().await.expect("a revision") < Revision(10) {
+        tokio::task::yield_now().await;
+    }
+    let started = Instant::now();
+    store.close().await;
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(2), "closing took {took:?}");
+    for watch in &mut watches {
+        let end = watch.messages.next().await;
+        assert!(matches!(end, Some(Err(StoreError::Closed))), "{end:?}");
+        assert!(watch.messages.next().await.is_none());
+        assert!(matches!(watch.control.barrier().await, Err(StoreError::Closed)));
+    }
+    let (written, error) = writer.await.expect("the writer");
+    assert!(matches!(error, StoreError::Closed), "{error}");
+    assert!(matches!(store.get(Bytes::from_static(b"/a/0"), None).await, Err(StoreError::Closed)));
+    assert!(matches!(store.health().await, Err(StoreError::Closed)));
+    // Watches that somebody still holds keep neither the directory nor its lock.
+    let again = open(dir.path()).expect("the store opens again");
+    let count = list(&again, &prefix_range(b"/a/"), None).await.expect("a list").len();
+    assert_eq!(count, written, "what was acknowledged, and nothing else");
+}
+
+/// Files of a store that has sorted files and a journal, and what it holds.
+async fn filled(dir: &Path) -> Model {
+    let mut options = Options::new(dir);
+    options.memtable_bytes = 64 << 10;
+    let store = EmbeddedStore::open(options).expect("the store opens");
+    let mut model = Model::default();
+    let mut rng = Rng::new(7);
+    for n in 0..400 {
+        let work = match n {
+            200 => Work::Compact(100),
+            _ => {
+                let mut txn = rng.txn(&model);
+                if let Op::Put { value, lease: None } = &mut txn.op {
+                    *value = Bytes::from([&value[..], &[b'.'; 700]].concat());
+                }
+                Work::Txn(txn)
+            }
+        };
+        work.run(&store, &mut model).await.expect("nothing fails here");
+    }
+    store.close().await;
+    model
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort_unstable();
+    found
+}
+
+fn copy(from: &Path, to: &Path) {
+    for file in files(from) {
+        let target = to.join(file.strip_prefix(from).expect("inside"));
+        fs::create_dir_all(target.parent().expect("a folder")).expect("a folder");
+        // Only what is written: the journal is a large file that is mostly empty.
+        let mut bytes = fs::read(&file).expect("a file");
+        if file.extension().is_some_and(|ext| ext == "jnl") {
+            bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+        }
+        fs::write(target, bytes).expect("a copy");
+    }
+}
+
+/// Whatever happens to the files, the store refuses to start, or says so when it reads, or has everything as it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damaged_files_never_give_wrong_answers() {
+    let original = tempfile::tempdir().expect("a directory");
+    let model = filled(original.path()).await;
+    let trimmed = tempfile::tempdir().expect("a directory");
+    copy(original.path(), trimmed.path());
+    let mut rng = Rng::new(11);
+    let (mut refused, mut unharmed) = (0, 0);
+    for round in 0..150 {
+        let dir = tempfile::tempdir().expect("a directory");
+        copy(trimmed.path(), dir.path());
+        let all: Vec<_> =
+            files(dir.path()).into_iter().filter(|path| fs::metadata(path).is_ok_and(|m| m.len() > 0)).collect();
+        let file = &all[rng.below(all.len() as u64) as usize];
+        let mut bytes = fs::read(file).expect("a file");
+        let at = rng.below(bytes.len() as u64) as usize;
+        let what = match rng.below(3) {
+            0 => {
+                bytes[at] ^= 1 << rng.below(8);
+                "a flipped bit"
+            }
+            1 => {
+                let end = (at + 512).min(bytes.len());
+                bytes[at..end].fill(0);
+                "zeros"
+            }
+            _ => {
+                bytes.truncate(at);
+                "a cut"
+            }
+        };
+        fs::write(file, bytes).expect("the file is replaced");
+        let context = format!("round {round}: {what} at byte {at} of {}", file.display());
+        let dir = dir.path().to_owned();
+        match tokio::task::spawn_blocking(move || open(&dir)).await {
+            Ok(Ok(store)) => {
+                model.check(&store, &context).await;
+                unharmed += 1;
+            }
+            Ok(Err(OpenError::Damaged { .. } | OpenError::Io { .. } | OpenError::Format { .. })) => refused += 1,
+            Ok(Err(error)) => panic!("{context}: {error}"),
+            Err(panic) => panic!("{context}: opening panicked: {panic}"),
+        }
+    }
+    println!("{refused} refused, {unharmed} unharmed");
+    assert!(refused > 20, "damage is found at all");
+}
+
+/// The journal is gone: an older state would be a lie.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_files_are_noticed() {
+    let original = tempfile::tempdir().expect("a directory");
+    let model = filled(original.path()).await;
+    for file in files(original.path()) {
+        let dir = tempfile::tempdir().expect("a directory");
+        copy(original.path(), dir.path());
+        let relative = file.strip_prefix(original.path()).expect("inside");
+        fs::remove_file(dir.path().join(relative)).expect("the file goes");
+        let context = format!("without {}", relative.display());
+        let dir = dir.path().to_owned();
+        match tokio::task::spawn_blocking(move || open(&dir)).await {
+            Ok(Ok(store)) => model.check(&store, &context).await,
+            Ok(Err(_)) => {}
+            Err(panic) => panic!("{context}: opening panicked: {panic}"),
+        }
+    }
+}
