@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, ConnectionInfo, User};
-use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::{DistinguishedName, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use sha2::{Digest, Sha256};
@@ -80,6 +80,11 @@ impl X509 {
             .build()
             .map_err(|error| broken(error.to_string()))?;
         Ok(Self { verifier, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
+    }
+
+    /// The names of the authorities, which clients are told to choose a certificate by.
+    pub fn authority_names(&self) -> Vec<DistinguishedName> {
+        self.verifier.root_hint_subjects().to_vec()
     }
 
     fn verify(&self, connection: &ConnectionInfo) -> Result<Option<Arc<User>>, AuthnError> {

@@ -1,2 +1,62 @@
-//! The program.
-fn main() {}
+//! The program: flags, then a server that runs until it is told to stop.
+
+mod assemble;
+mod data_dir;
+mod flags;
+mod health;
+mod kubeconfig;
+mod logging;
+mod pki;
+mod signals;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use flags::{Command, Config};
+
+fn main() -> ExitCode {
+    let outcome = match flags::parse(std::env::args_os().skip(1)) {
+        Ok(Command::Print(text)) => {
+            say(&text);
+            return ExitCode::SUCCESS;
+        }
+        Ok(Command::Serve(config)) => serve(*config),
+        Err(error) => Err(error.to_string()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One line, whatever is in the message.
+            let _ = writeln!(std::io::stderr(), "Error: {}", error.replace('\n', " "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(config: Config) -> Result<(), String> {
+    logging::start(&config.logs);
+    // Two at least: one long computation must not keep others from being answered.
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let result = runtime.block_on(async {
+        // Before anything else, so that a signal during the start is not lost.
+        let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
+        let assembled = assemble::assemble(config).await.map_err(|error| error.to_string())?;
+        say(&assembled.greeting());
+        assembled.run(stop).await;
+        Ok(())
+    });
+    // Whatever still blocks a thread (a log that nobody reads) does not keep the process alive.
+    runtime.shutdown_background();
+    result
+}
+
+/// Standard output may be closed; that is no reason to fail.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

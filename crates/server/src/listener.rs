@@ -39,10 +39,15 @@ const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A bound port that nobody has been accepted on yet.
-pub struct Listener {
+/// A bound port whose connections are not yet answered.
+pub struct BoundPort {
     tcp: TcpListener,
     address: SocketAddr,
+}
+
+/// A bound port with the certificate it shows.
+pub struct Listener {
+    tcp: TcpListener,
     tls: Arc<ServerConfig>,
 }
 
@@ -54,15 +59,15 @@ pub struct ListenError {
     error: std::io::Error,
 }
 
-impl Listener {
-    /// Takes the port; 0 takes any free one. Clients can connect from here on and wait for [`Server::run`].
+impl BoundPort {
+    /// Takes the port; 0 takes any free one. Clients can connect from here on, and wait for [`Server::run`].
     ///
     /// [`Server::run`]: crate::Server::run
-    pub async fn bind(address: SocketAddr, tls: Arc<ServerConfig>) -> Result<Self, ListenError> {
+    pub async fn bind(address: SocketAddr) -> Result<Self, ListenError> {
         let failed = |error| ListenError { address, error };
         let tcp = TcpListener::bind(address).await.map_err(failed)?;
         let address = tcp.local_addr().map_err(failed)?;
-        Ok(Self { tcp, address, tls })
+        Ok(Self { tcp, address })
     }
 
     /// Where it really listens.
@@ -70,6 +75,12 @@ impl Listener {
         self.address
     }
 
+    pub fn with_tls(self, tls: Arc<ServerConfig>) -> Listener {
+        Listener { tcp: self.tcp, tls }
+    }
+}
+
+impl Listener {
     /// Accepts connections until the server stops, and hands back those that are still open.
     pub(crate) async fn accept(self, chain: Arc<Chain>) -> JoinSet<()> {
         let mut connections = JoinSet::new();

@@ -320,7 +320,7 @@ fn build_info() -> Result<Gauge, prometheus::Error> {
         Opts::new("kubernetes_build_info", help)
             .const_label("major", version::MAJOR)
             .const_label("minor", version::MINOR)
-            .const_label("git_version", version::GIT_VERSION)
+            .const_label("git_version", version::KUBERNETES_VERSION)
             .const_label("git_commit", option_env!("BINNACLE_GIT_COMMIT").unwrap_or_default())
             .const_label("git_tree_state", "")
             .const_label("build_date", option_env!("BINNACLE_BUILD_DATE").unwrap_or_default())

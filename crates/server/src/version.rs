@@ -8,7 +8,7 @@ use crate::FailureWriter;
 use crate::answer::raw_json;
 
 /// The Kubernetes release whose API this server speaks. Clients compare it with their own and with feature tables.
-pub(crate) const GIT_VERSION: &str = "v1.36.2";
+pub const KUBERNETES_VERSION: &str = "v1.36.2";
 pub(crate) const MAJOR: &str = "1";
 pub(crate) const MINOR: &str = "36";
 /// What the compiler field says in Go is `gc` or `gccgo`.
@@ -69,7 +69,7 @@ fn document() -> Response {
         ("emulationMinor", MINOR.to_owned()),
         ("minCompatibilityMajor", "1".to_owned()),
         ("minCompatibilityMinor", "35".to_owned()),
-        ("gitVersion", GIT_VERSION.to_owned()),
+        ("gitVersion", KUBERNETES_VERSION.to_owned()),
         ("gitCommit", option_env!("BINNACLE_GIT_COMMIT").unwrap_or_default().to_owned()),
         ("gitTreeState", String::new()),
         ("buildDate", option_env!("BINNACLE_BUILD_DATE").unwrap_or("1970-01-01T00:00:00Z").to_owned()),

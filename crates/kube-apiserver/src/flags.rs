@@ -1,0 +1,224 @@
+//! The program's flags: one file per group, each a table of flags and the typed values read from it.
+//!
+//! Names, meanings and messages are those of the reference; where a default differs, because this program starts without
+//! any flag, the description says what it is.
+
+mod authentication;
+mod authorization;
+mod global;
+mod help;
+mod logs;
+mod misc;
+mod parse;
+mod serving;
+mod storage;
+mod table;
+mod values;
+
+use std::ffi::OsString;
+
+pub(crate) use authentication::Authentication;
+pub(crate) use authorization::{Authorization, Mode};
+pub(crate) use logs::{LogFormat, Logs};
+pub(crate) use misc::Misc;
+pub(crate) use serving::Serving;
+pub(crate) use storage::Storage;
+pub(crate) use table::FlagError;
+
+use table::Group;
+
+/// The groups in the order of `--help`.
+const GROUPS: [Group; 7] = [
+    storage::GROUP,
+    serving::GROUP,
+    authentication::GROUP,
+    authorization::GROUP,
+    logs::GROUP,
+    misc::GROUP,
+    global::GROUP,
+];
+
+/// What the command line asks for.
+pub(crate) enum Command {
+    /// Print something and end: `--help`, `--version`.
+    Print(String),
+    Serve(Box<Config>),
+}
+
+/// The settings of a server.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) storage: Storage,
+    pub(crate) serving: Serving,
+    pub(crate) authentication: Authentication,
+    pub(crate) authorization: Authorization,
+    pub(crate) logs: Logs,
+    pub(crate) misc: Misc,
+}
+
+/// Reads the arguments behind the program's name.
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, FlagError> {
+    let given = parse::parse(&GROUPS, arguments)?;
+    if given.flag("help")? {
+        return Ok(Command::Print(help::render(&GROUPS)));
+    }
+    if let Some(text) = global::version(&given)? {
+        return Ok(Command::Print(text));
+    }
+    Ok(Command::Serve(Box::new(Config {
+        storage: Storage::read(&given)?,
+        serving: Serving::read(&given)?,
+        authentication: Authentication::read(&given),
+        authorization: Authorization::read(&given)?,
+        logs: Logs::read(&given)?,
+        misc: Misc::read(&given)?,
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(arguments: &[&str]) -> Result<Command, String> {
+        parse(arguments.iter().map(OsString::from)).map_err(|error| error.to_string())
+    }
+
+    fn config(arguments: &[&str]) -> Config {
+        match run(arguments) {
+            Ok(Command::Serve(config)) => *config,
+            Ok(Command::Print(text)) => panic!("{text}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn defaults() {
+        let config = config(&[]);
+        assert_eq!(config.serving.address().to_string(), "127.0.0.1:6443");
+        assert_eq!(config.authorization.modes, [Mode::Node, Mode::Rbac]);
+        assert_eq!(config.misc.service_cluster_ip_ranges[0].to_string(), "10.0.0.0/24");
+        assert_eq!(config.misc.service_node_port_range.to_string(), "30000-32767");
+        assert_eq!(config.authentication.service_account_issuers, ["https://kubernetes.default.svc"]);
+        assert!(config.misc.allow_privileged && !config.storage.ephemeral);
+        assert_eq!(config.logs, Logs { format: LogFormat::Text, verbosity: 0 });
+    }
+
+    #[test]
+    fn ways_of_writing() {
+        for arguments in [
+            &["--secure-port=1", "--ephemeral", "-v=4"][..],
+            &["--secure-port", "1", "--ephemeral=true", "-v", "4"],
+            &["--secure_port=1", "--ephemeral=T", "-v4"],
+            &["--secure-port=7", "--secure_port", "1", "--ephemeral=0", "--ephemeral", "--v=4"],
+        ] {
+            let config = config(arguments);
+            assert_eq!((config.serving.secure_port, config.storage.ephemeral, config.logs.verbosity), (1, true, 4));
+        }
+        let modes =
+            config(&["--authorization-mode=AlwaysAllow", "--authorization-mode=AlwaysDeny"]).authorization.modes;
+        assert_eq!(modes, [Mode::AlwaysAllow, Mode::AlwaysDeny]);
+        assert_eq!(
+            config(&["--service-account-issuer=a,b", "--service-account-issuer=c"])
+                .authentication
+                .service_account_issuers,
+            ["a,b", "c"]
+        );
+        assert_eq!(config(&["--token-auth-file=", "--"]).authentication.token_auth_file, None);
+    }
+
+    #[test]
+    fn errors() {
+        for (arguments, want) in [
+            (&["--nothing"][..], "unknown flag: --nothing"),
+            (&["--nothing=1"], "unknown flag: --nothing"),
+            (&["-x"], "unknown shorthand flag: 'x' in -x"),
+            (&["--secure-port"], "flag needs an argument: --secure-port"),
+            (&["-v"], "flag needs an argument: 'v' in -v"),
+            (&["---x"], "bad flag syntax: ---x"),
+            (&["--=1"], "bad flag syntax: --=1"),
+            (&["serve"], "\"kube-apiserver\" does not take any arguments, got [\"serve\"]"),
+            (
+                &["--secure-port=x"],
+                "invalid argument \"x\" for \"--secure-port\" flag: strconv.ParseInt: parsing \"x\": invalid syntax",
+            ),
+            (&["--secure-port=65536"], "--secure-port 65536 must be between 0 and 65535, inclusive"),
+            (&["--secure-port=-1"], "--secure-port -1 must be between 0 and 65535, inclusive"),
+            (
+                &["--ephemeral=maybe"],
+                "invalid argument \"maybe\" for \"--ephemeral\" flag: strconv.ParseBool: parsing \"maybe\": invalid syntax",
+            ),
+            (
+                &["--bind-address=here"],
+                "invalid argument \"here\" for \"--bind-address\" flag: failed to parse IP: \"here\"",
+            ),
+            (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
+            (&["--logging-format=xml"], "[logging.format: Invalid value: \"xml\": Unsupported log format]"),
+            (&["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file must be specified together"),
+            (&["--authorization-mode=Magic"], "authorization-mode \"Magic\" is not a valid mode"),
+            (&["--authorization-mode="], "at least one authorization-mode must be passed"),
+            (
+                &["--authorization-mode=AlwaysAllow,AlwaysAllow"],
+                "authorization-mode [\"AlwaysAllow\" \"AlwaysAllow\"] has mode specified more than once",
+            ),
+            (
+                &["--authorization-mode=Webhook"],
+                "authorization-mode \"Webhook\" is not supported yet; supported are AlwaysAllow, AlwaysDeny and Node,RBAC together",
+            ),
+            (
+                &["--authorization-mode=AlwaysAllow,RBAC"],
+                "authorization-mode \"RBAC\" is not supported yet; supported are AlwaysAllow, AlwaysDeny and Node,RBAC together",
+            ),
+            (&["--service-cluster-ip-range=10.0.0.0"], "service-cluster-ip-range[0] is not a valid cidr"),
+            (&["--service-cluster-ip-range=10.0.0.0/24,x"], "service-cluster-ip-range[1] is not an ip net"),
+            (
+                &["--service-cluster-ip-range=10.0.0.0/8"],
+                "specified --service-cluster-ip-range is too large; for 32-bit addresses, the mask must be >= 12",
+            ),
+            (
+                &["--service-cluster-ip-range=10.0.0.0/24,10.1.0.0/24"],
+                "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family",
+            ),
+            (
+                &["--service-node-port-range=9-8"],
+                "invalid argument \"9-8\" for \"--service-node-port-range\" flag: end port cannot be less than start port: 9-8",
+            ),
+        ] {
+            match run(arguments) {
+                Err(error) => assert_eq!(error, want, "{arguments:?}"),
+                Ok(_) => panic!("{arguments:?} was accepted"),
+            }
+        }
+    }
+
+    #[test]
+    fn help_and_version() {
+        for (arguments, want) in [
+            (&["--help"][..], "Usage:\n  kube-apiserver [flags]\n"),
+            (&["-h"], "\nSecure serving flags:\n\n      --bind-address ip "),
+            (&["--help", "--version"], "Global flags:\n\n  -h, --help "),
+            (&["--version"], "Kubernetes v1.36.2\n"),
+            (&["--version=true"], "Kubernetes v1.36.2\n"),
+        ] {
+            match run(arguments) {
+                Ok(Command::Print(text)) => assert!(text.contains(want), "{text}"),
+                _ => panic!("{arguments:?}"),
+            }
+        }
+        assert!(run(&["--version=v1.2.3"]).is_err());
+        assert!(matches!(run(&["--version=false"]), Ok(Command::Serve(_))));
+    }
+
+    /// Every flag has a value that its group can read: the defaults are given as text.
+    #[test]
+    fn the_tables_are_sound() {
+        let mut names: Vec<&str> = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for group in &GROUPS {
+            let names: Vec<&str> = group.flags.iter().map(|flag| flag.name).collect();
+            assert!(names.is_sorted(), "{names:?}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Flags that every Kubernetes program has.
+
+use binnacle_server::KUBERNETES_VERSION;
+
+use super::parse::Given;
+use super::table::{Flag, FlagError, Group, Kind};
+
+pub(super) const GROUP: Group = Group {
+    title: "Global",
+    flags: &[
+        Flag::new("help", Kind::Bool, "", "help for kube-apiserver").short('h'),
+        Flag::new("version", Kind::Optional("version"), "false", "Print the version and quit."),
+    ],
+};
+
+/// What `--version` prints, if it was given.
+pub(super) fn version(given: &Given) -> Result<Option<String>, FlagError> {
+    match given.text("version").unwrap_or_default() {
+        "raw" => {}
+        _ if !given.flag("version")? => return Ok(None),
+        _ => {}
+    }
+    Ok(Some(format!("Kubernetes {KUBERNETES_VERSION}\n")))
+}

@@ -1,0 +1,44 @@
+//! `--help`, in the layout of the reference: a heading per group, the descriptions of a group in one column.
+
+use super::table::{Flag, Group, Kind};
+
+const ABOUT: &str = "\
+A Kubernetes API server with its own durable store. It checks and keeps the objects
+of a cluster (pods, services, deployments and all others) and serves them to kubectl,
+controllers and nodes. Without any flag it starts completely, for this machine only.
+
+Usage:
+  kube-apiserver [flags]
+";
+
+pub(super) fn render(groups: &[Group]) -> String {
+    let mut out = ABOUT.to_owned();
+    for group in groups {
+        out.push_str(&format!("\n{} flags:\n\n", group.title));
+        let left: Vec<String> = group.flags.iter().map(usage).collect();
+        let width = left.iter().map(String::len).max().unwrap_or_default();
+        for (flag, left) in group.flags.iter().zip(&left) {
+            out.push_str(&format!("{left:width$}   {}{}\n", flag.help, default(flag)));
+        }
+    }
+    out
+}
+
+fn usage(flag: &Flag) -> String {
+    let short = flag.short.map_or("    ".to_owned(), |short| format!("-{short}, "));
+    let value = match flag.kind {
+        Kind::Bool => String::new(),
+        Kind::Value(name) => format!(" {name}"),
+        Kind::Optional(name) => format!(" {name}[=true]"),
+    };
+    format!("  {short}--{}{value}", flag.name)
+}
+
+fn default(flag: &Flag) -> String {
+    match (flag.default, flag.kind) {
+        ("" | "0", _) | ("false", Kind::Bool) => String::new(),
+        (text, Kind::Value("string")) => format!(" (default \"{text}\")"),
+        (text, Kind::Value("strings" | "stringArray")) => format!(" (default [{text}])"),
+        (text, _) => format!(" (default {text})"),
+    }
+}

@@ -1,0 +1,80 @@
+//! Settings of the cluster that single resources ask for.
+
+use super::parse::Given;
+use super::table::{Flag, FlagError, Group, Kind};
+use super::values::{Cidr, PortRange};
+
+pub(super) const GROUP: Group = Group {
+    title: "Misc",
+    flags: &[
+        Flag::new("allow-privileged", Kind::Bool, "true", "Whether containers may be privileged."),
+        Flag::new(
+            "service-cluster-ip-range",
+            Kind::Value("string"),
+            "10.0.0.0/24",
+            "Range from which services get their addresses; two of different families, separated by a comma, for dual-stack.",
+        ),
+        Flag::new(
+            "service-node-port-range",
+            Kind::Value("portRange"),
+            "30000-32767",
+            "Ports for services of type NodePort, both ends included.",
+        ),
+    ],
+};
+
+/// A range of services may have this many bits of addresses.
+const MAX_SERVICE_BITS: u8 = 20;
+
+/// The values of the group.
+#[derive(Debug)]
+pub(crate) struct Misc {
+    #[cfg_attr(not(test), expect(dead_code, reason = "pods ask for it"))]
+    pub(crate) allow_privileged: bool,
+    /// One or two.
+    pub(crate) service_cluster_ip_ranges: Vec<Cidr>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "services ask for it"))]
+    pub(crate) service_node_port_range: PortRange,
+}
+
+impl Misc {
+    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+        Ok(Self {
+            allow_privileged: given.flag("allow-privileged")?,
+            service_cluster_ip_ranges: service_ranges(given.text("service-cluster-ip-range").unwrap_or_default())?,
+            service_node_port_range: given.parsed("service-node-port-range")?,
+        })
+    }
+}
+
+fn service_ranges(text: &str) -> Result<Vec<Cidr>, FlagError> {
+    let parts: Vec<&str> = text.split(',').collect();
+    if parts.len() > 2 {
+        return Err(FlagError::new("--service-cluster-ip-range must not contain more than two entries"));
+    }
+    let mut ranges: Vec<Cidr> = Vec::new();
+    for part in parts {
+        let range: Cidr = part.trim().parse().map_err(|_| {
+            let what = if ranges.is_empty() { "[0] is not a valid cidr" } else { "[1] is not an ip net" };
+            FlagError::new(format!("service-cluster-ip-range{what}"))
+        })?;
+        ranges.push(range);
+    }
+    if let [first, second] = ranges.as_slice()
+        && first.bits() == second.bits()
+    {
+        return Err(FlagError::new(
+            "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family",
+        ));
+    }
+    for (range, suffix) in ranges.iter().zip(["", "[1]"]) {
+        let bits = range.bits();
+        if bits - range.prefix > MAX_SERVICE_BITS {
+            return Err(FlagError::new(format!(
+                "specified --service-cluster-ip-range{suffix} is too large; for {bits}-bit addresses, the mask must be >= {}",
+                bits - MAX_SERVICE_BITS
+            )));
+        }
+    }
+    Ok(ranges)
+}

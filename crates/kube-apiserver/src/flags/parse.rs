@@ -1,0 +1,151 @@
+//! Reads a command line as `pflag` does, which every Kubernetes program uses: `--name value`, `--name=value`, `-n value`,
+//! `-nvalue`, underscores for dashes, the last one wins.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::str::FromStr;
+
+use binnacle_meta::go_quote;
+
+use super::table::{Flag, FlagError, Group, Kind};
+
+/// What was given on the command line; what was not has its default.
+pub(super) struct Given {
+    flags: HashMap<&'static str, Flag>,
+    values: HashMap<&'static str, Vec<String>>,
+}
+
+pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>) -> Result<Given, FlagError> {
+    let flags = groups.iter().flat_map(|group| group.flags).map(|flag| (flag.name, *flag)).collect();
+    let mut given = Given { flags, values: HashMap::new() };
+    let mut arguments = arguments.map(|argument| {
+        argument.into_string().map_err(|argument| FlagError::new(format!("argument {argument:?} is not valid UTF-8")))
+    });
+    let mut positional = Vec::new();
+    while let Some(argument) = arguments.next().transpose()? {
+        if argument == "--" {
+            for rest in arguments.by_ref() {
+                positional.push(rest?);
+            }
+        } else if let Some(long) = argument.strip_prefix("--") {
+            given.long(long, &mut arguments)?;
+        } else if argument.len() > 1 && argument.starts_with('-') {
+            given.short(&argument[1..], &mut arguments)?;
+        } else {
+            positional.push(argument);
+        }
+    }
+    if positional.is_empty() {
+        return Ok(given);
+    }
+    let shown = positional.iter().map(|argument| go_quote(argument)).collect::<Vec<_>>().join(" ");
+    Err(FlagError::new(format!("\"kube-apiserver\" does not take any arguments, got [{shown}]")))
+}
+
+impl Given {
+    fn long(
+        &mut self,
+        text: &str,
+        rest: &mut impl Iterator<Item = Result<String, FlagError>>,
+    ) -> Result<(), FlagError> {
+        if text.starts_with(['-', '=']) {
+            return Err(FlagError::new(format!("bad flag syntax: --{text}")));
+        }
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (text, None),
+        };
+        let name = name.replace('_', "-");
+        let Some(flag) = self.flags.get(name.as_str()).copied() else {
+            return Err(FlagError::new(format!("unknown flag: --{name}")));
+        };
+        let value = match (value, flag.kind) {
+            (Some(value), _) => value,
+            (None, Kind::Bool | Kind::Optional(_)) => "true".to_owned(),
+            (None, Kind::Value(_)) => {
+                rest.next().ok_or_else(|| FlagError::new(format!("flag needs an argument: --{name}")))??
+            }
+        };
+        self.values.entry(flag.name).or_default().push(value);
+        Ok(())
+    }
+
+    fn short(
+        &mut self,
+        text: &str,
+        rest: &mut impl Iterator<Item = Result<String, FlagError>>,
+    ) -> Result<(), FlagError> {
+        let mut left = text;
+        while let Some(letter) = left.chars().next() {
+            let Some(flag) = self.flags.values().find(|flag| flag.short == Some(letter)).copied() else {
+                return Err(FlagError::new(format!("unknown shorthand flag: '{letter}' in -{left}")));
+            };
+            let behind = &left[letter.len_utf8()..];
+            let value = match (behind.strip_prefix('='), flag.kind) {
+                (Some(value), _) => value.to_owned(),
+                (None, Kind::Bool | Kind::Optional(_)) => {
+                    self.values.entry(flag.name).or_default().push("true".to_owned());
+                    left = behind;
+                    continue;
+                }
+                (None, Kind::Value(_)) if !behind.is_empty() => behind.to_owned(),
+                (None, Kind::Value(_)) => rest
+                    .next()
+                    .ok_or_else(|| FlagError::new(format!("flag needs an argument: '{letter}' in -{left}")))??,
+            };
+            self.values.entry(flag.name).or_default().push(value);
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// All values of a flag in order, or its default.
+    pub(super) fn all(&self, name: &str) -> Vec<&str> {
+        match self.values.get(name) {
+            Some(values) => values.iter().map(String::as_str).collect(),
+            None => self.flags.get(name).map(|flag| flag.default).filter(|text| !text.is_empty()).into_iter().collect(),
+        }
+    }
+
+    /// The last value of a flag, or its default; an empty text is no value.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.all(name).pop().filter(|text| !text.is_empty())
+    }
+
+    pub(super) fn flag(&self, name: &str) -> Result<bool, FlagError> {
+        let Some(text) = self.all(name).pop() else { return Ok(false) };
+        match text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+            other => {
+                let why = format!("strconv.ParseBool: parsing {}: invalid syntax", go_quote(other));
+                Err(self.invalid(name, other, &why))
+            }
+        }
+    }
+
+    pub(super) fn integer(&self, name: &str) -> Result<i64, FlagError> {
+        let text = self.all(name).pop().unwrap_or_default();
+        text.parse().map_err(|error: <i64 as FromStr>::Err| {
+            let why = match error.kind() {
+                std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            self.invalid(name, text, &format!("strconv.ParseInt: parsing {}: {why}", go_quote(text)))
+        })
+    }
+
+    /// A value of a type that explains itself what is wrong.
+    pub(super) fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, FlagError> {
+        let text = self.all(name).pop().unwrap_or_default();
+        text.parse().map_err(|why: String| self.invalid(name, text, &why))
+    }
+
+    pub(super) fn invalid(&self, name: &str, value: &str, why: &str) -> FlagError {
+        let shown = match self.flags.get(name).and_then(|flag| flag.short) {
+            Some(short) => format!("-{short}, --{name}"),
+            None => format!("--{name}"),
+        };
+        FlagError::new(format!("invalid argument {} for \"{shown}\" flag: {why}", go_quote(value)))
+    }
+}

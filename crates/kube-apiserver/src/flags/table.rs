@@ -1,0 +1,53 @@
+//! What is known of a flag before the command line is read.
+
+/// A group of flags under one heading of `--help`.
+#[derive(Clone, Copy)]
+pub(super) struct Group {
+    pub(super) title: &'static str,
+    /// By name.
+    pub(super) flags: &'static [Flag],
+}
+
+/// One flag.
+#[derive(Clone, Copy)]
+pub(super) struct Flag {
+    pub(super) name: &'static str,
+    pub(super) short: Option<char>,
+    pub(super) kind: Kind,
+    /// As text; empty when the flag has no value of its own accord.
+    pub(super) default: &'static str,
+    pub(super) help: &'static str,
+}
+
+/// What a flag takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing, or `=true` and `=false`.
+    Bool,
+    /// A value, which `--help` calls by this name.
+    Value(&'static str),
+    /// Nothing, or a value behind `=`.
+    Optional(&'static str),
+}
+
+impl Flag {
+    pub(super) const fn new(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Self {
+        Self { name, short: None, kind, default, help }
+    }
+
+    pub(super) const fn short(mut self, short: char) -> Self {
+        self.short = Some(short);
+        self
+    }
+}
+
+/// What is wrong with the command line, in one sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct FlagError(pub(super) String);
+
+impl FlagError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
