@@ -1,0 +1,256 @@
+//! What Go's decoder says about documents that are not quite right, against the tables of the built-in kinds.
+
+use binnacle_kinds::tables;
+use binnacle_schema::{Limits, Message, decode, json};
+
+fn table(kind: &str) -> &'static Message {
+    let (group, version) = match kind {
+        "Deployment" => ("apps", "v1"),
+        "Lease" => ("coordination.k8s.io", "v1"),
+        "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1"),
+        "ControllerRevision" => ("apps", "v1"),
+        _ => ("", "v1"),
+    };
+    tables::kind(group, version, kind).unwrap_or_else(|| panic!("no table of {kind}"))
+}
+
+/// The decoded document as JSON, or the error.
+fn outcome(kind: &str, text: &str) -> Result<String, String> {
+    decode::json(text.as_bytes(), table(kind), &Limits::default())
+        .map(|decoded| json::to_string(&decoded.value))
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn errors() {
+    for (kind, text, want) in [
+        (
+            "ConfigMap",
+            r#"{"metadata":{"labels":"x"}}"#,
+            "json: cannot unmarshal string into Go struct field ObjectMeta.metadata.labels of type map[string]string",
+        ),
+        (
+            "Deployment",
+            r#"{"spec":{"replicas":1.0}}"#,
+            "json: cannot unmarshal number 1.0 into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
+        (
+            "Deployment",
+            r#"{"spec":{"replicas":3000000000}}"#,
+            "json: cannot unmarshal number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"hostNetwork":"x"}}"#,
+            "json: cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool",
+        ),
+        (
+            "Lease",
+            r#"{"spec":{"renewTime":"yesterday"}}"#,
+            r#"parsing time "yesterday" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "yesterday" as "2006""#,
+        ),
+        (
+            "ConfigMap",
+            r#"{"data":{"a":true}}"#,
+            "json: cannot unmarshal bool into Go struct field ConfigMap.data of type string",
+        ),
+        (
+            "ConfigMap",
+            r#"{"metadata":{"name":true}}"#,
+            "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string",
+        ),
+        (
+            "ConfigMap",
+            r#"{"data":{"a":1}}"#,
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"terminationGracePeriodSeconds":"x"}}"#,
+            "json: cannot unmarshal string into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":[{"resources":{"requests":{"cpu":"1x"}}}]}}"#,
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":{}}}"#,
+            "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":["x"]}}"#,
+            "json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type v1.Container",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":[{"name":"a"},{"name":1}]}}"#,
+            "json: cannot unmarshal number into Go struct field Container.spec.containers.name of type string",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":[{"args":[1]}]}}"#,
+            "json: cannot unmarshal number into Go struct field Container.spec.containers.args of type string",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"volumes":[{"hostPath":"/"}]}}"#,
+            "json: cannot unmarshal string into Go struct field Volume.spec.volumes.VolumeSource.hostPath of type v1.HostPathVolumeSource",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":[{"livenessProbe":{"httpGet":{"port":true}}}]}}"#,
+            "json: cannot unmarshal bool into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
+        ),
+        ("Pod", r#"{"spec":"x"}"#, "json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec"),
+        (
+            "Pod",
+            r#"{"metadata":{"creationTimestamp":5}}"#,
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
+        ),
+        ("Pod", r#"[]"#, "json: cannot unmarshal array into Go value of type v1.Pod"),
+        ("Secret", r#"{"data":{"k":"!"}}"#, "illegal base64 data at input byte 0"),
+        (
+            "Secret",
+            r#"{"data":{"k":[256]}}"#,
+            "json: cannot unmarshal number 256 into Go struct field Secret.data of type uint8",
+        ),
+        (
+            "Secret",
+            r#"{"data":[]}"#,
+            "json: cannot unmarshal array into Go struct field Secret.data of type map[string][]uint8",
+        ),
+        // The first wrong type is told, a value that cannot be read before it, malformed JSON before anything.
+        (
+            "Pod",
+            r#"{"spec":{"hostNetwork":1,"hostPID":2}}"#,
+            "json: cannot unmarshal number into Go struct field PodSpec.spec.hostNetwork of type bool",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"hostNetwork":1},"metadata":{"creationTimestamp":"x"}}"#,
+            r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#,
+        ),
+        ("Pod", r#"{"spec":{"hostNetwork":1},}"#, "invalid character '}' looking for beginning of object key string"),
+        ("Pod", r#"{"spec":{"#, "unexpected end of JSON input"),
+        (
+            "CustomResourceDefinition",
+            r#"{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"additionalProperties":1}}}]}}"#,
+            "boolean or JSON schema expected",
+        ),
+        (
+            "CustomResourceDefinition",
+            r#"{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"items":{"type":1}}}}]}}"#,
+            "json: cannot unmarshal number into Go struct field JSONSchemaProps.spec.versions.schema.openAPIV3Schema.items.type of type string",
+        ),
+    ] {
+        assert_eq!(outcome(kind, text), Err(want.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn findings() {
+    for (kind, text, want) in [
+        ("ConfigMap", r#"{"metadata":{"name":"a","nothing":1},"other":{"x":[}]}"#, None),
+        (
+            "ConfigMap",
+            r#"{"metadata":{"name":"a","nothing":1},"other":{"x":[]}}"#,
+            Some(r#"unknown field "metadata.nothing", unknown field "other""#),
+        ),
+        (
+            "ConfigMap",
+            r#"{"data":{"k":"1","k":"2"},"data":{"l":"3"}}"#,
+            Some(r#"duplicate field "data.k", duplicate field "data""#),
+        ),
+        ("ConfigMap", r#"{"Data":{}}"#, Some(r#"unknown field "Data""#)),
+        (
+            "Pod",
+            r#"{"spec":{"containers":[{"name":"a","x":1},{"y":1,"y":2}]}}"#,
+            Some(r#"unknown field "spec.containers[0].x", unknown field "spec.containers[1].y""#),
+        ),
+        // What reads itself is not looked into.
+        ("ControllerRevision", r#"{"data":{"a":1,"a":2}}"#, Some("")),
+        (
+            "CustomResourceDefinition",
+            r#"{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"nope":1,"items":{"nope":1}}}}]}}"#,
+            Some(r#"unknown field "spec.versions[0].schema.openAPIV3Schema.nope""#),
+        ),
+    ] {
+        let decoded = decode::json(text.as_bytes(), table(kind), &Limits::default());
+        let got = decoded.ok().map(|decoded| decoded.findings.strict_error().unwrap_or_default());
+        let want =
+            want.map(|want| if want.is_empty() { String::new() } else { format!("strict decoding error: {want}") });
+        assert_eq!(got, want, "{text}");
+    }
+}
+
+#[test]
+fn values() {
+    for (kind, text, want) in [
+        ("ConfigMap", r#"{}"#, r#"{"metadata":{}}"#),
+        ("ConfigMap", r#"null"#, r#"{"metadata":{}}"#),
+        (
+            "ConfigMap",
+            r#"{"data":{"b":"2","a":null,"b":"3"},"kind":"ConfigMap","metadata":null,"apiVersion":"v1"}"#,
+            r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{},"data":{"a":"","b":"3"}}"#,
+        ),
+        // A repeated struct or map goes on where the first one ended, a scalar starts anew, null unsets pointers.
+        (
+            "ConfigMap",
+            r#"{"data":{"a":"1","b":"2"},"data":{"b":"3"},"immutable":true,"immutable":null}"#,
+            r#"{"metadata":{},"data":{"a":"1","b":"3"}}"#,
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"hostNetwork":true,"nodeName":"x"},"spec":{"hostNetwork":false,"containers":[null]}}"#,
+            r#"{"metadata":{},"spec":{"containers":[{"name":"","resources":{}}],"nodeName":"x"},"status":{}}"#,
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":[{"name":"a","image":"i"},{"name":"b"}],"containers":[{"name":"c"}]}}"#,
+            r#"{"metadata":{},"spec":{"containers":[{"name":"c","image":"i","resources":{}}]},"status":{}}"#,
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":null,"activeDeadlineSeconds":0,"terminationGracePeriodSeconds":0}}"#,
+            r#"{"metadata":{},"spec":{"containers":null,"terminationGracePeriodSeconds":0,"activeDeadlineSeconds":0},"status":{}}"#,
+        ),
+        ("Pod", r#"{"spec":{"containers":[]}}"#, r#"{"metadata":{},"spec":{"containers":[]},"status":{}}"#),
+        (
+            "Pod",
+            r#"{"metadata":{"creationTimestamp":"2024-01-01T01:00:00.5+01:00","labels":{}},"spec":{"containers":[{"resources":{"limits":{"memory":" 1024Mi ","cpu":0.5}},"ports":[{"containerPort":80}]}]}}"#,
+            r#"{"metadata":{"creationTimestamp":"2024-01-01T00:00:00Z"},"spec":{"containers":[{"name":"","ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"500m","memory":"1Gi"}}}]},"status":{}}"#,
+        ),
+        (
+            "Secret",
+            r#"{"data":{"a":"aGk=","b":null,"c":[104,105],"d":"aG\nk="}}"#,
+            r#"{"metadata":{},"data":{"a":"aGk=","b":null,"c":"aGk=","d":"aGk="}}"#,
+        ),
+        (
+            "Service",
+            r#"{"spec":{"ports":[{"port":1,"targetPort":"http"},{"port":2,"targetPort":3},{"port":4}]}}"#,
+            r#"{"metadata":{},"spec":{"ports":[{"port":1,"targetPort":"http"},{"port":2,"targetPort":3},{"port":4,"targetPort":0}]},"status":{"loadBalancer":{}}}"#,
+        ),
+        (
+            "ControllerRevision",
+            r#"{"data":{"b":1,"a":[1.5,null,{}]},"revision":0,"metadata":{"managedFields":[{"fieldsV1":{"f:b":{}, "f:a" : {"." : {} } }}]}}"#,
+            r#"{"metadata":{"managedFields":[{"fieldsV1":{"f:b":{},"f:a":{".":{}}}}]},"data":{"b":1,"a":[1.5,null,{}]},"revision":0}"#,
+        ),
+        (
+            "CustomResourceDefinition",
+            r#"{"spec":{"group":"g","names":{"plural":"p","kind":"k"},"scope":"s","versions":[{"name":"v","schema":{"openAPIV3Schema":{"additionalProperties":true,"items":[{"type":"a"}],"dependencies":{"x":["y"]},"default":null,"enum":[1,null],"properties":{"z":{},"a":{"additionalProperties":{"type":"t"}}}}}}]}}"#,
+            r#"{"metadata":{},"spec":{"group":"g","names":{"plural":"p","kind":"k"},"scope":"s","versions":[{"name":"v","served":false,"storage":false,"schema":{"openAPIV3Schema":{"enum":[1,null],"items":[{"type":"a"}],"properties":{"a":{"additionalProperties":{"type":"t"}},"z":{}},"additionalProperties":true,"dependencies":{"x":["y"]}}}}]},"status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":null}}"#,
+        ),
+    ] {
+        assert_eq!(outcome(kind, text).as_deref(), Ok(want), "{text}");
+        // The same document as a tree, as far as a tree can tell it.
+        if !text.contains("\"data\":{\"a\":\"1\"") && !text.contains("},\"spec\"") && !text.contains("],\"containers\"")
+        {
+            let tree = json::parse(text.as_bytes(), &Limits::default()).expect("the document was read before");
+            let decoded = decode::value(tree, table(kind)).expect("and decoded");
+            assert_eq!(json::to_string(&decoded.value), want, "{text} as a tree");
+        }
+    }
+}
