@@ -199,7 +199,7 @@ impl Writer {
 
     fn literal(&mut self, text: &str, indent: usize) {
         self.indicator("|", true, false);
-        if text.starts_with([' ', '\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
+        if text.starts_with([' ', '\n']) {
             self.indicator("2", false, false);
         }
         let mut ending = text.chars().rev();
@@ -212,14 +212,8 @@ impl Writer {
         self.break_line();
         let mut at_start = true;
         for c in text.chars() {
-            if is_break(c) {
-                if c == '\n' {
-                    self.break_line();
-                } else {
-                    self.out.push(c);
-                    self.column = 0;
-                }
-                self.indention = true;
+            if c == '\n' {
+                self.break_line();
                 at_start = true;
             } else {
                 if at_start {
@@ -314,6 +308,9 @@ impl Styles {
             space_break |= before == ' ' && is_break(c);
             before = c;
         }
+        // YAML 1.1 breaks lines at characters which are ordinary ones in YAML 1.2; escaped, they are the same to both. Go
+        // writes them as they are.
+        special |= chars.iter().any(|c| is_break(*c) && *c != '\n');
         let edge = |c: Option<&char>| c.is_some_and(|c| *c == ' ' || is_break(*c));
         let edges = edge(chars.first()) || edge(chars.last());
         let bad = space_break || special;
