@@ -21,6 +21,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Objects read at once when the range is read.
 const PAGE: usize = 5_000;
+/// Objects looked at before others get their turn.
+const TURN: usize = 256;
 const UPKEEP: Duration = Duration::from_secs(15);
 
 /// Runs until it is aborted.
@@ -82,7 +84,10 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
         let page = shared.store.range(request).await?;
         let Some(last) = page.kvs.last() else { return Ok(objects) };
         start = [last.key.as_ref(), b"\0"].concat().into();
-        for kv in page.kvs {
+        for (count, kv) in page.kvs.into_iter().enumerate() {
+            if count % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
             let Some(path) = path_of(shared, &kv.key) else { continue };
             let entry = match known.get(path) {
                 Some(same) if same.revision() == kv.mod_revision => Arc::clone(same),
@@ -96,7 +101,6 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
         if !page.more {
             return Ok(objects);
         }
-        tokio::task::yield_now().await;
     }
 }
 

@@ -5,10 +5,11 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use binnacle_store::{Revision, Store};
-use binnacle_watchcache::{Cache, Interest, Start, WatchItem, WindowLimits};
+use binnacle_watchcache::{Cache, Interest, Start, WatchError, WatchItem, WindowLimits};
 use support::*;
 
 const WRITERS: u64 = 6;
@@ -174,4 +175,97 @@ async fn run(seed: u64) {
     for watcher in watchers {
         watcher.await.unwrap();
     }
+}
+
+/// Clients with hardly any window: each lists, watches, and begins anew when it is told that it is too late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_is_ended_lists_again_and_misses_nothing() {
+    let store = Faulty::new();
+    let limits = WindowLimits { min_events: 5, max_events: 40, ..WindowLimits::default() };
+    let cache = Arc::new(Cache::new(store.clone(), PREFIX, Things::new(), limits));
+    let (finish, finished) = tokio::sync::watch::channel(None::<Revision>);
+    let ended = Arc::new(AtomicUsize::new(0));
+    let in_bed = Arc::new(tokio::sync::Notify::new());
+    let mut clients = Vec::new();
+    for number in 0..40 {
+        let (store, cache, mut finished, ended) = (store.clone(), cache.clone(), finished.clone(), ended.clone());
+        let in_bed = in_bed.clone();
+        let mut dice = Dice(number + 77);
+        clients.push(tokio::spawn(async move {
+            let mut asleep = number == 0;
+            let interest = if asleep { Interest::default() } else { random_interest(&mut dice) };
+            let selection = cache.selection(interest.clone());
+            'list: loop {
+                let snapshot = cache.wait_consistent(soon()).await.unwrap();
+                let from = snapshot.revision();
+                let start = Start::Snapshot { snapshot, mark_end: false };
+                let Ok(mut watcher) = cache.subscribe(selection.clone(), start, soon()).await else {
+                    ended.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                };
+                // One sleeps longer than any queue would hold for it.
+                if std::mem::take(&mut asleep) {
+                    in_bed.notify_one();
+                    while cache.progress().0 < from.0 + 1300 {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+                let mut items = Vec::new();
+                let outcome = loop {
+                    if finished.borrow().is_some_and(|last| watcher.progress() >= last) {
+                        break Ok(());
+                    }
+                    if dice.roll(10) == 0 {
+                        tokio::time::sleep(Duration::from_millis(dice.roll(30))).await;
+                    }
+                    tokio::select! {
+                        next = watcher.next_batch(1 + dice.roll(20) as usize, &mut items) => if next.is_err() { break next },
+                        _ = finished.changed() => {}
+                        () = tokio::time::sleep(Duration::from_millis(5)) => {}
+                    }
+                };
+                // What was told until the end is true in any case.
+                let told: Vec<Seen> = items.iter().filter_map(seen).collect();
+                let until = told.iter().map(|seen| seen.revision).max().unwrap_or(0).max(from.0);
+                let all = history(&*store, Revision(until)).await;
+                let want = expected(&all, from, |path, value| wants(&interest, path, value));
+                let initial = items.iter().filter(|item| matches!(item, WatchItem::Initial(_))).count();
+                assert_eq!(told[initial..], want, "{interest:?} from {from:?} to {until}");
+                match outcome {
+                    Ok(()) => {
+                        let mut state = Listing::new();
+                        for seen in &told[..initial] {
+                            state.insert(seen.path.clone(), (seen.revision, seen.value.clone()));
+                        }
+                        assert_eq!(replay(state, &told[initial..]), list(&cache, interest).await.1);
+                        return;
+                    }
+                    Err(WatchError::Expired { .. }) => {
+                        ended.fetch_add(1, Ordering::Relaxed);
+                        continue 'list;
+                    }
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        }));
+    }
+    in_bed.notified().await;
+    let mut dice = Dice(5);
+    for step in 0..3000 {
+        let path = format!("ns-{}/{}", dice.roll(3), dice.roll(12));
+        match dice.roll(4) {
+            0 => delete(&*store, &path).await,
+            _ => put(&*store, &path, &value(&mut dice)).await,
+        };
+        if step % 500 == 499 {
+            store.cut();
+        }
+    }
+    let last = store.current_revision().await.unwrap();
+    cache.wait_consistent(soon()).await.unwrap();
+    finish.send(Some(last)).unwrap();
+    for client in clients {
+        client.await.unwrap();
+    }
+    assert!(ended.load(Ordering::Relaxed) > 0, "the window was never too small");
 }

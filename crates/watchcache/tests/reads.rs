@@ -5,9 +5,10 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_store::{Revision, Store};
+use binnacle_store::{Expect, Op, Revision, Store, Txn};
 use binnacle_store_embedded::EmbeddedStore;
-use binnacle_watchcache::{Cache, CacheError, WindowLimits};
+use binnacle_watchcache::{Cache, CacheError, Interest, WindowLimits};
+use bytes::Bytes;
 use support::*;
 use tokio::time::Instant;
 
@@ -221,4 +222,37 @@ async fn an_index_appears_where_it_is_missed() {
     }
     check(&*store).await;
     assert_eq!(cache.stats().indexes, 4);
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_is_not_lost() {
+    let (store, cache) = setup();
+    put(&*store, "a/good", "app=web||").await;
+    put(&*store, "a/explosive", PANIC).await;
+    let bad = Bytes::from_static(&[0xff, 0xfe]);
+    let op = Op::Put { value: bad.clone(), lease: None };
+    store.txn(Txn { key: key("a/bad"), expect: Expect::Absent, op }).await.unwrap();
+    for _ in 0..2 {
+        let snapshot = cache.wait_consistent(soon()).await.unwrap();
+        let everything = cache.selection(Interest::default());
+        let paths: Vec<&str> = snapshot.iter(&everything, "").map(|entry| entry.path()).collect();
+        assert_eq!(paths, ["a/bad", "a/explosive", "a/good"]);
+        assert_eq!(snapshot.get("a/bad").map(|entry| entry.value().clone()), Some(bad.clone()));
+        // Once as the cache reads its range, once as a change.
+        put(&*store, "a/explosive", PANIC).await;
+    }
+}
+
+#[tokio::test]
+async fn what_history_holds_can_be_selected() {
+    let (store, cache) = setup();
+    let first = put(&*store, "a/x", "app=web|node-1,|").await;
+    put(&*store, "a/x", "app=db|node-1,|").await;
+    let selection = cache.selection(interest("a", "app=web", "spec.nodeName=node-1"));
+    let (then, _) = store.get(key("a/x"), Some(first)).await.unwrap();
+    let (now, _) = store.get(key("a/x"), None).await.unwrap();
+    for (kv, want) in [(then, true), (now, false)] {
+        let entry = cache.entry(&kv.unwrap());
+        assert_eq!((entry.path(), selection.selects(&entry)), ("a/x", want));
+    }
 }

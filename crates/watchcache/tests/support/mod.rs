@@ -22,6 +22,9 @@ use tokio::time::Instant;
 
 pub(crate) const PREFIX: &str = "/registry/things/";
 
+/// A value that the indexer panics at.
+pub(crate) const PANIC: &str = "panic";
+
 /// Values look like `app=web,tier=back|node-1,Running|anything`.
 pub(crate) struct Things {
     fields: Vec<Text>,
@@ -43,6 +46,7 @@ impl Indexer for Things {
     fn index(&self, _key: &[u8], value: &Bytes, _revision: Revision) -> Result<Attrs, IndexError> {
         self.indexed.fetch_add(1, Ordering::Relaxed);
         let text = std::str::from_utf8(value).map_err(|error| IndexError(error.to_string()))?;
+        assert_ne!(text, PANIC, "a value that nobody survives looking at");
         let mut parts = text.split('|');
         let labels = parts.next().unwrap_or_default().split(',').filter_map(|label| label.split_once('='));
         let labels = labels.map(|(key, value)| (Text::new(key), Text::new(value))).collect();
