@@ -1,6 +1,25 @@
 //! Protobuf of any kind from its [`crate::Message`], byte for byte as the Go server's generated code writes it.
 
-#[allow(dead_code, reason = "the encoder that reads it follows")]
+mod decode;
+mod encode;
+mod envelope;
+mod error;
+mod free;
 mod plan;
+mod scalars;
+mod text;
+mod to_json;
+mod wire;
 
+pub use decode::{DEPTH, decode, decode_object};
+pub use encode::encode;
+pub use envelope::{
+    Envelope, ListMeta, MAGIC, Splice, list_head, list_item_header, list_item_len, list_tail, splice_resource_version,
+    unwrap, watch_frame, watch_frame_head, wrap, wrap_into,
+};
+pub use error::ProtoError;
 pub(crate) use plan::Plan;
+pub use to_json::{Overrides, to_json};
+
+#[cfg(test)]
+mod tests;

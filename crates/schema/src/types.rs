@@ -193,7 +193,6 @@ impl Message {
         }
     }
 
-    #[allow(dead_code, reason = "the encoder that reads it follows")]
     /// The fields as protobuf wants them.
     pub(crate) fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| Plan::new(&self.fields))

@@ -56,6 +56,27 @@ pub(super) enum Absent {
     ShownZero,
 }
 
+/// How the records of a field make its value.
+pub(super) enum Shape<'t> {
+    /// Each record is an element.
+    List(&'t Ty),
+    /// Each record is an entry.
+    Map(&'t Ty),
+    One(&'t Ty),
+}
+
+impl<'t> Shape<'t> {
+    pub(super) fn of(ty: &'t Ty) -> Self {
+        match ty {
+            Ty::List(element) => Self::List(element),
+            Ty::StaticList(element) => Self::List(element),
+            Ty::Map(values) => Self::Map(values),
+            Ty::StaticMap(values) => Self::Map(values),
+            ty => Self::One(ty),
+        }
+    }
+}
+
 /// Numbers beyond this are searched for: no Kubernetes message has them.
 const DENSE: usize = 4096;
 
@@ -113,10 +134,9 @@ impl Group {
 
 impl FieldPlan {
     fn new(field: &Field) -> Self {
-        let by_value = !matches!(
-            field.ty,
-            Ty::List(_) | Ty::StaticList(_) | Ty::StaticWrappedList(_) | Ty::Map(_) | Ty::StaticMap(_) | Ty::Bytes
-        );
+        // Of slices and maps the zero value is nil.
+        let by_value =
+            matches!(Shape::of(&field.ty), Shape::One(ty) if !matches!(ty, Ty::StaticWrappedList(_) | Ty::Bytes));
         let absent = match (field.presence, by_value) {
             (Presence::Optional, _) | (Presence::OmitZero, false) => Absent::Nothing,
             (Presence::AlwaysNull, _) | (Presence::Always, false) => Absent::Null,
