@@ -1,0 +1,228 @@
+//! Random objects of every kind: what is encoded decodes to the same tree, and streams to the same JSON.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use binnacle_kinds::tables;
+use binnacle_meta::{GoDuration, MicroTime, Time};
+use binnacle_schema::{Field, Limits, Message, Object, Presence, Ty, Value, decode, json, proto};
+
+/// Numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // xorshift64*
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 33) % n
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    fn text(&mut self) -> String {
+        const PARTS: &[&str] =
+            &["a", "web-0", "kube-system/", "<&>", "\"", "\\", "\n", "grün", "\u{2028}", "0123456789abcdef", "日本", "\u{1}", " "];
+        (0..1 + self.below(5)).map(|_| self.pick(PARTS)).collect()
+    }
+
+    fn int(&mut self) -> i64 {
+        let n = (self.next() >> self.below(64)) as i64;
+        if self.one_in(4) { n.wrapping_neg() } else { n }
+    }
+}
+
+/// Members of a struct in the order of its fields; what a canonical tree must have is there, the rest by chance, and
+/// less of it the deeper.
+fn object(random: &mut Random, message: &Message, depth: u64) -> Value {
+    let mut object = Object::new();
+    for field in message.fields.iter().filter(|field| field.tag != 0) {
+        let wanted = depth < 7 && random.below(8) >= depth;
+        match field.presence {
+            Presence::Always if never_null(&field.ty) => {
+                let value = if wanted { value(random, &field.ty, depth) } else { zero(&field.ty) };
+                object.insert(field.name.clone(), value);
+            }
+            Presence::Always | Presence::AlwaysNull => {
+                let value = if wanted { value(random, &field.ty, depth) } else { Value::Null };
+                object.insert(field.name.clone(), if is_empty(&value) { Value::Null } else { value });
+            }
+            Presence::Optional if wanted => {
+                object.insert(field.name.clone(), value(random, &field.ty, depth));
+            }
+            Presence::OmitZero if wanted => {
+                let value = value(random, &field.ty, depth);
+                if !is_zero(field, &value) {
+                    object.insert(field.name.clone(), value);
+                }
+            }
+            _ => {}
+        }
+    }
+    Value::Object(object)
+}
+
+fn is_zero(field: &Field, value: &Value) -> bool {
+    is_empty(value) || (never_null(&field.ty) && *value == zero(&field.ty))
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::List(items) => items.is_empty(),
+        Value::Null => true,
+        Value::Str(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether Go's zero value of the type is anything but `null`.
+fn never_null(ty: &Ty) -> bool {
+    matches!(
+        ty,
+        Ty::String
+            | Ty::Bool
+            | Ty::Int32
+            | Ty::Int64
+            | Ty::Uint32
+            | Ty::Double
+            | Ty::Duration
+            | Ty::Quantity
+            | Ty::IntOrString
+            | Ty::Message(_)
+    )
+}
+
+fn zero(ty: &Ty) -> Value {
+    match ty {
+        Ty::String => "".into(),
+        Ty::Bool => false.into(),
+        Ty::Double => 0.0.into(),
+        Ty::Duration => "0s".into(),
+        Ty::Quantity => "0".into(),
+        Ty::Message(message) => proto::decode(&[], message, proto::DEPTH).expect("nothing is a zero object"),
+        _ => 0i64.into(),
+    }
+}
+
+fn value(random: &mut Random, ty: &Ty, depth: u64) -> Value {
+    match ty {
+        Ty::String => match random.one_in(8) {
+            true => "".into(),
+            false => random.text().into(),
+        },
+        Ty::Bool => random.one_in(2).into(),
+        Ty::Int32 => i64::from(random.int() as i32).into(),
+        Ty::Int64 => random.int().into(),
+        Ty::Uint32 => i64::from(random.int() as u32).into(),
+        Ty::Double => (random.int() as i32 as f64 / 8.0).into(),
+        Ty::Bytes => STANDARD.encode(random.text()).into(),
+        Ty::Time => Time::from_unix(1 + random.below(4_000_000_000) as i64, 0).to_string().into(),
+        Ty::MicroTime => {
+            MicroTime::from_unix(1 + random.below(4_000_000_000) as i64, random.below(1_000_000) as u32 * 1000).to_string().into()
+        }
+        Ty::Duration => GoDuration(random.int()).to_string().into(),
+        Ty::Quantity => random.pick(&["0", "1", "100m", "1500m", "64Mi", "1Gi", "1k", "5n", "1e3", "12e6", "0.5", "-3"]).into(),
+        Ty::IntOrString => match random.one_in(2) {
+            true => i64::from(random.int() as i32).into(),
+            false => random.text().into(),
+        },
+        Ty::RawExtension => {
+            let mut object = Object::new();
+            object.insert("kind", random.text());
+            object.insert("values", Value::List(vec![random.int().into(), random.one_in(2).into(), Value::Null]));
+            Value::Object(object)
+        }
+        Ty::Json => match random.below(4) {
+            0 => random.int().into(),
+            1 => random.text().into(),
+            2 => random.one_in(2).into(),
+            _ => Value::List(vec![0.25.into(), random.text().into(), Value::Object(Object::new())]),
+        },
+        Ty::FieldsV1 => Value::Raw(
+            random.pick(&["{}", r#"{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}"#, r#"{"k:{\"name\":\"a \\u003c\"}":{".":{}}}"#]).into(),
+        ),
+        Ty::SchemaOrBool(schema) => match random.one_in(2) {
+            true => random.one_in(2).into(),
+            false => object(random, schema, depth + 1),
+        },
+        Ty::SchemaOrArray(schema) => match random.one_in(2) {
+            true => object(random, schema, depth + 1),
+            false => Value::List((0..1 + random.below(2)).map(|_| object(random, schema, depth + 1)).collect()),
+        },
+        Ty::SchemaOrStrings(schema) => match random.one_in(2) {
+            true => object(random, schema, depth + 1),
+            false => Value::List((0..1 + random.below(3)).map(|_| random.text().into()).collect()),
+        },
+        Ty::Message(message) => object(random, message, depth + 1),
+        _ => match (ty.element(), ty.map_value()) {
+            (Some(element), _) => Value::List((0..1 + random.below(3)).map(|_| value(random, element, depth + 1)).collect()),
+            (_, Some(values)) => {
+                let mut map = Object::new();
+                for _ in 0..1 + random.below(4) {
+                    map.insert(random.text(), value(random, values, depth + 1));
+                }
+                map.sort_by_name();
+                Value::Object(map)
+            }
+            _ => Value::Null,
+        },
+    }
+}
+
+/// The canonical form of what has several.
+fn canonical(value: Value, message: &Message) -> Value {
+    let mut bytes = Vec::new();
+    proto::encode(&value, message, &mut bytes);
+    proto::decode(&bytes, message, proto::DEPTH).expect("was just encoded")
+}
+
+#[test]
+fn random_objects() {
+    let mut random = Random(0x5eed_0b1a_c1e5);
+    let (mut objects, mut size) = (0, 0);
+    for kind in tables::kinds() {
+        let message = kind.message;
+        if message.fields.iter().all(|field| field.tag == 0) {
+            continue;
+        }
+        for _ in 0..6 {
+            let given = object(&mut random, message, 0);
+            let tree = canonical(given.clone(), message);
+            assert_same(&given, &tree, kind);
+            let mut bytes = Vec::new();
+            proto::encode(&tree, message, &mut bytes);
+            let again = proto::decode(&bytes, message, proto::DEPTH).expect("was just encoded");
+            assert_eq!(again, tree, "{kind:?}");
+
+            let want = json::to_string(&tree);
+            let mut streamed = Vec::new();
+            proto::to_json(&bytes, message, "", "", proto::Overrides::default(), &mut streamed).expect("decoded before");
+            assert_eq!(String::from_utf8_lossy(&streamed), want, "{kind:?}");
+
+            let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
+            let from_json = decode::json(want.as_bytes(), message, &limits).expect("was just written").value;
+            assert_same(&from_json, &tree, kind);
+            let mut from_tree = Vec::new();
+            proto::encode(&from_json, message, &mut from_tree);
+            assert_eq!(from_tree, bytes, "{kind:?}");
+            objects += 1;
+            size += bytes.len();
+        }
+    }
+    println!("{objects} random objects, {size} bytes");
+}
+
+#[track_caller]
+fn assert_same(a: &Value, b: &Value, kind: &tables::Kind) {
+    assert!(a == b, "{kind:?}:\n{}\n{}", json::to_string(a), json::to_string(b));
+}
