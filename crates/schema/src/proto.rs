@@ -5,6 +5,8 @@ mod encode;
 mod envelope;
 mod error;
 mod free;
+mod index;
+mod normalize;
 mod plan;
 mod scalars;
 mod text;

@@ -40,6 +40,11 @@ impl Object {
         Self { entries: Vec::with_capacity(capacity), index: None }
     }
 
+    /// Makes room for so many more members.
+    pub fn reserve(&mut self, additional: usize) {
+        self.entries.reserve_exact(additional);
+    }
+
     pub fn len(&self) -> usize {
         self.entries.len()
     }

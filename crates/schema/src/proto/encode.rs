@@ -4,9 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_meta::{GoDuration, MicroTime, Time};
 
-use super::free;
-use super::plan::{Absent, Group, Shape, Target};
+use super::plan::{Absent, Group, Rule, Shape};
 use super::wire::{DELIMITED, FIXED64, VARINT, put_bytes, put_delimited, put_key, put_varint};
+use crate::json;
 use crate::types::{Field, Message, Ty};
 use crate::value::{Object, Value};
 
@@ -32,22 +32,19 @@ impl<'v> Encoder<'v> {
                 hint = i + 1;
             }
         }
-        self.group(message, &message.plan().root, base, out);
+        self.group(message, message.plan().root(), base, out);
         self.values.truncate(base);
     }
 
     fn group(&mut self, message: &Message, group: &Group, base: usize, out: &mut Vec<u8>) {
         for entry in &group.entries {
-            match &entry.target {
-                Target::Field(i) => {
-                    let absent = message.plan().fields[*i].absent;
-                    self.field(&message.fields[*i], absent, self.values[base + i], out);
-                }
-                Target::Group(inner) => {
-                    put_key(entry.tag, DELIMITED, out);
-                    put_delimited(out, |out| self.group(message, inner, base, out));
-                }
+            if entry.rule == Rule::Group {
+                put_key(entry.tag, DELIMITED, out);
+                put_delimited(out, |out| self.group(message, message.plan().group(entry.index), base, out));
+                continue;
             }
+            let i = usize::from(entry.index);
+            self.field(&message.fields[i], message.plan().fields[i].absent, self.values[base + i], out);
         }
     }
 
@@ -132,7 +129,7 @@ impl<'v> Encoder<'v> {
             Ty::RawExtension | Ty::Json | Ty::FieldsV1 => put_delimited(out, |out| {
                 if !value.is_null() {
                     put_key(1, DELIMITED, out);
-                    put_delimited(out, |out| free::write(value, out));
+                    put_delimited(out, |out| json::write(value, out));
                 }
             }),
             Ty::SchemaOrBool(schema) => put_delimited(out, |out| {

@@ -1,67 +1,149 @@
 //! JSON that protobuf carries without a schema: raw extensions, values in schemas, the fields of managed fields.
 
 use super::error::ProtoError;
-use crate::value::{Object, Value};
+use crate::json::{self, JsonError};
+use crate::{Limits, Value};
+
+/// The message around it was bounded when it came in.
+const LIMITS: Limits = Limits { max_bytes: usize::MAX, max_depth: 256, max_yaml_nodes: 0 };
+
+impl From<JsonError> for ProtoError {
+    fn from(error: JsonError) -> Self {
+        Self::malformed(error.to_string())
+    }
+}
 
 /// Reads carried JSON into a tree.
 pub(super) fn read(raw: &[u8]) -> Result<Value, ProtoError> {
-    let value: serde_json::Value =
-        serde_json::from_slice(raw).map_err(|error| ProtoError::malformed(error.to_string()))?;
-    fn tree(value: serde_json::Value) -> Value {
-        match value {
-            serde_json::Value::Null => Value::Null,
-            serde_json::Value::Bool(b) => Value::Bool(b),
-            serde_json::Value::Number(n) => {
-                n.as_i64().map(Value::Int).unwrap_or_else(|| Value::Float(n.as_f64().unwrap_or(0.0)))
+    Ok(json::parse(raw, &LIMITS)?)
+}
+
+/// Keeps carried JSON as text, in compact form.
+pub(super) fn carry(raw: &[u8]) -> Result<Value, ProtoError> {
+    if is_plain_trie(raw)
+        && let Ok(text) = std::str::from_utf8(raw)
+    {
+        return Ok(Value::Raw(text.into()));
+    }
+    Ok(match json::compact(raw, &LIMITS)? {
+        null if null == "null" => Value::Null,
+        text => Value::Raw(text.into()),
+    })
+}
+
+/// Appends what [`carry`] would keep; `false` for `null`.
+pub(super) fn put_carried(raw: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtoError> {
+    if is_plain_trie(raw) {
+        out.extend_from_slice(raw);
+        return Ok(true);
+    }
+    let text = json::compact(raw, &LIMITS)?;
+    out.extend_from_slice(text.as_bytes());
+    Ok(text != "null")
+}
+
+/// Whether these are objects of objects and nothing else, without space or anything to escape: what servers write into
+/// managed fields, and what is worth not to be read like any other JSON.
+fn is_plain_trie(raw: &[u8]) -> bool {
+    if !is_tame(raw) {
+        return false;
+    }
+    let mut depth = 0usize;
+    let mut rest = raw;
+    loop {
+        let [b'{', after @ ..] = rest else { return false };
+        rest = after;
+        depth += 1;
+        if depth > LIMITS.max_depth {
+            return false;
+        }
+        if let [b'}', ..] = rest {
+            // Closes this object, and with it all that end here.
+            loop {
+                match rest {
+                    [b'}', after @ ..] if depth > 0 => {
+                        rest = after;
+                        depth -= 1;
+                    }
+                    [b',', b'"', ..] if depth > 0 => {
+                        rest = &rest[1..];
+                        break;
+                    }
+                    _ => return depth == 0 && rest.is_empty(),
+                }
             }
-            serde_json::Value::String(s) => Value::Str(s.into()),
-            serde_json::Value::Array(a) => Value::List(a.into_iter().map(tree).collect()),
-            serde_json::Value::Object(o) => Value::Object(o.into_iter().map(|(k, v)| (k, tree(v))).collect::<Object>()),
+        }
+        let [b'"', after @ ..] = rest else { return false };
+        let Some(after) = behind_string(after) else { return false };
+        let [b':', after @ ..] = after else { return false };
+        rest = after;
+    }
+}
+
+/// What follows a string, at its first byte; `None` for escapes other than those of quotes.
+fn behind_string(mut rest: &[u8]) -> Option<&[u8]> {
+    loop {
+        let at = memchr::memchr2(b'"', b'\\', rest)?;
+        match &rest[at..] {
+            [b'"', after @ ..] => return Some(after),
+            [b'\\', b'"' | b'\\', after @ ..] => rest = after,
+            _ => return None,
         }
     }
-    Ok(tree(value))
 }
 
-pub(super) fn carry(raw: &[u8]) -> Result<Value, ProtoError> {
-    let mut out = vec![];
-    put_carried(raw, &mut out)?;
-    Ok(Value::Raw(String::from_utf8(out).unwrap_or_default().into()))
+/// Whether no byte is a space, a control character, beyond ASCII, or escaped in HTML. Blocks are looked at as a whole, so
+/// that this compiles to vector code.
+fn is_tame(raw: &[u8]) -> bool {
+    let wild = |b: &u8| (*b <= 0x20) | (*b >= 0x80) | (*b == b'<') | (*b == b'>') | (*b == b'&');
+    let (blocks, rest) = raw.as_chunks::<16>();
+    !blocks.iter().any(|block| block.iter().fold(false, |any, b| any | wild(b))) && !rest.iter().any(wild)
 }
 
-pub(super) fn put_carried(raw: &[u8], out: &mut Vec<u8>) -> Result<(), ProtoError> {
-    out.extend_from_slice(raw);
-    Ok(())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
-    match value {
-        Value::Null => out.extend(b"null"),
-        Value::Bool(b) => out.extend(b.to_string().bytes()),
-        Value::Int(b) => out.extend(b.to_string().bytes()),
-        Value::Float(b) => out.extend(b.to_string().bytes()),
-        Value::Str(b) => super::text::put_text(b.as_bytes(), out),
-        Value::Raw(b) => out.extend(b.bytes()),
-        Value::List(l) => {
-            out.push(b'[');
-            for (i, v) in l.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write(v, out);
-            }
-            out.push(b']');
+    #[test]
+    fn carried_as_it_is_or_compacted() {
+        for (raw, plain) in [
+            ("{}", true),
+            (r#"{"f:a":{}}"#, true),
+            (r#"{"f:a":{".":{},"k:{\"name\":\"x\"}":{}},"f:b":{"f:c":{"f:d":{}}}}"#, true),
+            (r#"{"f:a": {}}"#, false),
+            (r#"{"f:a<":{}}"#, false),
+            (r#"{"f:ü":{}}"#, false),
+            (r#"{"f:a":[]}"#, false),
+            (r#"{"f:a\n":{}}"#, false),
+            ("null", false),
+        ] {
+            assert_eq!(is_plain_trie(raw.as_bytes()), plain, "{raw}");
+            let compact = json::compact(raw.as_bytes(), &LIMITS).expect("every case is JSON");
+            let mut out = Vec::new();
+            assert_eq!(put_carried(raw.as_bytes(), &mut out), Ok(raw != "null"));
+            assert_eq!(String::from_utf8(out).as_deref(), Ok(compact.as_str()));
         }
-        Value::Object(l) => {
-            out.push(b'{');
-            for (i, (k, v)) in l.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                super::text::put_text(k.as_bytes(), out);
-                out.push(b':');
-                write(v, out);
-            }
-            out.push(b'}');
+        let deep = "{\"a\":".repeat(300) + "{}" + &"}".repeat(300);
+        for raw in [
+            "",
+            "{",
+            "}",
+            "{}}",
+            "{},",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":{}",
+            "{\"a\":{},}",
+            "{\"a\":{},\"b\"}",
+            "{\"a\":{}{}}",
+            "{,}",
+            "{\"a\":{}}{}",
+            "{\"a",
+            "{\"a\\",
+            &deep,
+        ] {
+            assert!(!is_plain_trie(raw.as_bytes()), "{raw}");
+            assert!(carry(raw.as_bytes()).is_err(), "{raw}");
         }
     }
 }

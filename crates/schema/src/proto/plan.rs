@@ -1,47 +1,81 @@
 //! The fields of a message as protobuf wants them: by ascending number, embedded structs as groups of their own, and
-//! found by number in one step.
+//! found by number in one step. Readers run over this, so what they ask of each record is worked out here once.
 
+use super::wire::{DELIMITED, FIXED64, VARINT};
 use crate::types::{Field, Presence, Ty};
 
 /// What protobuf derives from the fields of a [`crate::Message`].
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(super) root: Group,
+    /// The message itself first, then the structs embedded in it.
+    groups: Vec<Group>,
     pub(super) fields: Box<[FieldPlan]>,
+    /// The fields that JSON shows even if the bytes do not have them.
+    pub(super) shown: FieldSet,
 }
+
+/// A set of fields by their index; messages with more than [`FieldSet::MAX`] fields do without.
+pub(super) type FieldSet = u128;
+
+/// So many fields fit a [`FieldSet`].
+pub(super) const MAX_FIELDS: usize = FieldSet::BITS as usize;
 
 /// One level of numbers: the message itself, or a struct embedded in it.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     /// By ascending number.
     pub(super) entries: Vec<Entry>,
-    /// The entry of a number, plus one; 0 for numbers that are unknown.
-    dense: Vec<u16>,
+    /// What to do with a record, by its number.
+    dense: Vec<Entry>,
 }
 
-#[derive(Debug)]
+/// A number and what it stands for.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) tag: u32,
-    pub(super) target: Target,
+    pub(super) rule: Rule,
+    /// The index of the field, or of the group.
+    pub(super) index: u16,
 }
 
-#[derive(Debug)]
-pub(super) enum Target {
-    /// The index of a field of the message.
-    Field(usize),
-    Group(Group),
+/// What a record is to the field that has its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// No field has the number.
+    Unknown,
+    /// An embedded struct.
+    Group,
+    /// A number, of several the last.
+    Varint,
+    Fixed64,
+    /// A string that reads as absent where it is empty.
+    OmittedText,
+    /// A value with a length of which the last record counts.
+    Last,
+    /// A message: several records of one are read as one message.
+    Merged,
+    /// A list of values with a length.
+    List,
+    /// A list of numbers, one by one or packed.
+    Varints,
+    Fixed64s,
+    Map,
 }
 
 /// What is asked of a field again and again.
 #[derive(Debug)]
 pub(super) struct FieldPlan {
-    /// `,"name":` as JSON has it.
-    pub(super) json_key: Box<[u8]>,
+    /// `,"name":` as JSON has it, so far as it fits.
+    pub(super) key: [u8; KEY],
+    pub(super) key_len: usize,
     /// What the absence of the field in the bytes means.
     pub(super) absent: Absent,
     /// Stored bytes that hold the zero value read as absent.
     pub(super) omits_zero: bool,
 }
+
+/// Names are mostly shorter than this with all that is around them; to copy a fixed size is faster.
+const KEY: usize = 32;
 
 /// What a field is that the bytes or the tree do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +99,9 @@ pub(super) enum Shape<'t> {
     One(&'t Ty),
 }
 
+/// Numbers beyond this are searched for: no Kubernetes message has them.
+const DENSE: usize = 4096;
+
 impl<'t> Shape<'t> {
     pub(super) fn of(ty: &'t Ty) -> Self {
         match ty {
@@ -77,57 +114,89 @@ impl<'t> Shape<'t> {
     }
 }
 
-/// Numbers beyond this are searched for: no Kubernetes message has them.
-const DENSE: usize = 4096;
-
 impl Plan {
     pub(crate) fn new(fields: &[Field]) -> Self {
-        let mut root = Group::default();
-        for (i, field) in fields.iter().enumerate().filter(|(_, field)| field.tag != 0) {
-            let group = field.embedded_in.iter().fold(&mut root, |group, tag| group.embedded(*tag));
-            group.entries.push(Entry { tag: field.tag, target: Target::Field(i) });
+        let mut groups = vec![Group::default()];
+        for (index, field) in fields.iter().enumerate().filter(|(_, field)| field.tag != 0) {
+            let group = field.embedded_in.iter().fold(0, |group, tag| embedded(&mut groups, group, *tag));
+            // The build refuses messages of so many fields long before this.
+            let Ok(index) = u16::try_from(index) else { break };
+            groups[group].entries.push(Entry { tag: field.tag, rule: Rule::of(field), index });
         }
-        root.finish();
-        Self { root, fields: fields.iter().map(FieldPlan::new).collect() }
+        groups.iter_mut().for_each(Group::finish);
+        let fields: Box<[FieldPlan]> = fields.iter().map(FieldPlan::new).collect();
+        let shown = fields.iter().enumerate().take(MAX_FIELDS).fold(0, |set, (i, field)| {
+            set | FieldSet::from(matches!(field.absent, Absent::Null | Absent::ShownZero)) << i
+        });
+        Self { groups, fields, shown }
+    }
+
+    pub(super) fn root(&self) -> &Group {
+        &self.groups[0]
+    }
+
+    pub(super) fn group(&self, index: u16) -> &Group {
+        &self.groups[usize::from(index)]
     }
 }
 
-impl Group {
-    fn embedded(&mut self, tag: u32) -> &mut Group {
-        let found = self.entries.iter().position(|e| e.tag == tag && matches!(e.target, Target::Group(_)));
-        let i = found.unwrap_or_else(|| {
-            self.entries.push(Entry { tag, target: Target::Group(Group::default()) });
-            self.entries.len() - 1
-        });
-        match &mut self.entries[i].target {
-            Target::Group(group) => group,
-            Target::Field(_) => unreachable!("the entry was found or made as a group"),
-        }
+/// The group of an embedded struct, made where it is new.
+fn embedded(groups: &mut Vec<Group>, within: usize, tag: u32) -> usize {
+    if let Some(entry) = groups[within].entries.iter().find(|e| e.tag == tag && e.rule == Rule::Group) {
+        return usize::from(entry.index);
     }
+    let index = groups.len();
+    groups.push(Group::default());
+    // Structs are embedded by the handful.
+    groups[within].entries.push(Entry { tag, rule: Rule::Group, index: index as u16 });
+    index
+}
 
+impl Group {
     fn finish(&mut self) {
         self.entries.sort_by_key(|entry| entry.tag);
-        for (i, entry) in self.entries.iter_mut().enumerate() {
-            if let Target::Group(group) = &mut entry.target {
-                group.finish();
-            }
+        for entry in self.entries.iter().filter(|entry| (entry.tag as usize) < DENSE) {
             let tag = entry.tag as usize;
-            if let (true, Ok(i)) = (tag < DENSE, u16::try_from(i + 1)) {
-                if self.dense.len() <= tag {
-                    self.dense.resize(tag + 1, 0);
-                }
-                self.dense[tag] = i;
+            if self.dense.len() <= tag {
+                self.dense.resize(tag + 1, Entry::unknown(0));
             }
+            self.dense[tag] = *entry;
         }
     }
 
-    /// The entry of a field number.
-    pub(super) fn find(&self, tag: u32) -> Option<&Entry> {
+    /// What a number stands for.
+    #[inline]
+    pub(super) fn find(&self, tag: u32) -> Entry {
         match self.dense.get(tag as usize) {
-            Some(0) => None,
-            Some(i) => Some(&self.entries[usize::from(*i) - 1]),
-            None if (tag as usize) < DENSE => None,
-            None => self.entries.iter().find(|entry| entry.tag == tag),
+            Some(entry) => *entry,
+            None if (tag as usize) < DENSE => Entry::unknown(tag),
+            None => self.entries.iter().find(|entry| entry.tag == tag).copied().unwrap_or(Entry::unknown(tag)),
+        }
+    }
+}
+
+impl Entry {
+    fn unknown(tag: u32) -> Self {
+        Self { tag, rule: Rule::Unknown, index: 0 }
+    }
+}
+
+impl Rule {
+    fn of(field: &Field) -> Self {
+        match Shape::of(&field.ty) {
+            Shape::Map(_) => Self::Map,
+            Shape::List(element) => match wire_type(element) {
+                VARINT => Self::Varints,
+                FIXED64 => Self::Fixed64s,
+                _ => Self::List,
+            },
+            Shape::One(ty) => match (wire_type(ty), ty) {
+                (VARINT, _) => Self::Varint,
+                (FIXED64, _) => Self::Fixed64,
+                (_, Ty::String) if field.presence == Presence::OmitZero => Self::OmittedText,
+                (_, Ty::String | Ty::Bytes | Ty::Time | Ty::MicroTime) => Self::Last,
+                _ => Self::Merged,
+            },
         }
     }
 }
@@ -138,14 +207,39 @@ impl FieldPlan {
         let by_value =
             matches!(Shape::of(&field.ty), Shape::One(ty) if !matches!(ty, Ty::StaticWrappedList(_) | Ty::Bytes));
         let absent = match (field.presence, by_value) {
+            _ if field.tag == 0 => Absent::Nothing,
             (Presence::Optional, _) | (Presence::OmitZero, false) => Absent::Nothing,
             (Presence::AlwaysNull, _) | (Presence::Always, false) => Absent::Null,
             (Presence::OmitZero, true) => Absent::HiddenZero,
             (Presence::Always, true) => Absent::ShownZero,
         };
-        let mut json_key = b",\"".to_vec();
-        json_key.extend(field.name.bytes());
-        json_key.extend(b"\":");
-        Self { json_key: json_key.into(), absent, omits_zero: field.presence == Presence::OmitZero }
+        let mut key = [0; KEY];
+        let text = format!(",\"{}\":", field.name);
+        let fits = text.len().min(KEY);
+        key[..fits].copy_from_slice(&text.as_bytes()[..fits]);
+        Self { key, key_len: text.len(), absent, omits_zero: field.presence == Presence::OmitZero }
+    }
+
+    /// Appends `,"name":`.
+    #[inline]
+    pub(super) fn put_key(&self, field: &Field, out: &mut Vec<u8>) {
+        let end = out.len() + self.key_len;
+        if self.key_len <= KEY {
+            out.extend_from_slice(&self.key);
+            out.truncate(end);
+        } else {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(field.name.as_bytes());
+            out.extend_from_slice(b"\":");
+        }
+    }
+}
+
+/// How values of a type are delimited.
+pub(super) fn wire_type(ty: &Ty) -> u8 {
+    match ty {
+        Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 => VARINT,
+        Ty::Double => FIXED64,
+        _ => DELIMITED,
     }
 }

@@ -1,6 +1,7 @@
 //! The little messages that are one value to the API: times, quantities, numbers or texts, carried JSON.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use binnacle_meta::{Quantity, Text};
 
@@ -129,11 +130,11 @@ pub(super) fn carried<'a>(bytes: &'a [u8], name: &str) -> Result<Option<&'a [u8]
 
 /// A `JSONSchemaPropsOr...`: a truth, one schema, or a list.
 #[derive(Default)]
-pub(super) struct SchemaOr<'a> {
+pub(super) struct SchemaOr {
     pub(super) allows: bool,
     /// The records of the schema; more than one are read as one message.
-    pub(super) schema: Vec<&'a [u8]>,
-    pub(super) list: Vec<&'a [u8]>,
+    pub(super) schema: Vec<Range<usize>>,
+    pub(super) list: Vec<Range<usize>>,
 }
 
 /// What a `JSONSchemaPropsOr...` may have beside a schema.
@@ -144,22 +145,27 @@ pub(super) enum Or {
     Strings,
 }
 
-pub(super) fn schema_or(bytes: &[u8], or: Or) -> Result<SchemaOr<'_>, ProtoError> {
+/// Where the parts of a `JSONSchemaPropsOr...` lie.
+pub(super) fn schema_or(raw: &[u8], range: Range<usize>, or: Or) -> Result<SchemaOr, ProtoError> {
     let (name, list) = match or {
         Or::Bool => ("JSONSchemaPropsOrBool", ""),
         Or::Array => ("JSONSchemaPropsOrArray", "jSONSchemas"),
         Or::Strings => ("JSONSchemaPropsOrStringArray", "property"),
     };
     let mut found = SchemaOr::default();
-    records(bytes, name, |key, reader| {
+    let mut reader = Reader::of_range(raw, range);
+    let part = |key: Key, reader: &mut Reader<'_>, field| {
+        let bytes = delimited(key, reader, field)?;
+        Ok::<_, ProtoError>(reader.position() - bytes.len()..reader.position())
+    };
+    while let Some(key) = reader.key(name)? {
         match (key.tag, or) {
-            (1, Or::Bool) => found.allows = varint(key, reader, "allows")? != 0,
-            (2, Or::Bool) | (1, _) => found.schema.push(delimited(key, reader, "schema")?),
-            (2, _) => found.list.push(delimited(key, reader, list)?),
-            _ => return Ok(false),
+            (1, Or::Bool) => found.allows = varint(key, &mut reader, "allows")? != 0,
+            (2, Or::Bool) | (1, _) => found.schema.push(part(key, &mut reader, "schema")?),
+            (2, _) => found.list.push(part(key, &mut reader, list)?),
+            _ => reader.skip(key)?,
         }
-        Ok(true)
-    })?;
+    }
     Ok(found)
 }
 

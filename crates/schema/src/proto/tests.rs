@@ -100,9 +100,7 @@ fn encoded(value: &Value) -> Vec<u8> {
 }
 
 fn json_of(value: &Value) -> String {
-    let mut out = Vec::new();
-    free::write(value, &mut out);
-    String::from_utf8(out).expect("the writer writes UTF-8")
+    crate::json::to_string(value)
 }
 
 /// What a zero object is made of: everything that Go holds without pointer.
@@ -146,7 +144,7 @@ fn check_json(raw: &[u8]) {
             .expect("decodes as well");
         let mut tree = decode_object(raw, &MESSAGE, "test/v1", "Thing", DEPTH).expect("decoded before");
         if let Some(version) = version {
-            let before = tree.str_at(&["metadata", "resourceVersion"]) != "";
+            let before = !tree.str_at(&["metadata", "resourceVersion"]).is_empty();
             let metadata = tree.make_at(&["metadata"]);
             metadata.remove("resourceVersion");
             if !version.is_empty() {
@@ -454,7 +452,7 @@ fn versions_are_spliced() {
     check(value!({}), "1");
     check(value!({"metadata": {"name": "a", "uid": "b"}, "text": "after"}), "12345");
     check(value!({"metadata": {"name": "a", "resourceVersion": "old"}, "text": "after"}), "new");
-    check(value!({"metadata": {"labels": {"a": (("x".repeat(120)))}}}), "123456789");
+    check(value!({"metadata": {"labels": {"a": ("x".repeat(120))}}}), "123456789");
     check(value!({"metadata": {"name": "a", "resourceVersion": "old"}}), "");
     // Without metadata, and without the field.
     assert_eq!(splice_resource_version(&hex("12 00"), "7").as_deref(), Ok(&hex("0a 03 32 01 '7' 12 00")[..]));

@@ -1,82 +1,78 @@
 //! Strings, numbers and times as Go's JSON encoder writes them, straight from the bytes of a message.
 
 use std::fmt::{self, Write};
-
-use binnacle_meta::Time;
+use std::ops::Range;
 
 use super::scalars;
-
-/// Which bytes of a string do not stand for themselves; those of characters beyond ASCII need a closer look.
-const SPECIAL: [bool; 256] = {
-    let mut special = [false; 256];
-    let mut b = 0;
-    while b < 256 {
-        special[b] = b < 0x20 || b >= 0x80 || matches!(b as u8, b'"' | b'\\' | b'<' | b'>' | b'&');
-        b += 1;
-    }
-    special
-};
+use crate::json;
 
 /// Appends a string with its quotes. Each byte that is no UTF-8 becomes a replacement character.
 pub(super) fn put_text(bytes: &[u8], out: &mut Vec<u8>) {
+    put_text_of(bytes, 0..bytes.len(), out);
+}
+
+/// [`put_text`] of a part of a larger buffer: most strings are short, and what follows them may be looked at to take
+/// eight bytes at a time.
+#[inline]
+pub(super) fn put_text_of(raw: &[u8], range: Range<usize>, out: &mut Vec<u8>) {
+    let len = range.len();
+    let start = out.len();
+    out.reserve(len + 10);
     out.push(b'"');
-    if is_plain(bytes) {
-        out.extend_from_slice(bytes);
-    } else {
-        put_escaped(&scalars::text(bytes), out);
+    let mut left = len;
+    let mut special = 0;
+    let mut rest = &raw[range.start..];
+    while left > 0 {
+        let Some((word, after)) = rest.split_first_chunk::<8>() else {
+            out.truncate(start);
+            return put_text_slowly(&raw[range], out);
+        };
+        let here = specials(u64::from_le_bytes(*word));
+        if left < 8 {
+            // Only the bytes of the string count.
+            special |= here & ((1 << (8 * left)) - 1);
+            out.extend_from_slice(word);
+            break;
+        }
+        special |= here;
+        out.extend_from_slice(word);
+        rest = after;
+        left -= 8;
+    }
+    out.truncate(start + 1 + len);
+    if special != 0 {
+        out.truncate(start);
+        return json::write_string(&scalars::text(&raw[range]), out);
     }
     out.push(b'"');
 }
 
-/// Whether every byte stands for itself. Blocks are looked at as a whole, so that this compiles to vector code.
-fn is_plain(bytes: &[u8]) -> bool {
-    let (blocks, rest) = bytes.as_chunks::<16>();
-    let special = |block: &[u8; 16]| {
-        block.iter().fold(false, |any, &b| {
-            any | (b < 0x20) | (b >= 0x80) | (b == b'"') | (b == b'\\') | (b == b'<') | (b == b'>') | (b == b'&')
-        })
-    };
-    !blocks.iter().any(special) && !rest.iter().any(|b| SPECIAL[usize::from(*b)])
+/// Strings at the very end of a buffer.
+fn put_text_slowly(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut padded = [0; 8];
+    let (words, tail) = bytes.as_chunks::<8>();
+    padded[..tail.len()].copy_from_slice(tail);
+    // Padding is no text, and looks special: only as many bytes of the last word count as it has.
+    let last = specials(u64::from_le_bytes(padded)) & ((1 << (8 * tail.len())) - 1);
+    if last != 0 || words.iter().any(|word| specials(u64::from_le_bytes(*word)) != 0) {
+        return json::write_string(&scalars::text(bytes), out);
+    }
+    out.push(b'"');
+    out.extend_from_slice(bytes);
+    out.push(b'"');
 }
 
-fn put_escaped(text: &str, out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let bytes = text.as_bytes();
-    let mut start = 0;
-    let mut i = 0;
-    while i < bytes.len() {
-        let b = bytes[i];
-        if !SPECIAL[usize::from(b)] {
-            i += 1;
-            continue;
-        }
-        if b >= 0x80 {
-            // U+2028 and U+2029 end a line in JavaScript.
-            match &bytes[i..] {
-                [0xe2, 0x80, last @ (0xa8 | 0xa9), ..] => {
-                    out.extend_from_slice(&bytes[start..i]);
-                    out.extend_from_slice(if *last == 0xa8 { b"\\u2028" } else { b"\\u2029" });
-                    i += 3;
-                    start = i;
-                }
-                _ => i += 1,
-            }
-            continue;
-        }
-        out.extend_from_slice(&bytes[start..i]);
-        match b {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x0c => out.extend_from_slice(b"\\f"),
-            _ => out.extend_from_slice(&[b'\\', b'u', b'0', b'0', HEX[usize::from(b >> 4)], HEX[usize::from(b & 15)]]),
-        }
-        i += 1;
-        start = i;
-    }
-    out.extend_from_slice(&bytes[start..]);
+/// Marks the bytes of a word that may not stand for themselves in JSON: control characters, quotes, backslashes, the
+/// characters of HTML and all beyond ASCII. A byte behind a marked one may be marked without reason.
+#[inline]
+fn specials(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let zero = |x: u64| x.wrapping_sub(ONES) & !x;
+    let is = |byte: u8, word: u64| zero(word ^ (u64::from(byte) * ONES));
+    // Quote and ampersand differ in one bit, as do the angle brackets.
+    let control = word.wrapping_sub(0x20 * ONES) & !word;
+    (word | control | is(b'\\', word) | is(b'&', word | (4 * ONES)) | is(b'>', word | (2 * ONES))) & HIGH
 }
 
 pub(super) fn put_decimal(n: i64, out: &mut Vec<u8>) {
@@ -95,10 +91,6 @@ pub(super) fn put_decimal(n: i64, out: &mut Vec<u8>) {
         out.push(b'-');
     }
     out.extend_from_slice(&digits[at..]);
-}
-
-pub(super) fn put_time(time: Time, out: &mut Vec<u8>) {
-    put_quoted(&time, out);
 }
 
 /// Appends what displays itself without any character that JSON would escape.
@@ -138,6 +130,29 @@ mod tests {
             let mut out = Vec::new();
             put_text(bytes, &mut out);
             assert_eq!(String::from_utf8(out).as_deref(), Ok(want));
+            // Within a larger buffer, whose other bytes do not count.
+            let mut out = Vec::new();
+            let raw = [b"\"<", bytes, b"\"\xff<>&\\\n\0\x01"].concat();
+            put_text_of(&raw, 2..2 + bytes.len(), &mut out);
+            assert_eq!(String::from_utf8(out).as_deref(), Ok(want));
+        }
+    }
+
+    #[test]
+    fn every_byte_at_every_place() {
+        for b in 0..=255u8 {
+            for (len, at) in (1..20).flat_map(|len| (0..len).map(move |at| (len, at))) {
+                let mut bytes = vec![b'x'; len];
+                bytes[at] = b;
+                let mut want = Vec::new();
+                json::write_string(&scalars::text(&bytes), &mut want);
+                for padding in [0, 20] {
+                    let mut out = Vec::new();
+                    let raw = [&bytes[..], &vec![0; padding]].concat();
+                    put_text_of(&raw, 0..len, &mut out);
+                    assert_eq!(out, want, "{b:02x} at {at} of {len}");
+                }
+            }
         }
     }
 

@@ -89,15 +89,22 @@ impl<'a> Reader<'a> {
     /// The bytes of a delimited value.
     #[inline]
     pub(super) fn delimited(&mut self) -> Result<&'a [u8], ProtoError> {
+        let range = self.delimited_range()?;
+        Ok(&self.bytes[range])
+    }
+
+    /// Where the bytes of a delimited value lie.
+    #[inline]
+    pub(super) fn delimited_range(&mut self) -> Result<Range<usize>, ProtoError> {
         let length = self.varint()?;
-        let rest = &self.bytes[self.pos..];
-        match usize::try_from(length) {
-            Ok(n) if n <= rest.len() => {
-                self.pos += n;
-                Ok(&rest[..n])
-            }
-            _ => Err(beyond(length)),
+        let left = self.bytes.len() - self.pos;
+        if length > left as u64 {
+            return Err(beyond(length));
         }
+        let start = self.pos;
+        // No more than what is left, which is a usize.
+        self.pos += length as usize;
+        Ok(start..self.pos)
     }
 
     pub(super) fn fixed64(&mut self) -> Result<u64, ProtoError> {

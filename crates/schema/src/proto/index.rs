@@ -1,0 +1,190 @@
+//! Where the fields of a message lie in its bytes: the first of the two passes of readers that go by the order of the
+//! schema, not of the bytes.
+
+use std::ops::Range;
+
+use super::error::ProtoError;
+use super::plan::{Entry, FieldSet, Group, MAX_FIELDS, Rule, wire_type};
+use super::wire::{DELIMITED, FIXED64, Key, Reader, VARINT};
+use crate::types::{Message, Ty};
+
+/// Why a reader in schema order ended early.
+pub(super) enum Stop {
+    Error(ProtoError),
+    /// The bytes are well formed so far, but not in the order in which the encoder writes them.
+    Unordered,
+}
+
+impl From<ProtoError> for Stop {
+    fn from(error: ProtoError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Where a field lies: the value of a single one, all records of a list or map.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    fn new(range: Range<usize>) -> Self {
+        // Messages longer than 4 GiB were refused.
+        Self { start: range.start as u32, end: range.end as u32 }
+    }
+
+    pub(super) fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// The spans of all messages that are being read, each message's behind those of the one it is in.
+pub(super) struct Index<'a> {
+    pub(super) raw: &'a [u8],
+    spans: Vec<Span>,
+    top: usize,
+}
+
+/// The part of the index that belongs to one message.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    base: usize,
+    /// The fields that the bytes have.
+    pub(super) found: FieldSet,
+}
+
+impl<'a> Index<'a> {
+    pub(super) fn new(raw: &'a [u8]) -> Result<Self, ProtoError> {
+        match u32::try_from(raw.len()) {
+            Ok(_) => Ok(Self { raw, spans: vec![Span::default(); 256], top: 0 }),
+            Err(_) => Err(ProtoError::TooLarge),
+        }
+    }
+
+    /// Notes where the fields of a message lie.
+    pub(super) fn open(&mut self, range: Range<usize>, message: &Message) -> Result<Frame, Stop> {
+        let n = message.fields.len();
+        if n > MAX_FIELDS {
+            return Err(Stop::Unordered);
+        }
+        let mut frame = Frame { base: self.top, found: 0 };
+        self.top += n;
+        if self.spans.len() < self.top {
+            self.spans.resize(2 * self.top, Span::default());
+        }
+        self.group(range, message, message.plan().root(), &mut frame)?;
+        Ok(frame)
+    }
+
+    /// Forgets a message.
+    pub(super) fn close(&mut self, frame: Frame) {
+        self.top = frame.base;
+    }
+
+    /// Where a field lies that was found.
+    #[inline]
+    pub(super) fn span(&self, frame: Frame, field: usize) -> Range<usize> {
+        self.spans[frame.base + field].range()
+    }
+
+    fn group(&mut self, range: Range<usize>, message: &Message, group: &Group, frame: &mut Frame) -> Result<(), Stop> {
+        let mut reader = Reader::of_range(self.raw, range);
+        while let Some(key) = reader.key(&message.name)? {
+            let entry = group.find(key.tag);
+            match entry.rule {
+                Rule::Unknown => reader.skip(key)?,
+                Rule::Group => {
+                    let range = value_of(key, &mut reader, Rule::Group, "embedded struct")?;
+                    self.group(range, message, message.plan().group(entry.index), frame)?;
+                }
+                _ => self.record(key, &mut reader, entry, message, frame)?,
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn record(
+        &mut self,
+        key: Key,
+        reader: &mut Reader<'a>,
+        entry: Entry,
+        message: &Message,
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
+        let index = usize::from(entry.index);
+        let (bit, slot) = ((1 as FieldSet) << index, &mut self.spans[frame.base + index]);
+        let value = value_of(key, reader, entry.rule, &message.fields[index].name)?;
+        *slot = match entry.rule {
+            Rule::List | Rule::Varints | Rule::Fixed64s | Rule::Map => match frame.found & bit != 0 {
+                false => Span::new(key.start..value.end),
+                true if slot.end as usize == key.start => Span { end: value.end as u32, ..*slot },
+                true => return Err(Stop::Unordered),
+            },
+            Rule::OmittedText if value.is_empty() => {
+                frame.found &= !bit;
+                return Ok(());
+            }
+            Rule::Merged if frame.found & bit != 0 => return Err(Stop::Unordered),
+            _ => Span::new(value),
+        };
+        frame.found |= bit;
+        Ok(())
+    }
+
+    /// Where the key and the value of a map's entry lie. Go does not look at their wire types.
+    #[inline]
+    pub(super) fn entry(&self, range: Range<usize>, values: &Ty) -> Result<(Range<usize>, Option<Range<usize>>), Stop> {
+        let (mut name, mut value) = (0..0, None);
+        let mut reader = Reader::of_range(self.raw, range);
+        while let Some(key) = reader.key("map entry")? {
+            match key.tag {
+                1 => {
+                    name = reader.delimited_range()?;
+                    // What is replaced in keys may change their order.
+                    let bytes = &self.raw[name.clone()];
+                    if !bytes.is_ascii() && std::str::from_utf8(bytes).is_err() {
+                        return Err(Stop::Unordered);
+                    }
+                }
+                2 if value.is_some() => return Err(Stop::Unordered),
+                2 => {
+                    value = Some(match wire_type(values) {
+                        DELIMITED => reader.delimited_range()?,
+                        wire => {
+                            let start = reader.position();
+                            if wire == FIXED64 {
+                                reader.fixed64()?
+                            } else {
+                                reader.varint()?
+                            };
+                            start..reader.position()
+                        }
+                    });
+                }
+                _ => reader.skip(key)?,
+            }
+        }
+        Ok((name, value))
+    }
+}
+
+/// Where the value of a record lies, which must be of a wire type that suits its field.
+#[inline]
+pub(super) fn value_of(key: Key, reader: &mut Reader<'_>, rule: Rule, name: &str) -> Result<Range<usize>, ProtoError> {
+    let start = reader.position();
+    match (key.wire, rule) {
+        (VARINT, Rule::Varint | Rule::Varints) => {
+            reader.varint()?;
+            Ok(start..reader.position())
+        }
+        (FIXED64, Rule::Fixed64 | Rule::Fixed64s) => {
+            reader.fixed64()?;
+            Ok(start..reader.position())
+        }
+        (_, Rule::Varint | Rule::Fixed64) => Err(ProtoError::wrong_wire_type(key.wire, name)),
+        (DELIMITED, _) => reader.delimited_range(),
+        _ => Err(ProtoError::wrong_wire_type(key.wire, name)),
+    }
+}
