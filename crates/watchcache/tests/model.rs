@@ -156,7 +156,7 @@ async fn run(seed: u64) {
             }
             let items: Vec<Seen> = items.iter().filter_map(seen).collect();
             let last = finished.borrow().unwrap();
-            let all = history(&*store, last).await;
+            let all = history(&store.inner, last).await;
             let want = expected(&all, from, |path, value| wants(&interest, path, value));
             assert_eq!(items, want, "{interest:?} from {from:?}");
             // The state at the beginning and the stream lead to the list at the end.
@@ -227,7 +227,7 @@ async fn whoever_is_ended_lists_again_and_misses_nothing() {
                 // What was told until the end is true in any case.
                 let told: Vec<Seen> = items.iter().filter_map(seen).collect();
                 let until = told.iter().map(|seen| seen.revision).max().unwrap_or(0).max(from.0);
-                let all = history(&*store, Revision(until)).await;
+                let all = history(&store.inner, Revision(until)).await;
                 let want = expected(&all, from, |path, value| wants(&interest, path, value));
                 let initial = items.iter().filter(|item| matches!(item, WatchItem::Initial(_))).count();
                 assert_eq!(told[initial..], want, "{interest:?} from {from:?} to {until}");

@@ -126,7 +126,7 @@ async fn a_slow_reader_reads_the_window_or_is_ended() {
         cache.wait_consistent(soon()).await.unwrap();
         if survives {
             let items: Vec<Seen> = read_until(&mut watcher, last).await.iter().filter_map(seen).collect();
-            let want = expected(&history(&*store, last).await, start, |_, value| value.starts_with("app=web"));
+            let want = expected(&history(&store.inner, last).await, start, |_, value| value.starts_with("app=web"));
             assert_eq!(items, want);
         } else {
             let mut items = Vec::new();
