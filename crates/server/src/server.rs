@@ -12,8 +12,10 @@ use crate::{Chain, Listener};
 const DRAIN_SHORT: Duration = Duration::from_secs(60);
 /// How long watches and streams may take to end by themselves. One whose client does not read cannot be ended politely.
 const DRAIN_LONG: Duration = Duration::from_millis(30);
-/// How long the last bytes may take to leave.
-const FLUSH: Duration = Duration::from_millis(10);
+/// How long connections may take to be closed in order when nobody waits for an answer.
+const FLUSH_IDLE: Duration = Duration::from_millis(10);
+/// How long the last answers may take to leave, once they are written.
+const FLUSH_BUSY: Duration = Duration::from_secs(1);
 
 /// A bound listener and the chain behind it.
 pub struct Server {
@@ -42,6 +44,7 @@ impl Server {
             }
         };
         let inflight = self.chain.inflight();
+        let busy = inflight.now(Kind::ReadOnly) + inflight.now(Kind::Mutating) > 0;
         let watches = tokio::time::timeout(DRAIN_LONG, inflight.none_left(Kind::LongRunning));
         let short = tokio::time::timeout(DRAIN_SHORT, async {
             inflight.none_left(Kind::ReadOnly).await;
@@ -54,6 +57,6 @@ impl Server {
             tracing::warn!("giving up {left} requests that did not end");
         }
         let flushed = async { while connections.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(FLUSH, flushed).await;
+        let _ = tokio::time::timeout(if busy { FLUSH_BUSY } else { FLUSH_IDLE }, flushed).await;
     }
 }

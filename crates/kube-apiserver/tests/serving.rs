@@ -1,0 +1,107 @@
+//! What the running program answers: health, version, index, metrics, refusals.
+
+#[allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part")]
+mod common;
+
+use common::{Running, TempDir, admin, somebody};
+
+const TOKENS: &str = "root-token,root,1,system:masters\nuser-token,user,2\n";
+
+#[tokio::test]
+async fn health() {
+    let data = TempDir::new();
+    let server = Running::start(&["--data-dir", &data.join("d")]);
+    let mut client = server.connect(&admin(&data.path().join("d"))).await;
+    for (path, want) in [
+        ("/healthz", "ok"),
+        ("/livez", "ok"),
+        ("/readyz", "ok"),
+        ("/readyz/ping", "ok"),
+        ("/livez/etcd", "ok"),
+        ("/livez?verbose", "[+]ping ok\n[+]log ok\n[+]etcd ok\n"),
+        ("/healthz?verbose&exclude=etcd", "[+]etcd excluded: ok\n"),
+        ("/readyz?verbose", "[+]shutdown ok\nreadyz check passed\n"),
+        ("/version", "\"minor\": \"36\""),
+        ("/", "\"/readyz/etcd-readiness\""),
+        (
+            "/metrics",
+            "apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"\",scope=\"\",subresource=\"/livez\"",
+        ),
+    ] {
+        let answer = client.get(path).await.unwrap();
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.body.contains(want), "{path}: {}", answer.body);
+        if path.contains('z') {
+            assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8", "{path}");
+        }
+    }
+    for (method, path, status, kind) in [
+        ("GET", "/healthz/nothing", 404, "text/plain; charset=utf-8"),
+        ("GET", "/nothing", 404, "text/plain; charset=utf-8"),
+        ("GET", "/version/nothing", 404, "application/json"),
+        ("POST", "/version", 405, "application/json"),
+    ] {
+        let answer = client.send(method, path, &[], "").await.unwrap();
+        assert_eq!((answer.status, answer.header("content-type")), (status, kind), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn refusals() {
+    let data = TempDir::new();
+    let tokens = data.file("tokens", TOKENS);
+    let server = Running::start(&["--data-dir", &data.join("d"), "--token-auth-file", &tokens]);
+    let handshake = somebody(&data.path().join("d"));
+    for (path, token, status, message) in [
+        ("/readyz", "", 200, ""),
+        ("/version", "", 200, ""),
+        ("/api", "", 403, r#"forbidden: User "system:anonymous" cannot get path "/api""#),
+        ("/metrics", "user-token", 403, r#"forbidden: User "user" cannot get path "/metrics""#),
+        ("/metrics", "root-token", 200, ""),
+        ("/metrics", "wrong", 401, "Unauthorized"),
+        (
+            "/api/v1/namespaces/ns/pods",
+            "user-token",
+            403,
+            r#"pods is forbidden: User "user" cannot list resource "pods" in API group "" in the namespace "ns""#,
+        ),
+        (
+            "/apis/apps/v1/deployments",
+            "",
+            403,
+            r#"deployments.apps is forbidden: User "system:anonymous" cannot list resource "deployments" in API group "apps" at the cluster scope"#,
+        ),
+    ] {
+        let mut client = server.connect(&handshake).await;
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str()), ("audit-id", "mine")];
+        let headers = if token.is_empty() { &headers[1..] } else { &headers[..] };
+        let answer = client.send("GET", path, headers, "").await.unwrap();
+        assert_eq!(answer.status, status, "{path} {token}: {}", answer.body);
+        assert_eq!((answer.header("audit-id"), answer.header("cache-control")), ("mine", "no-cache, private"));
+        if !message.is_empty() {
+            let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+            assert_eq!(body["message"], message);
+            assert_eq!((&body["kind"], &body["code"]), (&"Status".into(), &status.into()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn modes_of_authorization() {
+    let data = TempDir::new();
+    let tokens = data.file("tokens", TOKENS);
+    for (mode, want) in
+        [("AlwaysAllow", [200, 200, 200]), ("AlwaysDeny", [403, 403, 200]), ("RBAC,Node", [403, 403, 200])]
+    {
+        let directory = data.join(mode);
+        let server =
+            Running::start(&["--data-dir", &directory, "--token-auth-file", &tokens, "--authorization-mode", mode]);
+        let mut client = server.connect(&somebody(directory.as_ref())).await;
+        let mut got = Vec::new();
+        for headers in [&[][..], &[("authorization", "Bearer user-token")], &[("authorization", "Bearer root-token")]] {
+            got.push(client.send("GET", "/metrics", headers, "").await.unwrap().status);
+        }
+        assert_eq!(got, want, "{mode}");
+    }
+}

@@ -1,0 +1,193 @@
+//! How the program starts, starts again, and refuses to start.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+#[allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part")]
+mod common;
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+
+use common::client::Client;
+use common::{Running, TempDir, admin, program};
+
+fn fails(arguments: &[&str]) -> Output {
+    let output = program().args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    output
+}
+
+/// What a failed start says: one line.
+fn complaint(arguments: &[&str]) -> String {
+    let text = String::from_utf8(fails(arguments).stderr).unwrap();
+    let line = text.strip_suffix('\n').unwrap_or_else(|| panic!("{text:?}"));
+    assert!(!line.contains('\n'), "{text}");
+    line.strip_prefix("Error: ").unwrap_or_else(|| panic!("{text}")).to_owned()
+}
+
+#[test]
+fn what_cannot_start_says_why_and_leaves_nothing() {
+    let temp = TempDir::new();
+    let data = temp.join("data");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken_port = taken.local_addr().unwrap().port().to_string();
+    let bad_tokens = temp.file("tokens", "a,b\n");
+    let junk = temp.file("junk", "no certificate");
+    let good = TempDir::new();
+    drop(Running::start(&["--data-dir", &good.join("d")]));
+    let [certificate, other_key] = ["apiserver.crt", "admin.key"].map(|name| good.join(&format!("d/pki/{name}")));
+    let missing = temp.join("missing");
+    let in_use = format!("failed to create listener: failed to listen on 127.0.0.1:{taken_port}: ");
+    for (arguments, want) in [
+        (&["--nothing"][..], "unknown flag: --nothing"),
+        (&["serve"], "\"kube-apiserver\" does not take any arguments, got [\"serve\"]"),
+        (&["--secure-port=x"], "invalid argument \"x\" for \"--secure-port\" flag: "),
+        (&["--authorization-mode=ABAC"], "authorization-mode \"ABAC\" is not supported yet; "),
+        (&["--secure-port", &taken_port], &in_use),
+        (&["--token-auth-file", &missing], &format!("open {missing}: No such file")),
+        (&["--token-auth-file", &bad_tokens], &format!("token file '{bad_tokens}' must have at least 3 columns ")),
+        (&["--client-ca-file", &missing], &format!("unable to load client CA file: open {missing}: No such file")),
+        (
+            &["--client-ca-file", &junk],
+            &format!(
+                "unable to load client CA file: {junk}: data does not contain any valid RSA or ECDSA certificates"
+            ),
+        ),
+        (
+            &["--tls-cert-file", &missing, "--tls-private-key-file", &missing],
+            &format!("unable to load server certificate: open {missing}: No such file"),
+        ),
+        (
+            &["--tls-cert-file", &junk, "--tls-private-key-file", &junk],
+            &format!("unable to load server certificate: {junk}: "),
+        ),
+        (
+            &["--tls-cert-file", &certificate, "--tls-private-key-file", &other_key],
+            "unable to load server certificate: tls: ",
+        ),
+    ] {
+        let mut all = vec!["--data-dir", &data];
+        if !arguments.contains(&"--secure-port") {
+            all.push("--secure-port=0");
+        }
+        all.extend(arguments);
+        let complaint = complaint(&all);
+        assert!(complaint.starts_with(want), "{complaint}\nwanted: {want}");
+        assert!(!Path::new(&data).exists(), "{arguments:?} left a data directory behind");
+    }
+    let file = temp.file("file", "");
+    let complaint = complaint(&["--secure-port=0", "--data-dir", &file]);
+    assert!(complaint.starts_with(&format!("cannot use the data directory {file}: ")), "{complaint}");
+}
+
+#[tokio::test]
+async fn the_three_lines_and_the_kubeconfig() {
+    let temp = TempDir::new();
+    let data = temp.join("data");
+    let server = Running::start(&["--data-dir", &data]);
+    let url = format!("https://{}", server.address);
+    assert_eq!(
+        server.lines,
+        [
+            format!("Kubernetes v1.36.2 API at {url}"),
+            format!("Data: {data}"),
+            format!("Try: kubectl --kubeconfig {data}/admin.kubeconfig get namespaces"),
+        ]
+    );
+    let path = format!("{data}/admin.kubeconfig");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let kubeconfig = fs::read_to_string(&path).unwrap();
+    assert!(kubeconfig.contains(&format!("    server: {url}\n")), "{kubeconfig}");
+    for secret in ["pki", "store"] {
+        assert_eq!(fs::metadata(format!("{data}/{secret}")).unwrap().permissions().mode() & 0o077, 0);
+    }
+}
+
+#[tokio::test]
+async fn certificates_are_kept_and_reused() {
+    let temp = TempDir::new();
+    let data = temp.join("data");
+    let contents = || {
+        let mut files: Vec<_> = fs::read_dir(format!("{data}/pki"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    let mut before = None;
+    for _ in 0..2 {
+        let mut server = Running::start(&["--data-dir", &data]);
+        println!("ready after {:?}", server.took);
+        let mut client = server.connect(&admin(data.as_ref())).await;
+        assert_eq!(client.get("/metrics").await.unwrap().status, 200);
+        server.signal("TERM");
+        assert!(server.wait().0.success());
+        let now = contents();
+        assert_eq!(before.get_or_insert_with(contents), &now);
+    }
+}
+
+#[test]
+fn one_server_per_data_directory() {
+    let temp = TempDir::new();
+    let data = temp.join("data");
+    let _first = Running::start(&["--data-dir", &data]);
+    let complaint = complaint(&["--secure-port=0", "--data-dir", &data]);
+    assert!(
+        complaint.starts_with(&format!("the data directory {data}/store is in use by the process with pid ")),
+        "{complaint}"
+    );
+    assert!(Path::new(&data).exists());
+}
+
+#[tokio::test]
+async fn ephemeral_leaves_nothing() {
+    let temp = TempDir::new();
+    let mut command = program();
+    command.env("HOME", temp.path()).env("TMPDIR", temp.path());
+    let mut child =
+        command.args(["--ephemeral", "--secure-port=0"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut line = || lines.next().unwrap().unwrap();
+    let (_, data, kubectl) = (line(), line(), line());
+    assert_eq!(data, "Data: memory only, gone at the end");
+    let path = kubectl.split_whitespace().nth(3).unwrap().to_owned();
+    assert!(Path::new(&path).starts_with(temp.path()) && Path::new(&path).exists(), "{path}");
+    std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn certificates_of_the_operator() {
+    let other = TempDir::new();
+    drop(Running::start(&["--data-dir", &other.join("d")]));
+    let file = |name: &str| other.join(&format!("d/pki/{name}"));
+    let temp = TempDir::new();
+    let data = temp.join("data");
+    let server = Running::start(&[
+        "--data-dir",
+        &data,
+        "--tls-cert-file",
+        &file("apiserver.crt"),
+        "--tls-private-key-file",
+        &file("apiserver.key"),
+        "--client-ca-file",
+        &file("ca.crt"),
+    ]);
+    assert!(!Path::new(&data).join("admin.kubeconfig").exists());
+    assert!(server.lines[2].contains("--certificate-authority"), "{}", server.lines[2]);
+    // The other server's administrator is one here, ours is not.
+    let theirs = admin(other.path().join("d").as_ref());
+    assert_eq!(server.connect(&theirs).await.get("/metrics").await.unwrap().status, 200);
+    let mut ours = admin(data.as_ref());
+    ours.authority = theirs.authority.clone();
+    let answer = Client::connect(server.address, &ours).await.unwrap().get("/metrics").await.unwrap();
+    assert!(matches!(answer.status, 401 | 403), "{}", answer.status);
+}

@@ -1,0 +1,172 @@
+//! A small HTTPS client for tests that shows what a comfortable one hides: protocol, TLS version, end of a connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+/// How to shake hands.
+#[derive(Clone)]
+pub struct Handshake {
+    pub authority: String,
+    pub identity: Option<(String, String)>,
+    pub alpn: Vec<&'static str>,
+    pub versions: Vec<&'static SupportedProtocolVersion>,
+    pub name: &'static str,
+}
+
+impl Handshake {
+    pub fn new(authority: impl Into<String>) -> Self {
+        Self {
+            authority: authority.into(),
+            identity: None,
+            alpn: vec!["h2", "http/1.1"],
+            versions: vec![&rustls::version::TLS13, &rustls::version::TLS12],
+            name: "localhost",
+        }
+    }
+
+    /// With a client certificate and its key, as PEM.
+    pub fn identity(mut self, certificate: &str, key: &str) -> Self {
+        self.identity = Some((certificate.to_owned(), key.to_owned()));
+        self
+    }
+
+    pub fn alpn(mut self, alpn: &[&'static str]) -> Self {
+        self.alpn = alpn.to_vec();
+        self
+    }
+
+    pub fn version(mut self, version: &'static SupportedProtocolVersion) -> Self {
+        self.versions = vec![version];
+        self
+    }
+
+    fn config(&self) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&self.versions)
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut config = match &self.identity {
+            Some((certificate, key)) => builder
+                .with_client_auth_cert(
+                    vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+                    PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+                )
+                .unwrap(),
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config
+    }
+}
+
+/// One connection.
+pub struct Client {
+    sender: Sender,
+    pub tls: ProtocolVersion,
+    pub alpn: Option<String>,
+    /// Ends when the connection does.
+    pub connection: JoinHandle<()>,
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+/// An answer that has been read to its end.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+impl Client {
+    pub async fn connect(address: SocketAddr, handshake: &Handshake) -> Result<Self, String> {
+        let tcp = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let name = ServerName::try_from(handshake.name).unwrap();
+        let connector = TlsConnector::from(Arc::new(handshake.config()));
+        let stream = connector.connect(name, tcp).await.map_err(|error| error.to_string())?;
+        let session = stream.get_ref().1;
+        let tls = session.protocol_version().unwrap();
+        let alpn = session.alpn_protocol().map(|name| String::from_utf8(name.to_vec()).unwrap());
+        let io = TokioIo::new(stream);
+        let (sender, connection) = if alpn.as_deref() == Some("h2") {
+            let (sender, connection) =
+                http2::handshake(TokioExecutor::new(), io).await.map_err(|error| error.to_string())?;
+            (Sender::Http2(sender), tokio::spawn(async { drop(connection.await) }))
+        } else {
+            let (sender, connection) = http1::handshake(io).await.map_err(|error| error.to_string())?;
+            (Sender::Http1(sender), tokio::spawn(async { drop(connection.await) }))
+        };
+        Ok(Self { sender, tls, alpn, connection })
+    }
+
+    /// Sends a request and hands back the answer with its body still to come.
+    pub async fn open(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<Response<Incoming>, String> {
+        let mut request = Request::builder().method(method).uri(path);
+        match &self.sender {
+            Sender::Http1(_) => request = request.header("host", "localhost"),
+            // The library wants the scheme and the authority where the protocol has them.
+            Sender::Http2(_) => request = request.uri(format!("https://localhost{path}")),
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
+        match &mut self.sender {
+            Sender::Http1(sender) => {
+                sender.ready().await.map_err(|error| error.to_string())?;
+                sender.send_request(request).await.map_err(|error| error.to_string())
+            }
+            Sender::Http2(sender) => {
+                sender.ready().await.map_err(|error| error.to_string())?;
+                sender.send_request(request).await.map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    pub async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<Answer, String> {
+        let (parts, body) = self.open(method, path, headers, body).await?.into_parts();
+        let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+        let body = String::from_utf8(body.to_vec()).map_err(|error| error.to_string())?;
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+    }
+
+    pub async fn get(&mut self, path: &str) -> Result<Answer, String> {
+        self.send("GET", path, &[], "").await
+    }
+}
