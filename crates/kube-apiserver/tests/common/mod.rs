@@ -1,7 +1,7 @@
 //! Starts the real program for a test and stops it afterwards.
 
 #[path = "../../../server/tests/common/client.rs"]
-pub mod client;
+pub(crate) mod client;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use client::{Client, Handshake};
 
 /// A directory that is removed with the value.
-pub struct TempDir(PathBuf);
+pub(crate) struct TempDir(PathBuf);
 
 impl TempDir {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("binnacle-test-{}-{number}", std::process::id()));
@@ -24,18 +24,18 @@ impl TempDir {
         Self(path.canonicalize().unwrap())
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// A file with these contents; its path as an argument.
-    pub fn file(&self, name: &str, contents: &str) -> String {
+    pub(crate) fn file(&self, name: &str, contents: &str) -> String {
         let path = self.0.join(name);
         std::fs::write(&path, contents).unwrap();
         path.display().to_string()
     }
 
-    pub fn join(&self, name: &str) -> String {
+    pub(crate) fn join(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
 }
@@ -47,15 +47,15 @@ impl Drop for TempDir {
 }
 
 /// A running server.
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
-    pub lines: [String; 3],
-    pub address: SocketAddr,
+    pub(crate) lines: [String; 3],
+    pub(crate) address: SocketAddr,
     /// From starting the process to having read its last line.
-    pub took: Duration,
+    pub(crate) took: Duration,
 }
 
-pub fn program() -> Command {
+pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kube-apiserver"));
     command.stdin(Stdio::null()).env_remove("XDG_DATA_HOME");
     command
@@ -63,7 +63,7 @@ pub fn program() -> Command {
 
 impl Running {
     /// Starts the program on a free port and waits for the three lines it prints.
-    pub fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let began = Instant::now();
         let mut command = program();
         command.arg("--secure-port=0").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -84,17 +84,17 @@ impl Running {
         Self { address: address.parse().unwrap(), child, lines, took }
     }
 
-    pub async fn connect(&self, handshake: &Handshake) -> Client {
+    pub(crate) async fn connect(&self, handshake: &Handshake) -> Client {
         Client::connect(self.address, handshake).await.unwrap()
     }
 
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().unwrap();
         assert!(status.success());
     }
 
     /// Waits for the end, a limited time.
-    pub fn wait(&mut self) -> (ExitStatus, Duration) {
+    pub(crate) fn wait(&mut self) -> (ExitStatus, Duration) {
         let began = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -114,12 +114,12 @@ impl Drop for Running {
 }
 
 /// The handshake of the administrator whose certificate is in a data directory.
-pub fn admin(data: &Path) -> Handshake {
+pub(crate) fn admin(data: &Path) -> Handshake {
     let read = |name: &str| std::fs::read_to_string(data.join("pki").join(name)).unwrap();
     Handshake::new(read("ca.crt")).identity(&read("admin.crt"), &read("admin.key"))
 }
 
 /// The handshake of somebody without a certificate.
-pub fn somebody(data: &Path) -> Handshake {
+pub(crate) fn somebody(data: &Path) -> Handshake {
     Handshake::new(std::fs::read_to_string(data.join("pki/ca.crt")).unwrap()).alpn(&["http/1.1"])
 }

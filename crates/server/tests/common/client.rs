@@ -17,16 +17,16 @@ use tokio_rustls::TlsConnector;
 
 /// How to shake hands.
 #[derive(Clone)]
-pub struct Handshake {
-    pub authority: String,
-    pub identity: Option<(String, String)>,
-    pub alpn: Vec<&'static str>,
-    pub versions: Vec<&'static SupportedProtocolVersion>,
-    pub name: &'static str,
+pub(crate) struct Handshake {
+    pub(crate) authority: String,
+    pub(crate) identity: Option<(String, String)>,
+    pub(crate) alpn: Vec<&'static str>,
+    pub(crate) versions: Vec<&'static SupportedProtocolVersion>,
+    pub(crate) name: &'static str,
 }
 
 impl Handshake {
-    pub fn new(authority: impl Into<String>) -> Self {
+    pub(crate) fn new(authority: impl Into<String>) -> Self {
         Self {
             authority: authority.into(),
             identity: None,
@@ -37,17 +37,17 @@ impl Handshake {
     }
 
     /// With a client certificate and its key, as PEM.
-    pub fn identity(mut self, certificate: &str, key: &str) -> Self {
+    pub(crate) fn identity(mut self, certificate: &str, key: &str) -> Self {
         self.identity = Some((certificate.to_owned(), key.to_owned()));
         self
     }
 
-    pub fn alpn(mut self, alpn: &[&'static str]) -> Self {
+    pub(crate) fn alpn(mut self, alpn: &[&'static str]) -> Self {
         self.alpn = alpn.to_vec();
         self
     }
 
-    pub fn version(mut self, version: &'static SupportedProtocolVersion) -> Self {
+    pub(crate) fn version(mut self, version: &'static SupportedProtocolVersion) -> Self {
         self.versions = vec![version];
         self
     }
@@ -75,12 +75,12 @@ impl Handshake {
 }
 
 /// One connection.
-pub struct Client {
+pub(crate) struct Client {
     sender: Sender,
-    pub tls: ProtocolVersion,
-    pub alpn: Option<String>,
+    pub(crate) tls: ProtocolVersion,
+    pub(crate) alpn: Option<String>,
     /// Ends when the connection does.
-    pub connection: JoinHandle<()>,
+    pub(crate) connection: JoinHandle<()>,
 }
 
 enum Sender {
@@ -90,20 +90,20 @@ enum Sender {
 
 /// An answer that has been read to its end.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: HeaderMap,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
 impl Client {
-    pub async fn connect(address: SocketAddr, handshake: &Handshake) -> Result<Self, String> {
+    pub(crate) async fn connect(address: SocketAddr, handshake: &Handshake) -> Result<Self, String> {
         let tcp = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         let name = ServerName::try_from(handshake.name).unwrap();
         let connector = TlsConnector::from(Arc::new(handshake.config()));
@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Sends a request and hands back the answer with its body still to come.
-    pub async fn open(
+    pub(crate) async fn open(
         &mut self,
         method: &str,
         path: &str,
@@ -153,7 +153,7 @@ impl Client {
         }
     }
 
-    pub async fn send(
+    pub(crate) async fn send(
         &mut self,
         method: &str,
         path: &str,
@@ -166,7 +166,7 @@ impl Client {
         Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
-    pub async fn get(&mut self, path: &str) -> Result<Answer, String> {
+    pub(crate) async fn get(&mut self, path: &str) -> Result<Answer, String> {
         self.send("GET", path, &[], "").await
     }
 }
