@@ -306,6 +306,12 @@ impl Status {
         Self::plain(StatusReason::Unknown, code.max(400), message)
     }
 
+    /// 422 without a word of why: what the reference answers where a JSON patch does not apply.
+    pub fn unprocessable() -> Self {
+        Self::plain(StatusReason::Invalid, 422, "the server rejected our request due to an error in our request")
+            .with_details(StatusDetails::default())
+    }
+
     /// 406 with a sentence of its own.
     pub fn not_acceptable_text(message: &str) -> Self {
         Self::plain(StatusReason::NotAcceptable, 406, message)

@@ -1,1 +1,6 @@
-//! Changing objects: JSON patch, merge patch, strategic merge patch and server-side apply.
+//! Changing objects by description: JSON patch, merge patch, strategic merge patch and server-side apply.
+//!
+//! Everything here works on [`binnacle_schema::Value`] trees and knows nothing of requests, storage or kinds.
+
+pub mod json_patch;
+pub mod merge;
