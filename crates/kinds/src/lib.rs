@@ -2,7 +2,11 @@
 //!
 //! Knows nothing of storage, of HTTP or of who is asking.
 
+mod all;
+mod conversion;
 mod strategy;
 pub mod tables;
 
+pub use all::strategy;
+pub use conversion::{Convert, conversion};
 pub use strategy::{DeleteGrace, Plain, Situation, Strategy, spec_generation};

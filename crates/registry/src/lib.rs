@@ -1,1 +1,37 @@
-//! The generic verbs on a resource: create, get, list, watch, update, patch, delete.
+//! The generic verbs on a resource: create, get, list, watch, update, delete. What is said of a request here is a
+//! [`Context`]; what comes back are stored objects, entries of the watch cache, or a Status.
+//!
+//! Knows nothing of HTTP and of particular kinds.
+
+pub mod admission;
+mod builtin;
+mod context;
+mod continue_token;
+mod create;
+mod delete;
+mod forms;
+mod get;
+pub mod hooks;
+mod index;
+mod list;
+mod names;
+pub mod object;
+mod resource;
+mod stored;
+mod time;
+mod ttl;
+mod update;
+mod watch;
+
+pub use builtin::{BuiltIn, conversion};
+pub use context::Context;
+pub use continue_token::ContinueToken;
+pub use delete::{DeleteOptions, Deleted};
+pub use index::ResourceIndexer;
+pub use list::{ListOptions, Match, Page};
+pub use resource::{Collection, Conversion, ROOT, Resource};
+pub use stored::{Stored, store_failure};
+pub use time::{from_seconds, rfc3339};
+pub use ttl::Leases;
+pub use update::{Change, UpdateOptions, Updated};
+pub use watch::WatchFrom;

@@ -1,0 +1,101 @@
+//! All built-in resources over one store: what is described, bound to its schemas, rules, hooks and cache.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_kinds::tables;
+use binnacle_resources::{ResourceDescription, Storage, groups};
+use binnacle_store::Store;
+use binnacle_watchcache::{Cache, FormBudget, WindowLimits};
+use bytes::Bytes;
+
+use crate::admission::Admission;
+use crate::hooks::{Hooks, NoHooks};
+use crate::index::ResourceIndexer;
+use crate::resource::{Collection, Conversion, ROOT, Resource};
+use crate::ttl::Leases;
+
+/// What all built-in resources share.
+pub struct BuiltIn {
+    pub store: Arc<dyn Store>,
+    pub admission: Arc<dyn Admission>,
+    /// By group and kind of the stored version.
+    pub hooks: HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
+    /// How long events live.
+    pub event_ttl: Duration,
+    /// How many bytes of wire forms are kept.
+    pub form_budget: usize,
+}
+
+impl BuiltIn {
+    /// Binds every stored resource of the versions that `served` picks. Nothing is read from the store yet.
+    pub fn open(&self, served: impl Fn(&ResourceDescription) -> bool) -> Vec<Arc<Resource>> {
+        let budget = FormBudget::new(self.form_budget);
+        let leases = Arc::new(Leases::new(self.store.clone(), self.event_ttl));
+        let mut collections: HashMap<&'static str, (Arc<Collection>, usize)> = HashMap::new();
+        let mut resources = Vec::new();
+        let descriptions = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
+        for description in descriptions.filter(|d| served(d)) {
+            let Some(storage) = &description.storage else { continue };
+            let Some(message) = tables::kind(description.group, description.version, description.kind) else {
+                continue;
+            };
+            let Some(stored_message) = tables::kind(storage.group, storage.version, storage.kind) else { continue };
+            let (collection, versions) = collections.entry(storage.key_prefix).or_insert_with(|| {
+                let collection = self.collection(description, storage, stored_message, &budget, &leases);
+                (Arc::new(collection), 0)
+            });
+            let same = (storage.group, storage.version, storage.kind)
+                == (description.group, description.version, description.kind);
+            let conversion =
+                if same { None } else { conversion(description.group, description.version, description.kind) };
+            // A version that cannot be converted is not served rather than served wrongly.
+            if !same && conversion.is_none() {
+                tracing::warn!(
+                    group = description.group,
+                    version = description.version,
+                    resource = description.plural,
+                    "no conversion to the stored version: not served"
+                );
+                continue;
+            }
+            resources.push(Arc::new(Resource::new(description, message, collection.clone(), conversion, *versions)));
+            *versions += 1;
+        }
+        resources
+    }
+
+    fn collection(
+        &self,
+        description: &'static ResourceDescription,
+        storage: &Storage,
+        message: &'static binnacle_schema::Message,
+        budget: &Arc<FormBudget>,
+        leases: &Arc<Leases>,
+    ) -> Collection {
+        let prefix = format!("{ROOT}{}/", storage.key_prefix);
+        let indexer = Arc::new(ResourceIndexer::new(message, description));
+        let hooks = self.hooks.get(&(storage.group, storage.kind)).cloned().unwrap_or_else(|| Arc::new(NoHooks));
+        Collection {
+            storage: *storage,
+            message,
+            namespaced: description.namespaced,
+            description,
+            strategy: binnacle_kinds::strategy(storage.group, storage.kind),
+            hooks,
+            admission: self.admission.clone(),
+            store: self.store.clone(),
+            cache: Arc::new(Cache::new(self.store.clone(), &prefix, indexer, WindowLimits::default())),
+            budget: budget.clone(),
+            ttl: storage.expires.then(|| leases.clone()),
+            prefix: Bytes::from(prefix),
+        }
+    }
+}
+
+/// How objects of a version get to the stored version of their kind and back.
+pub fn conversion(group: &str, version: &str, kind: &str) -> Option<Conversion> {
+    binnacle_kinds::conversion(group, version, kind)
+        .map(|(to_stored, from_stored)| Conversion { to_stored, from_stored })
+}

@@ -1,0 +1,102 @@
+//! Continue tokens of paginated lists: the revision of the first page and the key that the next page starts at, in the
+//! format of the reference, so that either server goes on with a token of the other.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use binnacle_meta::Status;
+
+const VERSION: &str = "meta.k8s.io/v1";
+/// Longer tokens cannot be ours: keys are bounded by the length of names.
+const MAX: usize = 8 * 1024;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContinueToken {
+    /// Negative: "go on at whatever revision is newest" (after the first one was compacted away).
+    pub revision: i64,
+    /// Below the prefix of the list.
+    pub start: String,
+}
+
+impl ContinueToken {
+    pub fn encode(&self) -> String {
+        let start = serde_json::Value::from(self.start.as_str());
+        URL_SAFE_NO_PAD.encode(format!("{{\"v\":\"{VERSION}\",\"rv\":{},\"start\":{start}}}", self.revision))
+    }
+
+    pub fn decode(token: &str) -> Result<Self, Status> {
+        let fail =
+            |why: String| Err(Status::bad_request(format!("invalid continue token: continue key is not valid: {why}")));
+        let data = match (token.len() <= MAX).then(|| URL_SAFE_NO_PAD.decode(token)) {
+            Some(Ok(data)) => data,
+            Some(Err(base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _))) => {
+                return fail(format!("illegal base64 data at input byte {at}"));
+            }
+            Some(Err(_)) => return fail(format!("illegal base64 data at input byte {}", token.len())),
+            None => return fail("token too long".to_owned()),
+        };
+        let value = match binnacle_schema::json::parse(&data, &binnacle_schema::Limits::default()) {
+            Ok(value) => value,
+            Err(error) => return fail(error.to_string()),
+        };
+        let version = value.str_at(&["v"]);
+        if version != VERSION {
+            return fail(format!("server does not recognize this encoded version {version:?}"));
+        }
+        let start = value.str_at(&["start"]);
+        if start.is_empty() {
+            return fail(format!("encoded start key empty (version {VERSION})"));
+        }
+        let revision = value.int_at(&["rv"]).unwrap_or(0);
+        if revision == 0 {
+            return fail(format!("incorrect encoded start resourceVersion 0 (version {VERSION})"));
+        }
+        // A key that climbs out of its prefix would read other resources.
+        if clean(start) != start.strip_prefix('/').unwrap_or(start) {
+            return fail(start.to_owned());
+        }
+        Ok(Self { revision, start: start.to_owned() })
+    }
+}
+
+/// The path without `.`, `..` and empty segments, as Go's `path.Clean` of `/path` without its first slash.
+fn clean(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            other => segments.push(other),
+        }
+    }
+    segments.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip() {
+        let token = ContinueToken { revision: 42, start: "default/web\u{0}".to_owned() };
+        assert_eq!(ContinueToken::decode(&token.encode()), Ok(token));
+    }
+
+    #[test]
+    fn refused() {
+        for (token, want) in [
+            (
+                "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiIn0",
+                "encoded start key empty (version meta.k8s.io/v1)",
+            ),
+            ("!", "illegal base64 data at input byte 0"),
+            ("eyJ2IjoieCJ9", "server does not recognize this encoded version \"x\""),
+        ] {
+            let status = ContinueToken::decode(token).expect_err("is broken");
+            assert!(status.message().ends_with(want), "{}", status.message());
+        }
+        let escape = ContinueToken { revision: 1, start: "../secrets/x".to_owned() }.encode();
+        assert!(ContinueToken::decode(&escape).is_err());
+    }
+}

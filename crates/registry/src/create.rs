@@ -1,0 +1,174 @@
+//! Create.
+
+use binnacle_meta::{FieldPath, Status, StatusReason};
+use binnacle_schema::Value;
+use binnacle_store::{Expect, Op, Txn, TxnResponse};
+use binnacle_validation::metadata as validate_metadata;
+use uuid::Uuid;
+
+use crate::admission::Operation;
+use crate::context::Context;
+use crate::object;
+use crate::resource::Resource;
+use crate::stored::{Stored, store_failure};
+use crate::{names, time};
+
+impl Resource {
+    /// Creates an object. It is in the storage version, with defaults and managed fields.
+    ///
+    /// Errors: 400 when the namespaces of object and request differ, 403 and others from admission, 409 when the name
+    /// exists (after several attempts for a generated one), 422 when it is not valid.
+    pub async fn create(&self, context: &Context, mut object: Value) -> Result<Stored, Status> {
+        let name = object::name(&object).to_owned();
+        let attributes = self.attributes(context, Operation::Create, &name, "");
+        // The namespace counts before admission looks at the object.
+        ensure_namespace(context, self.collection.namespaced, &mut object)?;
+        let warn = |text: String| context.warn(text);
+        self.collection.admission.mutate(&attributes, &mut object, None, &warn).await?;
+        if object::dedup_owner_references(&mut object) {
+            context.warn(DUPLICATE_OWNERS_AFTER_ADMISSION);
+        }
+        let generated = name.is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
+        for _ in 1..if generated { names::ATTEMPTS } else { 1 } {
+            match self.create_once(context, object.clone(), &attributes).await {
+                Err(status) if status.is(StatusReason::AlreadyExists) => {}
+                done => return done,
+            }
+        }
+        self.create_once(context, object, &attributes).await
+    }
+
+    async fn create_once(
+        &self,
+        context: &Context,
+        mut object: Value,
+        attributes: &crate::admission::Attributes,
+    ) -> Result<Stored, Status> {
+        self.prepare_create(context, &mut object).await?;
+        let result = self.finish_create(context, &mut object, attributes).await;
+        if result.is_err() || context.dry_run {
+            self.collection.hooks.abort(context, &object, None).await;
+        }
+        result
+    }
+
+    /// System fields, the name, and what the kind resets.
+    async fn prepare_create(&self, context: &Context, object: &mut Value) -> Result<(), Status> {
+        let collection = &self.collection;
+        let metadata = object::metadata_mut(object);
+        metadata.insert("creationTimestamp", time::rfc3339(context.now));
+        metadata.insert("uid", Uuid::new_v4().to_string());
+        metadata.remove("deletionTimestamp");
+        metadata.remove("deletionGracePeriodSeconds");
+        metadata.remove("selfLink");
+        let prefix = object.str_at(&["metadata", "generateName"]);
+        if !prefix.is_empty() && object::name(object).is_empty() {
+            let name = names::generate(prefix);
+            object::metadata_mut(object).insert("name", name);
+        }
+        ensure_namespace(context, collection.namespaced, object)?;
+        collection.strategy.prepare_for_create(&context.situation(), object);
+        collection.hooks.begin_create(context, object).await
+    }
+
+    async fn finish_create(
+        &self,
+        context: &Context,
+        object: &mut Value,
+        attributes: &crate::admission::Attributes,
+    ) -> Result<Stored, Status> {
+        let collection = &self.collection;
+        self.validate_create(context, object)?;
+        let warn = |text: String| context.warn(text);
+        collection.admission.validate(attributes, object, None, &warn).await?;
+        let name = object::name(object).to_owned();
+        let key = collection.key(&context.namespace, &name)?;
+        let value = collection.encode(object);
+        if context.dry_run {
+            let (existing, _) = collection.store.get(key, None).await.map_err(store_failure)?;
+            return match existing {
+                Some(existing) => Err(self.exists(object, &collection.decode_kv(&existing)?.object)),
+                None => {
+                    collection.stamp(object, binnacle_store::Revision(0));
+                    object::metadata_mut(object).remove("resourceVersion");
+                    Ok(Stored { object: std::mem::take(object), revision: binnacle_store::Revision(0) })
+                }
+            };
+        }
+        let lease = match &collection.ttl {
+            Some(leases) => Some(leases.get().await.map_err(store_failure)?),
+            None => None,
+        };
+        let txn = Txn { key, expect: Expect::Absent, op: Op::Put { value, lease } };
+        match collection.store.txn(txn).await.map_err(store_failure)? {
+            TxnResponse::Done { revision, .. } => {
+                collection.stamp(object, revision);
+                Ok(Stored { object: object.clone(), revision })
+            }
+            TxnResponse::Unmet { current: Some(existing), .. } => {
+                Err(self.exists(object, &collection.decode_kv(&existing)?.object))
+            }
+            TxnResponse::Unmet { current: None, .. } => {
+                Err(Status::conflict(&self.group_resource(), &name, "the object was deleted while it was created"))
+            }
+        }
+    }
+
+    /// The rules of metadata and kind; then the kind's warnings.
+    fn validate_create(&self, context: &Context, object: &Value) -> Result<(), Status> {
+        let collection = &self.collection;
+        let strategy = collection.strategy;
+        let mut errors = validate_metadata::validate(
+            object::metadata(object),
+            collection.namespaced,
+            |name, prefix| strategy.validate_name(name, prefix),
+            &FieldPath::new("metadata"),
+        );
+        errors.extend(strategy.validate(&context.situation(), object));
+        if !errors.is_empty() {
+            return Err(Status::invalid(&collection.group_kind(), object::name(object), &errors));
+        }
+        for warning in strategy.warnings(object, None) {
+            context.warn(warning);
+        }
+        Ok(())
+    }
+
+    /// The refusal of a name that exists: who asked for a generated name is told to try again, and a name that is on
+    /// its way out is said to be so.
+    fn exists(&self, object: &Value, existing: &Value) -> Status {
+        let name = object::name(object);
+        let resource = self.group_resource();
+        let generated = !object.str_at(&["metadata", "generateName"]).is_empty();
+        let status = if generated {
+            Status::generate_name_conflict(&resource, name, 1)
+        } else {
+            Status::already_exists(&resource, name)
+        };
+        if object::is_deleting(existing) {
+            let message = format!("object is being deleted: {}", status.message());
+            return status.with_message(message);
+        }
+        status
+    }
+}
+
+pub(crate) const DUPLICATE_OWNERS_AFTER_ADMISSION: &str = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests";
+
+/// Fills in the namespace of the request; 400 when the object names another.
+pub(crate) fn ensure_namespace(context: &Context, namespaced: bool, object: &mut Value) -> Result<(), Status> {
+    let wanted = if namespaced { context.namespace.as_str() } else { "" };
+    let given = object::namespace(object);
+    if given == wanted {
+        return Ok(());
+    }
+    if given.is_empty() {
+        object::metadata_mut(object).insert("namespace", wanted);
+        return Ok(());
+    }
+    if wanted.is_empty() {
+        object::metadata_mut(object).remove("namespace");
+        return Ok(());
+    }
+    Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
+}

@@ -1,0 +1,363 @@
+//! Delete and deletecollection: preconditions, graceful deletion, finalizers, propagation policies.
+
+use binnacle_kinds::DeleteGrace;
+use binnacle_meta::{
+    FieldError, FieldErrors, FieldPath, GroupKind, GroupResource, Status, StatusDetails, StatusReason, Text,
+};
+use binnacle_resources::GarbageCollection;
+use binnacle_schema::Value;
+use binnacle_store::{Expect, KeyValue, Op, Revision, Txn, TxnResponse};
+use bytes::Bytes;
+
+use crate::admission::Operation;
+use crate::context::Context;
+use crate::list::{ListOptions, Page};
+use crate::object::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
+use crate::resource::Resource;
+use crate::stored::{Stored, store_failure};
+use crate::time;
+
+/// `metav1.DeleteOptions`.
+#[derive(Clone, Debug, Default)]
+pub struct DeleteOptions {
+    pub grace_period_seconds: Option<i64>,
+    pub uid: Option<Text>,
+    pub resource_version: Option<Text>,
+    pub orphan_dependents: Option<bool>,
+    pub propagation_policy: Option<Text>,
+    pub dry_run: Vec<String>,
+}
+
+impl DeleteOptions {
+    pub fn validate(&self) -> Result<(), Status> {
+        const POLICIES: [&str; 4] = ["Foreground", "Background", "Orphan", "nil"];
+        let path = FieldPath::new("propagationPolicy");
+        let mut errors = FieldErrors::new();
+        if let Some(policy) = &self.propagation_policy {
+            if self.orphan_dependents.is_some() {
+                let detail = "orphanDependents and deletionPropagation cannot be both set";
+                errors.push(FieldError::invalid(&path, policy, detail));
+            }
+            if !POLICIES[..3].contains(&policy.as_str()) {
+                errors.push(FieldError::not_supported(&path, policy, &POLICIES));
+            }
+        }
+        binnacle_validation::options::dry_run(&self.dry_run, &mut errors);
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
+    }
+}
+
+/// What a delete answers.
+#[derive(Debug)]
+pub enum Deleted {
+    /// The object is gone; `object` as it last was.
+    Gone(Stored),
+    /// It stays for now (grace period, finalizers), as this.
+    Pending(Stored),
+}
+
+/// What one look at an object decides.
+enum Step {
+    /// Write this and wait, or go on to the delete when `then_delete`.
+    Mark {
+        object: Value,
+        then_delete: bool,
+    },
+    DeleteNow,
+    AlreadyPending,
+}
+
+impl Resource {
+    pub async fn delete(&self, context: &Context, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
+        let collection = &self.collection;
+        let key = collection.key(&context.namespace, name)?;
+        let (current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
+        let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
+        let attributes = self.attributes(context, Operation::Delete, name, "");
+        let mut options = options.clone();
+        let mut marked = false;
+        loop {
+            let stored = collection.decode_kv(&kv)?;
+            let mut nothing = Value::Null;
+            let warn = |text: String| context.warn(text);
+            let step = self.delete_step(context, name, &mut options, &stored, marked)?;
+            if matches!(step, Step::AlreadyPending) {
+                return Ok(Deleted::Pending(stored));
+            }
+            collection.admission.mutate(&attributes, &mut nothing, Some(&stored.object), &warn).await?;
+            collection.admission.validate(&attributes, &nothing, Some(&stored.object), &warn).await?;
+            match step {
+                Step::AlreadyPending => return Ok(Deleted::Pending(stored)),
+                Step::Mark { mut object, then_delete } => {
+                    if context.dry_run {
+                        let stored = Stored { object, revision: stored.revision };
+                        return Ok(if then_delete { Deleted::Gone(stored) } else { Deleted::Pending(stored) });
+                    }
+                    match self.replace(&key, &mut object, stored.revision).await? {
+                        Ok(stored) if !then_delete => return Ok(Deleted::Pending(stored)),
+                        Ok(stored) => {
+                            marked = true;
+                            if options.resource_version.is_some() {
+                                options.resource_version = Some(stored.revision.0.to_string().into());
+                            }
+                            let (current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
+                            match current {
+                                Some(newer) => kv = newer,
+                                // Another component deletes what it sees marked.
+                                None => return self.gone(context, stored).await,
+                            }
+                        }
+                        Err(Some(newer)) => kv = newer,
+                        Err(None) => return Err(Status::not_found(&self.group_resource(), name)),
+                    }
+                }
+                Step::DeleteNow => {
+                    if context.dry_run {
+                        return Ok(Deleted::Gone(stored));
+                    }
+                    let txn = Txn { key: key.clone(), expect: Expect::ModRevision(stored.revision), op: Op::Delete };
+                    match collection.store.txn(txn).await.map_err(store_failure)? {
+                        TxnResponse::Done { revision, .. } => {
+                            let mut object = stored.object;
+                            collection.stamp(&mut object, revision);
+                            return self.gone(context, Stored { object, revision }).await;
+                        }
+                        TxnResponse::Unmet { current: Some(newer), .. } => kv = newer,
+                        TxnResponse::Unmet { current: None, .. } if marked => return self.gone(context, stored).await,
+                        TxnResponse::Unmet { current: None, .. } => {
+                            return Err(Status::not_found(&self.group_resource(), name));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Deletes all objects that the list options select, one by one, and gives the list back as it was.
+    /// The first failure ends it; objects that others deleted meanwhile do not count as one.
+    pub async fn delete_collection(
+        &self,
+        context: &Context,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<Page, Status> {
+        let mut page = self.list(context, list).await?;
+        let mut entries = Vec::new();
+        while let Some(chunk) = page.next_chunk() {
+            entries.extend(chunk);
+        }
+        for entry in &entries {
+            let context = context.in_namespace(entry.namespace());
+            match self.delete(&context, entry.name(), options).await {
+                Ok(_) => {}
+                Err(status) if status.is(StatusReason::NotFound) => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(Page::of(entries, &page))
+    }
+
+    /// The Status that tells of a delete, for kinds whose deletes do not answer with the object.
+    pub fn deleted_status(&self, object: &Value) -> Status {
+        Status::success(StatusDetails::of(
+            &self.description.group.into(),
+            self.description.plural,
+            object::name(object),
+            object::uid(object),
+        ))
+    }
+
+    async fn gone(&self, context: &Context, stored: Stored) -> Result<Deleted, Status> {
+        self.collection.hooks.after_delete(context, &stored.object).await;
+        Ok(Deleted::Gone(stored))
+    }
+
+    async fn replace(
+        &self,
+        key: &Bytes,
+        object: &mut Value,
+        revision: Revision,
+    ) -> Result<Result<Stored, Option<KeyValue>>, Status> {
+        let collection = &self.collection;
+        let value = collection.encode(object);
+        let txn = Txn { key: key.clone(), expect: Expect::ModRevision(revision), op: Op::Put { value, lease: None } };
+        match collection.store.txn(txn).await.map_err(store_failure)? {
+            TxnResponse::Done { revision, .. } => {
+                collection.stamp(object, revision);
+                Ok(Ok(Stored { object: std::mem::take(object), revision }))
+            }
+            TxnResponse::Unmet { current, .. } => Ok(Err(current)),
+        }
+    }
+
+    fn delete_step(
+        &self,
+        context: &Context,
+        name: &str,
+        options: &mut DeleteOptions,
+        stored: &Stored,
+        marked: bool,
+    ) -> Result<Step, Status> {
+        self.check_preconditions(name, options, &stored.object)?;
+        if marked {
+            return Ok(Step::DeleteNow);
+        }
+        if options.grace_period_seconds.is_some_and(|seconds| seconds < 0) {
+            options.grace_period_seconds = Some(1);
+        }
+        let mut object = stored.object.clone();
+        let graceful = match self.grace(context, options, &mut object) {
+            Grace::Pending => return Ok(Step::AlreadyPending),
+            Grace::Begin => true,
+            Grace::None => false,
+        };
+        self.propagate(options, &mut object);
+        let finalizers = !object::finalizers(&object).is_empty();
+        if graceful {
+            let then_delete = !finalizers && options.grace_period_seconds == Some(0);
+            return Ok(Step::Mark { object, then_delete });
+        }
+        if finalizers {
+            mark_deleting(context, &mut object);
+            return Ok(Step::Mark { object, then_delete: false });
+        }
+        Ok(Step::DeleteNow)
+    }
+
+    fn check_preconditions(&self, name: &str, options: &DeleteOptions, object: &Value) -> Result<(), Status> {
+        // The reference names the kind here where it means the resource.
+        let about = GroupResource::new(self.description.group, self.description.kind);
+        if let Some(uid) = &options.uid
+            && uid != object::uid(object)
+        {
+            let why = format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+                object::uid(object)
+            );
+            return Err(Status::conflict(&about, name, why));
+        }
+        if let Some(version) = &options.resource_version
+            && version != object::resource_version(object)
+        {
+            let why = format!(
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
+                object::resource_version(object)
+            );
+            return Err(Status::conflict(&about, name, why));
+        }
+        Ok(())
+    }
+
+    /// Graceful deletion: sets the deletion time and grace period, once; later deletes may only shorten it.
+    fn grace(&self, context: &Context, options: &mut DeleteOptions, object: &mut Value) -> Grace {
+        let now = context.now_seconds();
+        let strategy = self.collection.strategy;
+        if object::is_deleting(object) {
+            // Only kinds with graceful deletion keep an object for its own sake.
+            if strategy.delete_grace(object, options.grace_period_seconds) == DeleteGrace::Unsupported {
+                return Grace::None;
+            }
+            let current = match object::deletion_grace(object) {
+                None | Some(0) => return Grace::None,
+                Some(seconds) => seconds.max(1),
+            };
+            let Some(mut period) = options.grace_period_seconds else {
+                options.grace_period_seconds = Some(current);
+                return Grace::Pending;
+            };
+            if period >= current {
+                return Grace::Pending;
+            }
+            let deletion = object.str_at(&["metadata", "deletionTimestamp"]);
+            let mut at = time::to_seconds(deletion).unwrap_or(now) - current + period;
+            if at < now {
+                at = now;
+                if period != 0 {
+                    period = 1;
+                }
+            }
+            object::set_metadata(object, "deletionTimestamp", Some(time::from_seconds(at).into()));
+            object::set_metadata(object, "deletionGracePeriodSeconds", Some(period.into()));
+            return Grace::Begin;
+        }
+        match strategy.delete_grace(object, options.grace_period_seconds) {
+            DeleteGrace::Unsupported => Grace::None,
+            DeleteGrace::Seconds(seconds) => {
+                options.grace_period_seconds = Some(seconds);
+                let at = time::from_seconds(now.saturating_add(seconds));
+                object::set_metadata(object, "deletionTimestamp", Some(at.into()));
+                object::set_metadata(object, "deletionGracePeriodSeconds", Some(seconds.into()));
+                bump_generation(object);
+                Grace::Begin
+            }
+        }
+    }
+
+    /// Sets the finalizers that ask the garbage collector to orphan dependents or to delete them first.
+    fn propagate(&self, options: &DeleteOptions, object: &mut Value) {
+        let default = self.description.garbage_collection;
+        let finalizers = object::finalizers(object);
+        let (orphan, foreground) = if default == GarbageCollection::Unsupported {
+            (false, false)
+        } else if let Some(orphan) = options.orphan_dependents {
+            (orphan, false)
+        } else {
+            match options.propagation_policy.as_deref() {
+                Some("Orphan") => (true, false),
+                Some("Foreground") => (false, true),
+                Some("Background") => (false, false),
+                _ => match finalizers.iter().find(|f| **f == FINALIZER_ORPHAN || **f == FINALIZER_FOREGROUND) {
+                    Some(&FINALIZER_ORPHAN) => (true, false),
+                    Some(_) => (false, true),
+                    None => (default == GarbageCollection::OrphanDependents, false),
+                },
+            }
+        };
+        let mut wanted: Vec<Text> = finalizers
+            .iter()
+            .filter(|f| **f != FINALIZER_ORPHAN && **f != FINALIZER_FOREGROUND)
+            .map(|f| Text::from(*f))
+            .collect();
+        if orphan {
+            wanted.push(FINALIZER_ORPHAN.into());
+        }
+        if foreground {
+            wanted.push(FINALIZER_FOREGROUND.into());
+        }
+        let same = wanted.len() == finalizers.len() && finalizers.iter().all(|f| wanted.iter().any(|w| w == f));
+        if !same {
+            object::set_finalizers(object, wanted);
+        }
+    }
+}
+
+enum Grace {
+    /// The object was marked now.
+    Begin,
+    /// It is marked already, with no longer a period than asked for.
+    Pending,
+    None,
+}
+
+/// Marks an object that stays only for its finalizers.
+fn mark_deleting(context: &Context, object: &mut Value) {
+    if !object::is_deleting(object) {
+        bump_generation(object);
+    }
+    let now = context.now_seconds();
+    let at = time::to_seconds(object.str_at(&["metadata", "deletionTimestamp"]));
+    if at.is_none_or(|at| at > now) {
+        object::set_metadata(object, "deletionTimestamp", Some(time::from_seconds(now).into()));
+    }
+    object::set_metadata(object, "deletionGracePeriodSeconds", Some(0i64.into()));
+}
+
+fn bump_generation(object: &mut Value) {
+    let generation = object::generation(object);
+    if generation > 0 {
+        object::set_metadata(object, "generation", Some((generation + 1).into()));
+    }
+}

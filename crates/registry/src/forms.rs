@@ -1,0 +1,102 @@
+//! The wire forms of stored objects: made once on first use, kept with the object, shared by all readers.
+
+use binnacle_meta::Status;
+use binnacle_schema::{canonical, json, proto};
+use binnacle_store::Revision;
+use binnacle_watchcache::{Entry, FormId};
+use bytes::Bytes;
+
+use crate::resource::Resource;
+
+/// What one version's forms are numbered by: JSON and protobuf of each served version of a resource.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forms {
+    json: FormId,
+    protobuf: FormId,
+}
+
+impl Forms {
+    /// The forms of the n-th version of a resource.
+    pub(crate) fn of_version(n: usize) -> Self {
+        let base = (n * 2) as u16;
+        Self { json: FormId(base), protobuf: FormId(base + 1) }
+    }
+}
+
+impl Resource {
+    /// The JSON of an object, `kind` and `apiVersion` first (see [`Resource::item_offset`]).
+    pub fn json(&self, entry: &Entry) -> Result<Bytes, Status> {
+        entry.form(&self.collection.budget, self.forms.json, || self.make_json(entry, entry.revision()))
+    }
+
+    /// The JSON of an object with another version than its own: a deletion shows the object as it last was with the
+    /// version of the deletion.
+    pub fn json_at(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
+        if revision == entry.revision() { self.json(entry) } else { self.make_json(entry, revision) }
+    }
+
+    /// The protobuf message of an object, without envelope.
+    pub fn protobuf(&self, entry: &Entry) -> Result<Bytes, Status> {
+        entry.form(&self.collection.budget, self.forms.protobuf, || self.make_protobuf(entry, entry.revision()))
+    }
+
+    pub fn protobuf_at(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
+        if revision == entry.revision() { self.protobuf(entry) } else { self.make_protobuf(entry, revision) }
+    }
+
+    /// How many bytes of [`Resource::json`] say kind and version: items of lists go without (`{` and the rest).
+    pub fn item_offset(&self) -> usize {
+        self.type_meta.len()
+    }
+
+    /// `{"kind":"Pod","apiVersion":"v1",`.
+    pub(crate) fn type_meta(kind: &str, api_version: &str) -> Bytes {
+        Bytes::from(format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\","))
+    }
+
+    /// The form of watch frames, by encoding.
+    pub fn json_frame_form(&self) -> FormId {
+        self.forms.json
+    }
+
+    pub fn protobuf_frame_form(&self) -> FormId {
+        self.forms.protobuf
+    }
+
+    fn make_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
+        let version = revision.0.to_string();
+        let mut out = Vec::with_capacity(entry.value().len() * 3 / 2 + 64);
+        if self.conversion.is_none() {
+            let envelope = proto::unwrap(entry.value()).map_err(damaged)?;
+            let overrides = proto::Overrides { resource_version: Some(&version) };
+            proto::to_json(envelope.raw, self.message, self.api_version(), self.description.kind, overrides, &mut out)
+                .map_err(damaged)?;
+        } else {
+            let mut object = self.collection.decode(entry.value(), revision)?;
+            self.from_stored(&mut object);
+            canonical::canonicalize(&mut object, self.message);
+            json::write(&object, &mut out);
+        }
+        out.shrink_to_fit();
+        Ok(Bytes::from(out))
+    }
+
+    fn make_protobuf(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
+        let version = revision.0.to_string();
+        if self.conversion.is_none() {
+            let envelope = proto::unwrap(entry.value()).map_err(damaged)?;
+            return proto::splice_resource_version(envelope.raw, &version).map_err(damaged);
+        }
+        let mut object = self.collection.decode(entry.value(), revision)?;
+        self.from_stored(&mut object);
+        canonical::canonicalize(&mut object, self.message);
+        let mut out = Vec::with_capacity(entry.value().len());
+        proto::encode(&object, self.message, &mut out);
+        Ok(Bytes::from(out))
+    }
+}
+
+fn damaged(error: proto::ProtoError) -> Status {
+    tracing::error!(%error, "stored object cannot be decoded");
+    Status::internal("the stored object cannot be decoded")
+}

@@ -1,0 +1,37 @@
+//! Get.
+
+use std::sync::Arc;
+
+use binnacle_meta::Status;
+use binnacle_watchcache::Entry;
+
+use crate::context::Context;
+use crate::list::{Match, cache_failure, deadline};
+use crate::resource::Resource;
+use crate::stored::Stored;
+
+impl Resource {
+    /// One object as it stands in the cache.
+    pub async fn get(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
+        let cache = &self.collection.cache;
+        let path = self.collection.path(&context.namespace, name);
+        let found = match version {
+            Match::Consistent => cache.get_consistent(&path, deadline()).await.map_err(cache_failure)?.0,
+            Match::Any => {
+                cache.ready(deadline()).await.map_err(cache_failure)?;
+                cache.get(&path)
+            }
+            Match::NotOlderThan(revision) | Match::Exact(revision) => {
+                self.collection.not_older_than(revision).await?.get(&path).cloned()
+            }
+        };
+        found.ok_or_else(|| Status::not_found(&self.group_resource(), name))
+    }
+
+    /// One object, decoded, in the stored version.
+    pub async fn get_object(&self, context: &Context, name: &str, version: Match) -> Result<Stored, Status> {
+        let entry = self.get(context, name, version).await?;
+        let object = self.collection.decode(entry.value(), entry.revision())?;
+        Ok(Stored { object, revision: entry.revision() })
+    }
+}

@@ -1,0 +1,53 @@
+//! What one resource does beside the store when its objects come and go (cluster IPs of services, say): the
+//! begin/after hooks of the reference's generic registry.
+
+use binnacle_meta::Status;
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::context::Context;
+
+/// Every method does nothing by default. Objects are in the storage version.
+pub trait Hooks: Send + Sync + 'static {
+    /// After defaults and admission, before validation: may change the object and take what must be given back with
+    /// [`Hooks::abort`] when the create does not come about.
+    fn begin_create<'a>(&'a self, context: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        let _ = (context, object);
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Before validation of an update.
+    fn begin_update<'a>(
+        &'a self,
+        context: &'a Context,
+        object: &'a mut Value,
+        old: &'a Value,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        let _ = (context, object, old);
+        Box::pin(async { Ok(()) })
+    }
+
+    /// The create or update for which `object` was prepared did not come about (`old`: what stays), or it was a dry run.
+    fn abort<'a>(&'a self, context: &'a Context, object: &'a Value, old: Option<&'a Value>) -> BoxFuture<'a, ()> {
+        let _ = (context, object, old);
+        Box::pin(async {})
+    }
+
+    /// An update has replaced `old` by `object`.
+    fn after_update<'a>(&'a self, context: &'a Context, object: &'a Value, old: &'a Value) -> BoxFuture<'a, ()> {
+        let _ = (context, object, old);
+        Box::pin(async {})
+    }
+
+    /// The object is gone.
+    fn after_delete<'a>(&'a self, context: &'a Context, object: &'a Value) -> BoxFuture<'a, ()> {
+        let _ = (context, object);
+        Box::pin(async {})
+    }
+}
+
+/// Nothing beside the store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHooks;
+
+impl Hooks for NoHooks {}

@@ -1,0 +1,248 @@
+//! Lists: which snapshot, which objects of it, and where the next page begins.
+
+use std::sync::Arc;
+
+use binnacle_meta::{FieldSelector, LabelSelector, Status, Text};
+use binnacle_store::{RangeRequest, Revision, StoreError, prefix_end};
+use binnacle_watchcache::{BLOCK_TIMEOUT, CacheError, Cursor, Entry, Interest, Selection, Snapshot};
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::context::Context;
+use crate::continue_token::ContinueToken;
+use crate::resource::{Collection, Resource};
+use crate::stored::store_failure;
+
+/// What is to be listed.
+#[derive(Clone, Debug, Default)]
+pub struct ListOptions {
+    pub labels: LabelSelector,
+    /// On the names of the resource's selectable fields.
+    pub fields: FieldSelector,
+    /// 0 for no limit.
+    pub limit: usize,
+    pub continue_token: Option<String>,
+    pub version: Match,
+}
+
+/// Which state a read is to show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Match {
+    /// All that was acknowledged before the request.
+    #[default]
+    Consistent,
+    /// Whatever is at hand.
+    Any,
+    NotOlderThan(u64),
+    Exact(u64),
+}
+
+/// A list, or one page of it: read in chunks, never assembled.
+pub struct Page {
+    pub revision: Revision,
+    pub continue_token: Option<String>,
+    /// How many objects follow, where that is known (no selector).
+    pub remaining: Option<usize>,
+    source: Source,
+}
+
+enum Source {
+    Cursor(Cursor),
+    /// A page with a limit, or one that was read from the store's history.
+    Entries(Vec<Arc<Entry>>),
+}
+
+/// How many objects are taken from a snapshot at once.
+const CHUNK: usize = 128;
+/// The `retryAfterSeconds` of a read that waited in vain.
+const RETRY: u32 = 1;
+
+const EXPIRED_PAGE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old.";
+
+impl Resource {
+    /// Lists the objects of the context's namespace, or of all when that is empty.
+    pub async fn list(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
+        let collection = &self.collection;
+        let namespace = if collection.namespaced { context.namespace.as_str() } else { "" };
+        let selection = collection.selection(namespace, &options.labels, &options.fields);
+        let scope = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let (version, start) = match &options.continue_token {
+            None => (options.version, scope.clone()),
+            Some(token) => {
+                let token = ContinueToken::decode(token)?;
+                let version = match u64::try_from(token.revision) {
+                    Ok(revision) => Match::Exact(revision),
+                    Err(_) => Match::Consistent,
+                };
+                (version, format!("{scope}{}", token.start))
+            }
+        };
+        let snapshot = match version {
+            Match::Consistent => collection.cache.wait_consistent(deadline()).await.map_err(cache_failure)?,
+            Match::Any => collection.cache.snapshot(deadline()).await.map_err(cache_failure)?,
+            Match::NotOlderThan(revision) => collection.not_older_than(revision).await?,
+            Match::Exact(revision) => match collection.exact(revision).await? {
+                Some(snapshot) => snapshot,
+                None => return self.list_history(&selection, &scope, &start, options, Revision(revision)).await,
+            },
+        };
+        // A page is told to be of the version that was asked for, however many the snapshot stands for.
+        let revision = match version {
+            Match::Exact(revision) => Revision(revision),
+            _ => snapshot.revision(),
+        };
+        // What is at hand is given whole, as the reference's cache does.
+        if options.limit == 0 || version == Match::Any {
+            let source = Source::Cursor(snapshot.cursor(selection, &start));
+            return Ok(Page { revision, continue_token: None, remaining: None, source });
+        }
+        let mut entries = Vec::with_capacity(options.limit.min(1024));
+        snapshot.cursor(selection.clone(), &start).fill(options.limit, &mut entries);
+        // The next page is to be of the same state.
+        collection.cache.retain(&snapshot);
+        let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
+        if entries.len() == options.limit
+            && let Some(last) = entries.last()
+        {
+            let next = format!("{}\0", last.path());
+            let remaining = snapshot.remaining(Some(namespace).filter(|n| !n.is_empty()), &next);
+            page.go_on(&scope, &next, revision, remaining, &selection);
+        }
+        page.source = Source::Entries(entries);
+        Ok(page)
+    }
+
+    /// A list at a revision that only the store's history still knows.
+    async fn list_history(
+        &self,
+        selection: &Arc<Selection>,
+        scope: &str,
+        start: &str,
+        options: &ListOptions,
+        revision: Revision,
+    ) -> Result<Page, Status> {
+        let collection = &self.collection;
+        let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
+        let mut entries = Vec::new();
+        let mut from = [&collection.prefix, start.as_bytes()].concat();
+        let end = prefix_end(&[&collection.prefix, scope.as_bytes()].concat());
+        loop {
+            let request = RangeRequest {
+                range: Bytes::from(from.clone())..end.clone(),
+                revision: Some(revision),
+                limit: CHUNK.max(options.limit),
+                count_only: false,
+            };
+            let response = match collection.store.range(request).await {
+                Ok(response) => response,
+                Err(StoreError::Compacted { .. }) => return Err(expired(options, start, scope)),
+                Err(error) => return Err(store_failure(error)),
+            };
+            let read = response.kvs.len();
+            for (i, kv) in response.kvs.into_iter().enumerate() {
+                let entry = collection.cache.entry(&kv);
+                from = [&kv.key[..], b"\0"].concat();
+                if !selection.selects(&entry) {
+                    continue;
+                }
+                let full = options.limit > 0 && entries.len() + 1 == options.limit;
+                let next = format!("{}\0", entry.path());
+                entries.push(entry);
+                if full {
+                    let remaining = response.count.saturating_sub(i + 1);
+                    page.go_on(scope, &next, revision, remaining, selection);
+                    page.source = Source::Entries(entries);
+                    return Ok(page);
+                }
+            }
+            if !response.more || read == 0 {
+                page.source = Source::Entries(entries);
+                return Ok(page);
+            }
+        }
+    }
+}
+
+impl Collection {
+    pub(crate) fn selection(&self, namespace: &str, labels: &LabelSelector, fields: &FieldSelector) -> Arc<Selection> {
+        self.cache.selection(Interest {
+            namespace: Some(namespace).filter(|n| !n.is_empty()).map(Text::from),
+            name: None,
+            labels: labels.clone(),
+            fields: fields.clone(),
+        })
+    }
+
+    /// A snapshot at or after a revision, which may be one that another server has written.
+    pub(crate) async fn not_older_than(&self, revision: u64) -> Result<Snapshot, Status> {
+        self.cache.wait_for(Revision(revision), deadline()).await.map_err(cache_failure)
+    }
+
+    /// The snapshot of just this revision, if the cache still has it.
+    async fn exact(&self, revision: u64) -> Result<Option<Snapshot>, Status> {
+        self.not_older_than(revision).await?;
+        Ok(self.cache.snapshot_at(Revision(revision)))
+    }
+}
+
+impl Page {
+    /// A page of objects that were read before.
+    pub(crate) fn of(entries: Vec<Arc<Entry>>, like: &Self) -> Self {
+        Self {
+            revision: like.revision,
+            continue_token: like.continue_token.clone(),
+            remaining: like.remaining,
+            source: Source::Entries(entries),
+        }
+    }
+
+    /// The next objects; `None` at the end.
+    pub fn next_chunk(&mut self) -> Option<Vec<Arc<Entry>>> {
+        match &mut self.source {
+            Source::Cursor(cursor) => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                cursor.fill(CHUNK, &mut chunk);
+                (!chunk.is_empty()).then_some(chunk)
+            }
+            Source::Entries(entries) => (!entries.is_empty()).then(|| std::mem::take(entries)),
+        }
+    }
+
+    /// Notes that more follows. How much is told only without selectors, since nobody has looked at the rest.
+    fn go_on(&mut self, scope: &str, next: &str, revision: Revision, remaining: usize, selection: &Selection) {
+        if remaining == 0 {
+            return;
+        }
+        let start = next.strip_prefix(scope).unwrap_or(next).to_owned();
+        self.continue_token = Some(ContinueToken { revision: revision.0 as i64, start }.encode());
+        if selection.is_everything() || selection.is_whole_namespace() {
+            self.remaining = Some(remaining);
+        }
+    }
+}
+
+/// Until when a read waits for the cache.
+pub(crate) fn deadline() -> Instant {
+    Instant::now() + BLOCK_TIMEOUT
+}
+
+fn expired(options: &ListOptions, start: &str, scope: &str) -> Status {
+    if options.continue_token.is_none() {
+        return Status::expired(EXPIRED_LIST);
+    }
+    let start = start.strip_prefix(scope).unwrap_or(start).to_owned();
+    Status::expired(EXPIRED_PAGE).with_continue(ContinueToken { revision: -1, start }.encode())
+}
+
+/// What a client is told when the cache cannot serve a read.
+pub(crate) fn cache_failure(error: CacheError) -> Status {
+    match error {
+        CacheError::TooLargeRevision { requested, current } => {
+            Status::too_large_resource_version(requested.0, current.0, RETRY)
+        }
+        CacheError::Store(error) => store_failure(error),
+        // The reference answers so while its cache is (re)initialized, and clients try again.
+        CacheError::NotReady | CacheError::Closed => Status::too_many_requests("storage is (re)initializing", RETRY),
+    }
+}

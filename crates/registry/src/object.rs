@@ -1,0 +1,87 @@
+//! Access to the metadata of an object tree: what the generic verbs read and set, whatever the kind.
+
+use binnacle_meta::Text;
+use binnacle_schema::{Object, Value};
+
+/// Finalizers that stand for a propagation policy (garbage collection).
+pub const FINALIZER_ORPHAN: &str = "orphan";
+pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
+
+pub fn metadata(object: &Value) -> &Value {
+    static NULL: Value = Value::Null;
+    object.get("metadata").unwrap_or(&NULL)
+}
+
+pub fn metadata_mut(object: &mut Value) -> &mut Object {
+    object.make_at(&["metadata"])
+}
+
+pub fn name(object: &Value) -> &str {
+    object.str_at(&["metadata", "name"])
+}
+
+pub fn namespace(object: &Value) -> &str {
+    object.str_at(&["metadata", "namespace"])
+}
+
+pub fn uid(object: &Value) -> &str {
+    object.str_at(&["metadata", "uid"])
+}
+
+pub fn resource_version(object: &Value) -> &str {
+    object.str_at(&["metadata", "resourceVersion"])
+}
+
+pub fn generation(object: &Value) -> i64 {
+    object.int_at(&["metadata", "generation"]).unwrap_or(0)
+}
+
+pub fn is_deleting(object: &Value) -> bool {
+    object.at(&["metadata", "deletionTimestamp"]).is_some_and(|t| !t.is_null())
+}
+
+pub fn deletion_grace(object: &Value) -> Option<i64> {
+    object.int_at(&["metadata", "deletionGracePeriodSeconds"])
+}
+
+pub fn finalizers(object: &Value) -> Vec<&str> {
+    object.list_at(&["metadata", "finalizers"]).iter().filter_map(Value::as_str).collect()
+}
+
+pub fn set_finalizers(object: &mut Value, finalizers: Vec<Text>) {
+    let metadata = metadata_mut(object);
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers", finalizers);
+    }
+}
+
+/// Sets or removes a member of the metadata.
+pub fn set_metadata(object: &mut Value, member: &str, value: Option<Value>) {
+    let metadata = metadata_mut(object);
+    match value {
+        Some(value) => {
+            metadata.insert(member, value);
+        }
+        None => {
+            metadata.remove(member);
+        }
+    }
+}
+
+/// Removes owner references that stand there twice; says whether there were any.
+pub fn dedup_owner_references(object: &mut Value) -> bool {
+    let Some(references) = object.at_mut(&["metadata", "ownerReferences"]).and_then(Value::as_list_mut) else {
+        return false;
+    };
+    let before = references.len();
+    let mut kept: Vec<Value> = Vec::with_capacity(before);
+    for reference in references.drain(..) {
+        if !kept.contains(&reference) {
+            kept.push(reference);
+        }
+    }
+    *references = kept;
+    references.len() < before
+}

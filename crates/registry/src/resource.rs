@@ -1,0 +1,167 @@
+//! A resource as the verbs see it: its description, its schemas, its rules, and where its objects are.
+
+use std::sync::Arc;
+
+use binnacle_kinds::Strategy;
+use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource, Status, Text};
+use binnacle_resources::{ResourceDescription, Storage};
+use binnacle_schema::{Message, Value};
+use binnacle_store::Store;
+use binnacle_watchcache::{Cache, FormBudget};
+use bytes::Bytes;
+
+use crate::admission::{Admission, Attributes, Operation};
+use crate::context::Context;
+use crate::forms::Forms;
+use crate::hooks::Hooks;
+use crate::ttl::Leases;
+
+/// The root of all keys.
+pub const ROOT: &str = "/registry/";
+
+/// One resource in one served version.
+pub struct Resource {
+    pub description: &'static ResourceDescription,
+    /// The schema of this version.
+    pub message: &'static Message,
+    pub collection: Arc<Collection>,
+    /// How objects get from this version to the stored one and back; `None` where they are the same.
+    pub conversion: Option<Conversion>,
+    api_version: Text,
+    /// How the JSON of each object begins.
+    pub(crate) type_meta: Bytes,
+    pub(crate) forms: Forms,
+}
+
+/// The stored objects behind all versions of a resource.
+pub struct Collection {
+    pub storage: Storage,
+    /// The schema of the stored version.
+    pub message: &'static Message,
+    pub namespaced: bool,
+    pub description: &'static ResourceDescription,
+    pub strategy: &'static dyn Strategy,
+    pub hooks: Arc<dyn Hooks>,
+    pub admission: Arc<dyn Admission>,
+    pub store: Arc<dyn Store>,
+    pub cache: Arc<Cache>,
+    /// What wire forms may be kept, over all resources.
+    pub budget: Arc<FormBudget>,
+    /// Seconds after which objects vanish (events), if they do.
+    pub ttl: Option<Arc<Leases>>,
+    /// `/registry/pods/`.
+    pub prefix: Bytes,
+}
+
+/// Between a version and the stored one, in place, `apiVersion` and `kind` included.
+#[derive(Clone, Copy)]
+pub struct Conversion {
+    pub to_stored: fn(&mut Value),
+    pub from_stored: fn(&mut Value),
+}
+
+impl Resource {
+    /// A version of a collection, the n-th of those served.
+    pub fn new(
+        description: &'static ResourceDescription,
+        message: &'static Message,
+        collection: Arc<Collection>,
+        conversion: Option<Conversion>,
+        n: usize,
+    ) -> Self {
+        let kind = GroupVersionKind::new(description.group, description.version, description.kind);
+        let api_version = kind.api_version();
+        let type_meta = Self::type_meta(description.kind, &api_version);
+        Self { description, message, collection, conversion, api_version, type_meta, forms: Forms::of_version(n) }
+    }
+
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.description.group, self.description.plural)
+    }
+
+    pub fn kind(&self) -> GroupVersionKind {
+        GroupVersionKind::new(self.description.group, self.description.version, self.description.kind)
+    }
+
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind::new(self.description.group, self.description.kind)
+    }
+
+    /// Turns an object of this version into the stored one.
+    pub fn to_stored(&self, object: &mut Value) {
+        if let Some(conversion) = &self.conversion {
+            (conversion.to_stored)(object);
+        }
+    }
+
+    /// Turns a stored object into this version's form.
+    pub fn from_stored(&self, object: &mut Value) {
+        if let Some(conversion) = &self.conversion {
+            (conversion.from_stored)(object);
+        }
+    }
+
+    /// Fills in the defaults of this version.
+    pub fn set_defaults(&self, object: &mut Value) {
+        binnacle_schema::defaults::apply_constants(object, self.message);
+        self.collection.strategy.set_defaults(self.description.version, object);
+    }
+
+    /// What admission is told of a request for this resource.
+    pub fn attributes(&self, context: &Context, operation: Operation, name: &str, subresource: &str) -> Attributes {
+        let d = self.description;
+        Attributes {
+            operation,
+            kind: self.kind(),
+            resource: GroupVersionResource::new(d.group, d.version, d.plural),
+            subresource: subresource.into(),
+            namespace: context.namespace.clone(),
+            name: name.into(),
+            user: context.user.clone(),
+            dry_run: context.dry_run,
+        }
+    }
+}
+
+impl Collection {
+    /// The key of an object. Names were validated when the object was made; one that could not have been is refused
+    /// here, so that no key outside of the collection can be built.
+    pub fn key(&self, namespace: &str, name: &str) -> Result<Bytes, Status> {
+        if name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
+        let problems = binnacle_validation::names::path_segment(name, false);
+        if !problems.is_empty() {
+            return Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {}", problems.join(";"))));
+        }
+        if self.namespaced && namespace.is_empty() {
+            return Err(Status::bad_request("Namespace parameter required."));
+        }
+        let mut key = Vec::with_capacity(self.prefix.len() + namespace.len() + 1 + name.len());
+        key.extend_from_slice(&self.prefix);
+        if self.namespaced {
+            key.extend_from_slice(namespace.as_bytes());
+            key.push(b'/');
+        }
+        key.extend_from_slice(name.as_bytes());
+        Ok(Bytes::from(key))
+    }
+
+    /// How the cache names an object.
+    pub(crate) fn path(&self, namespace: &str, name: &str) -> String {
+        if self.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
+    }
+
+    /// The `apiVersion` of stored objects.
+    pub fn api_version(&self) -> Text {
+        GroupVersionKind::new(self.storage.group, self.storage.version, self.storage.kind).api_version()
+    }
+
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind::new(self.storage.group, self.storage.kind)
+    }
+}

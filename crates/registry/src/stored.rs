@@ -1,0 +1,73 @@
+//! Objects in the form in which they are kept: the protobuf envelope of the storage version, without its
+//! resourceVersion, which is the revision of its key.
+
+use binnacle_meta::Status;
+use binnacle_schema::{Value, canonical, proto};
+use binnacle_store::{KeyValue, Revision, StoreError};
+use bytes::Bytes;
+
+use crate::object;
+use crate::resource::Collection;
+
+/// An object together with the revision that it has in the store.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// In the storage version, resourceVersion set.
+    pub object: Value,
+    pub revision: Revision,
+}
+
+/// How deep a stored object may be nested; what was accepted as JSON is never deeper.
+const DEPTH: usize = 256;
+
+impl Collection {
+    /// The bytes to store. Brings the object into canonical form on the way.
+    pub fn encode(&self, object: &mut Value) -> Bytes {
+        let metadata = object::metadata_mut(object);
+        metadata.remove("resourceVersion");
+        metadata.remove("selfLink");
+        canonical::canonicalize(object, self.message);
+        let envelope =
+            proto::wrap(&self.api_version(), self.storage.kind, |raw| proto::encode(object, self.message, raw));
+        Bytes::from(envelope)
+    }
+
+    /// The object of stored bytes, with the resourceVersion that `revision` gives it.
+    pub fn decode(&self, value: &[u8], revision: Revision) -> Result<Value, Status> {
+        let damaged = |why: &dyn std::fmt::Display| {
+            tracing::error!(kind = self.storage.kind, %why, "stored object cannot be decoded");
+            Status::internal("the stored object cannot be decoded")
+        };
+        let envelope = proto::unwrap(value).map_err(|e| damaged(&e))?;
+        let mut object = proto::decode(envelope.raw, self.message, DEPTH).map_err(|e| damaged(&e))?;
+        self.stamp(&mut object, revision);
+        Ok(object)
+    }
+
+    pub(crate) fn decode_kv(&self, kv: &KeyValue) -> Result<Stored, Status> {
+        Ok(Stored { object: self.decode(&kv.value, kv.mod_revision)?, revision: kv.mod_revision })
+    }
+
+    /// Sets `apiVersion`, `kind` and the resourceVersion.
+    pub(crate) fn stamp(&self, object: &mut Value, revision: Revision) {
+        let members = object.make_object();
+        members.insert("kind", self.storage.kind);
+        members.insert("apiVersion", self.api_version());
+        object::metadata_mut(object).insert("resourceVersion", revision.0.to_string());
+    }
+}
+
+/// What a client is told of a store that failed; the particulars are for the log.
+pub fn store_failure(error: StoreError) -> Status {
+    match error {
+        StoreError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
+        StoreError::FutureRevision { current } => Status::too_large_resource_version(0, current.0, 1),
+        StoreError::Timeout => {
+            Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
+        }
+        other => {
+            tracing::error!(error = %other, "storage failed");
+            Status::internal(other)
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Update: optimistic concurrency, what an update may not change, and the deletes that updates complete.
+
+use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, Text};
+use binnacle_schema::Value;
+use binnacle_store::{Expect, Op, Revision, Txn, TxnResponse};
+use binnacle_validation::metadata as validate_metadata;
+use bytes::Bytes;
+
+use crate::admission::Operation;
+use crate::context::Context;
+use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, ensure_namespace};
+use crate::object;
+use crate::resource::Resource;
+use crate::stored::{Stored, store_failure};
+
+/// Makes the new object from the one that is there (`None` when there is none and creating is allowed), both in the
+/// storage version. Called again when somebody else was quicker.
+pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send + 'a;
+
+/// How an update is to be understood.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateOptions {
+    /// Empty for the resource itself.
+    pub subresource: Text,
+    /// An absent object is created (server-side apply, kinds that allow it on PUT).
+    pub create_if_absent: bool,
+    /// The object must have this uid.
+    pub uid: Option<Text>,
+}
+
+/// What became of an update.
+#[derive(Debug)]
+pub struct Updated {
+    pub stored: Stored,
+    pub created: bool,
+}
+
+const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+
+impl Resource {
+    /// Changes an object.
+    ///
+    /// Errors: 404, 409 when the resourceVersion or uid of the new object is not that of the old one, 422 when the
+    /// result is not valid, whatever `change` and admission say.
+    pub async fn update(
+        &self,
+        context: &Context,
+        name: &str,
+        options: &UpdateOptions,
+        change: &mut Change<'_>,
+    ) -> Result<Updated, Status> {
+        let collection = &self.collection;
+        let key = collection.key(&context.namespace, name)?;
+        let (mut current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
+        loop {
+            let Some(kv) = current else {
+                if !options.create_if_absent {
+                    return Err(Status::not_found(&self.group_resource(), name));
+                }
+                let object = change(None)?;
+                let stored = self.create(context, object).await?;
+                return Ok(Updated { stored, created: true });
+            };
+            let old = collection.decode_kv(&kv)?;
+            match self.update_once(context, name, options, change, &key, &old, &kv.value).await? {
+                Outcome::Updated(stored) => return Ok(Updated { stored, created: false }),
+                Outcome::Raced(newer) => current = newer,
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one attempt, which has one caller")]
+    async fn update_once(
+        &self,
+        context: &Context,
+        name: &str,
+        options: &UpdateOptions,
+        change: &mut Change<'_>,
+        key: &Bytes,
+        old: &Stored,
+        old_value: &Bytes,
+    ) -> Result<Outcome, Status> {
+        let collection = &self.collection;
+        if let Some(wanted) = &options.uid
+            && wanted != object::uid(&old.object)
+        {
+            let why = format!(
+                "Precondition failed: UID in precondition: {wanted}, UID in object meta: {}",
+                object::uid(&old.object)
+            );
+            return Err(Status::conflict(&self.group_resource(), name, why));
+        }
+        let mut object = change(Some(&old.object))?;
+        let attributes = self.attributes(context, Operation::Update, name, &options.subresource);
+        let warn = |text: String| context.warn(text);
+        collection.admission.mutate(&attributes, &mut object, Some(&old.object), &warn).await?;
+        if object::dedup_owner_references(&mut object) {
+            context.warn(DUPLICATE_OWNERS_AFTER_ADMISSION);
+        }
+        self.check_version(name, &mut object, old)?;
+        self.prepare_update(context, &options.subresource, &mut object, &old.object)?;
+        collection.hooks.begin_update(context, &mut object, &old.object).await?;
+        let result = self.finish_update(context, options, &attributes, object, key, old, old_value).await;
+        match result {
+            Ok(Ok(stored)) => {
+                if context.dry_run {
+                    collection.hooks.abort(context, &stored.object, Some(&old.object)).await;
+                } else {
+                    collection.hooks.after_update(context, &stored.object, &old.object).await;
+                }
+                Ok(Outcome::Updated(stored))
+            }
+            Ok(Err((object, newer))) => {
+                collection.hooks.abort(context, &object, Some(&old.object)).await;
+                Ok(Outcome::Raced(newer))
+            }
+            Err((object, status)) => {
+                collection.hooks.abort(context, &object, Some(&old.object)).await;
+                Err(status)
+            }
+        }
+    }
+
+    /// Without a resourceVersion the newest object is meant, where the kind allows that.
+    fn check_version(&self, name: &str, object: &mut Value, old: &Stored) -> Result<(), Status> {
+        let given = object::resource_version(object);
+        let current = old.revision.0.to_string();
+        if given.is_empty() || given == "0" {
+            if !self.description.unconditional_update {
+                let field = FieldPath::new("metadata").child("resourceVersion");
+                let error = FieldError::invalid(&field, 0i64, "must be specified for an update");
+                let kind = GroupKind::new(self.description.group, self.description.plural);
+                return Err(Status::invalid(&kind, name, &vec![error]));
+            }
+            object::metadata_mut(object).insert("resourceVersion", current);
+            return Ok(());
+        }
+        if given != current {
+            if given.parse::<u64>().is_err() {
+                return Err(Status::internal(format!("strconv.ParseUint: parsing {given:?}: invalid syntax")));
+            }
+            return Err(Status::conflict(&self.group_resource(), name, MODIFIED));
+        }
+        Ok(())
+    }
+
+    /// What no update may change, what the kind resets, and the rules.
+    fn prepare_update(
+        &self,
+        context: &Context,
+        subresource: &str,
+        object: &mut Value,
+        old: &Value,
+    ) -> Result<(), Status> {
+        let collection = &self.collection;
+        let (strategy, situation) = (collection.strategy, context.situation());
+        ensure_namespace(context, collection.namespaced, object)?;
+        let old_member = |member: &str| old.at(&["metadata", member]).filter(|v| !v.is_null()).cloned();
+        object::set_metadata(object, "generation", old_member("generation"));
+        if subresource.is_empty() {
+            strategy.prepare_for_update(&situation, object, old);
+        } else {
+            strategy.prepare_for_subresource(subresource, &situation, object, old);
+        }
+        if object::uid(object).is_empty() {
+            object::set_metadata(object, "uid", old_member("uid"));
+        }
+        for member in ["creationTimestamp", "deletionTimestamp"] {
+            if let Some(value) = old_member(member) {
+                object::set_metadata(object, member, Some(value));
+            }
+        }
+        if object::deletion_grace(object).is_none()
+            && let Some(grace) = old_member("deletionGracePeriodSeconds")
+        {
+            object::set_metadata(object, "deletionGracePeriodSeconds", Some(grace));
+        }
+
+        let path = FieldPath::new("metadata");
+        let (new_metadata, old_metadata) = (object::metadata(object), object::metadata(old));
+        // An update is held to the rule for names only as far as paths need it: the name cannot change.
+        let mut errors = validate_metadata::validate(
+            new_metadata,
+            collection.namespaced,
+            binnacle_validation::names::path_segment,
+            &path,
+        );
+        errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
+        errors.extend(if subresource.is_empty() {
+            strategy.validate_update(&situation, object, old)
+        } else {
+            strategy.validate_subresource(subresource, &situation, object, old)
+        });
+        if !errors.is_empty() {
+            return Err(Status::invalid(&collection.group_kind(), object::name(object), &errors));
+        }
+        if subresource.is_empty() {
+            for warning in strategy.warnings(object, Some(old)) {
+                context.warn(warning);
+            }
+        }
+        Ok(())
+    }
+
+    /// Validating admission, then the write. The inner error is the race lost, with what is there instead.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one attempt, which has one caller")]
+    async fn finish_update(
+        &self,
+        context: &Context,
+        options: &UpdateOptions,
+        attributes: &crate::admission::Attributes,
+        mut object: Value,
+        key: &Bytes,
+        old: &Stored,
+        old_value: &Bytes,
+    ) -> Result<Result<Stored, (Value, Option<binnacle_store::KeyValue>)>, (Value, Status)> {
+        let collection = &self.collection;
+        ignore_managed_fields_times(&mut object, &old.object);
+        let warn = |text: String| context.warn(text);
+        if let Err(status) = collection.admission.validate(attributes, &object, Some(&old.object), &warn).await {
+            return Err((object, status));
+        }
+        if deletes(&object, &old.object) {
+            let deleted = self.delete_finalized(context, key, &object, old, options).await;
+            return match deleted {
+                Ok(()) => Ok(Ok(Stored { object, revision: old.revision })),
+                Err(status) => Err((object, status)),
+            };
+        }
+        let value = collection.encode(&mut object);
+        // Nothing changed: nothing is written, and the version stays.
+        if value == *old_value {
+            collection.stamp(&mut object, old.revision);
+            return Ok(Ok(Stored { object, revision: old.revision }));
+        }
+        if context.dry_run {
+            collection.stamp(&mut object, old.revision);
+            return Ok(Ok(Stored { object, revision: old.revision }));
+        }
+        let lease = match &collection.ttl {
+            Some(leases) => match leases.get().await {
+                Ok(lease) => Some(lease),
+                Err(error) => return Err((object, store_failure(error))),
+            },
+            None => None,
+        };
+        let txn = Txn { key: key.clone(), expect: Expect::ModRevision(old.revision), op: Op::Put { value, lease } };
+        match collection.store.txn(txn).await {
+            Ok(TxnResponse::Done { revision, .. }) => {
+                collection.stamp(&mut object, revision);
+                Ok(Ok(Stored { object, revision }))
+            }
+            Ok(TxnResponse::Unmet { current, .. }) => Ok(Err((object, current))),
+            Err(error) => Err((object, store_failure(error))),
+        }
+    }
+
+    /// Deletes an object whose last finalizer an update removed. Somebody else may have done so already.
+    async fn delete_finalized(
+        &self,
+        context: &Context,
+        key: &Bytes,
+        object: &Value,
+        old: &Stored,
+        options: &UpdateOptions,
+    ) -> Result<(), Status> {
+        if context.dry_run {
+            return Ok(());
+        }
+        let mut revision: Revision = old.revision;
+        loop {
+            let txn = Txn { key: key.clone(), expect: Expect::ModRevision(revision), op: Op::Delete };
+            match self.collection.store.txn(txn).await.map_err(store_failure)? {
+                TxnResponse::Done { .. } => break,
+                TxnResponse::Unmet { current: None, .. } => break,
+                TxnResponse::Unmet { current: Some(newer), .. } => {
+                    let newer = self.collection.decode_kv(&newer)?;
+                    if options.uid.as_deref().is_some_and(|uid| uid != object::uid(&newer.object)) {
+                        break;
+                    }
+                    revision = newer.revision;
+                }
+            }
+        }
+        self.collection.hooks.after_delete(context, object).await;
+        Ok(())
+    }
+}
+
+enum Outcome {
+    Updated(Stored),
+    /// Somebody else was quicker; this is there now.
+    Raced(Option<binnacle_store::KeyValue>),
+}
+
+/// An update that leaves no finalizers completes a delete that waited for them.
+fn deletes(object: &Value, old: &Value) -> bool {
+    object::finalizers(object).is_empty()
+        && object::is_deleting(old)
+        && object::deletion_grace(old).is_none_or(|seconds| seconds == 0)
+}
+
+/// An update that changes nothing but times of managed fields is none: the old times stay.
+fn ignore_managed_fields_times(object: &mut Value, old: &Value) {
+    let (new_entries, old_entries) =
+        (object.list_at(&["metadata", "managedFields"]), old.list_at(&["metadata", "managedFields"]));
+    if new_entries == old_entries || new_entries.len() != old_entries.len() {
+        return;
+    }
+    let same_but_time = |a: &Value, b: &Value| {
+        let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return false };
+        let strip = |o: &binnacle_schema::Object| {
+            let mut o = o.clone();
+            o.remove("time");
+            o
+        };
+        strip(a) == strip(b)
+    };
+    if !new_entries.iter().zip(old_entries).all(|(a, b)| same_but_time(a, b)) {
+        return;
+    }
+    let mut with_old_times = object.clone();
+    object::set_metadata(&mut with_old_times, "managedFields", Some(Value::List(old_entries.to_vec())));
+    let differs = |a: &Value, b: &Value| {
+        let strip = |v: &Value| {
+            let mut v = v.clone();
+            object::metadata_mut(&mut v).remove("resourceVersion");
+            v
+        };
+        strip(a) != strip(b)
+    };
+    if !differs(&with_old_times, old) {
+        *object = with_old_times;
+    }
+}

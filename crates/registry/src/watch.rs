@@ -1,0 +1,60 @@
+//! Watches: where they begin, and what they are about.
+
+use binnacle_meta::Status;
+use binnacle_store::Revision;
+use binnacle_watchcache::{CacheError, Start, WatchError, Watcher};
+
+use crate::context::Context;
+use crate::list::{ListOptions, cache_failure, deadline};
+use crate::resource::Resource;
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchFrom {
+    /// With what is there now, told as ADDED (no version given).
+    Now,
+    /// With what is at hand (version 0).
+    Any,
+    /// With the first change after this revision.
+    After(u64),
+    /// `sendInitialEvents`: what is there, as of this revision or later, and a mark where it ends.
+    InitialEvents { not_older_than: Option<u64> },
+    /// `sendInitialEvents=false` without a version: only what changes from now on.
+    ChangesOnly,
+}
+
+impl Resource {
+    /// Begins a watch. The inner error is a start that is too old, which clients are told in the stream: the reference
+    /// has answered 200 by the time it knows.
+    pub async fn watch(
+        &self,
+        context: &Context,
+        options: &ListOptions,
+        from: WatchFrom,
+    ) -> Result<Result<Watcher, WatchError>, Status> {
+        let collection = &self.collection;
+        let namespace = if collection.namespaced { context.namespace.as_str() } else { "" };
+        let selection = collection.selection(namespace, &options.labels, &options.fields);
+        let cache = &collection.cache;
+        let begin = |snapshot| Start::Snapshot { snapshot, mark_end: matches!(from, WatchFrom::InitialEvents { .. }) };
+        let start = match from {
+            WatchFrom::After(revision) => Start::After(Revision(revision)),
+            WatchFrom::Now | WatchFrom::InitialEvents { not_older_than: None } => {
+                begin(cache.wait_consistent(deadline()).await.map_err(cache_failure)?)
+            }
+            WatchFrom::ChangesOnly => {
+                let snapshot = cache.wait_consistent(deadline()).await.map_err(cache_failure)?;
+                Start::After(snapshot.revision())
+            }
+            WatchFrom::Any => begin(cache.snapshot(deadline()).await.map_err(cache_failure)?),
+            WatchFrom::InitialEvents { not_older_than: Some(revision) } => {
+                begin(collection.not_older_than(revision).await?)
+            }
+        };
+        match cache.subscribe(selection, start, deadline()).await {
+            Ok(watcher) => Ok(Ok(watcher)),
+            Err(WatchError::NotReady | WatchError::Closed) => Err(cache_failure(CacheError::NotReady)),
+            Err(expired) => Ok(Err(expired)),
+        }
+    }
+}
