@@ -1,15 +1,126 @@
-//! Conversions between the versions of a kind: each version to the stored one and back.
+//! From the served versions of a kind to the one that is stored, and back.
+//!
+//! Conversions work on canonical trees and leave canonical trees. `metadata` stays as it is but for the annotations by
+//! which autoscaling/v1 carries what its structs have no fields for.
 
-use binnacle_schema::Value;
+mod autoscaling;
+mod autoscaling_v1;
+mod events;
+mod go_json;
+mod resource;
 
-/// Changes an object from one version to another, `apiVersion` and `kind` included.
+use binnacle_schema::{Value, canonical};
+
+use crate::tables;
+
+/// To the stored version and back, in place, `apiVersion` and `kind` included.
 pub type Convert = fn(&mut Value);
 
-/// How objects of a version get to the stored version of their kind, and back. `None` where there is no way.
+/// How objects of a version get to the stored version of their kind and back; `None` for the stored version itself and
+/// for kinds that are not known.
 pub fn conversion(group: &str, version: &str, kind: &str) -> Option<(Convert, Convert)> {
-    CONVERSIONS.iter().find(|(g, v, k, _)| (*g, *v, *k) == (group, version, kind)).map(|(.., pair)| *pair)
+    CONVERSIONS.iter().find(|c| (c.group, c.version, c.kind) == (group, version, kind)).map(|c| (c.to, c.from))
 }
 
-type Entry = (&'static str, &'static str, &'static str, (Convert, Convert));
+struct Conversion {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    to: Convert,
+    from: Convert,
+}
 
-const CONVERSIONS: &[Entry] = &[];
+/// Versions that differ in nothing but their name: group, served version, stored version, kind.
+macro_rules! renamed {
+    ($group:literal, $version:literal => $stored:literal, $kind:literal) => {
+        Conversion {
+            group: $group,
+            version: $version,
+            kind: $kind,
+            to: |object| set_type(object, concat!($group, "/", $stored), $kind),
+            from: |object| set_type(object, concat!($group, "/", $version), $kind),
+        }
+    };
+}
+
+const CONVERSIONS: &[Conversion] = &[
+    Conversion {
+        group: "autoscaling",
+        version: "v1",
+        kind: "HorizontalPodAutoscaler",
+        to: autoscaling::to_v2,
+        from: autoscaling::from_v2,
+    },
+    Conversion { group: "events.k8s.io", version: "v1", kind: "Event", to: events::to_core, from: events::from_core },
+    // Policies are stored in v1beta1, so that the release before can read them.
+    renamed!("admissionregistration.k8s.io", "v1" => "v1beta1", "MutatingAdmissionPolicy"),
+    renamed!("admissionregistration.k8s.io", "v1" => "v1beta1", "MutatingAdmissionPolicyBinding"),
+    renamed!("admissionregistration.k8s.io", "v1alpha1" => "v1beta1", "MutatingAdmissionPolicy"),
+    renamed!("admissionregistration.k8s.io", "v1alpha1" => "v1beta1", "MutatingAdmissionPolicyBinding"),
+    renamed!("certificates.k8s.io", "v1alpha1" => "v1beta1", "ClusterTrustBundle"),
+    renamed!("coordination.k8s.io", "v1alpha2" => "v1beta1", "LeaseCandidate"),
+    renamed!("networking.k8s.io", "v1beta1" => "v1", "IPAddress"),
+    renamed!("networking.k8s.io", "v1beta1" => "v1", "ServiceCIDR"),
+    renamed!("resource.k8s.io", "v1beta1" => "v1", "DeviceClass"),
+    Conversion {
+        group: "resource.k8s.io",
+        version: "v1beta1",
+        kind: "ResourceClaim",
+        to: resource::claim_to_v1,
+        from: resource::claim_from_v1,
+    },
+    Conversion {
+        group: "resource.k8s.io",
+        version: "v1beta1",
+        kind: "ResourceClaimTemplate",
+        to: resource::claim_template_to_v1,
+        from: resource::claim_template_from_v1,
+    },
+    Conversion {
+        group: "resource.k8s.io",
+        version: "v1beta1",
+        kind: "ResourceSlice",
+        to: resource::slice_to_v1,
+        from: resource::slice_from_v1,
+    },
+    renamed!("resource.k8s.io", "v1beta2" => "v1", "DeviceClass"),
+    renamed!("resource.k8s.io", "v1beta2" => "v1alpha3", "DeviceTaintRule"),
+    renamed!("resource.k8s.io", "v1beta2" => "v1", "ResourceClaim"),
+    renamed!("resource.k8s.io", "v1beta2" => "v1", "ResourceClaimTemplate"),
+    renamed!("resource.k8s.io", "v1beta2" => "v1", "ResourceSlice"),
+    renamed!("storage.k8s.io", "v1beta1" => "v1", "VolumeAttributesClass"),
+];
+
+/// Names another version without looking at the rest.
+fn set_type(object: &mut Value, api_version: &'static str, kind: &'static str) {
+    let members = object.make_object();
+    members.insert("kind", kind);
+    members.insert("apiVersion", api_version);
+}
+
+/// Names another version and brings what the conversion has made into that version's form.
+fn finish(object: &mut Value, group: &'static str, version: &'static str, kind: &'static str) {
+    let members = object.make_object();
+    members.insert("kind", kind);
+    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    members.insert("apiVersion", api_version);
+    if let Some(message) = tables::kind(group, version, kind) {
+        canonical::canonicalize(object, message);
+    }
+}
+
+/// Gives a member another name.
+fn rename(object: &mut Value, from: &str, to: &'static str) {
+    let Some(members) = object.as_object_mut() else { return };
+    if let Some(value) = members.remove(from) {
+        members.insert(to, value);
+    }
+}
+
+/// Runs `change` over the items of the list at a path.
+fn each(object: &mut Value, path: &[&str], change: fn(&mut Value)) {
+    object.at_mut(path).and_then(Value::as_list_mut).into_iter().flatten().for_each(change);
+}
+
+#[cfg(test)]
+mod tests;

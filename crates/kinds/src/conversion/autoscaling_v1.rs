@@ -1,0 +1,192 @@
+//! The structs of autoscaling/v1 that no field of its kinds has: they exist as JSON in annotations only.
+
+use std::sync::LazyLock;
+
+use binnacle_schema::{Field, Message, MessageRef, Presence, Ty};
+
+use crate::tables;
+
+/// `{"items": [...]}` around a list of metrics.
+pub(super) static METRICS: LazyLock<Message> = LazyLock::new(|| items("MetricSpec", metric_spec()));
+
+/// `{"items": [...]}` around a list of current metrics.
+pub(super) static CURRENT_METRICS: LazyLock<Message> = LazyLock::new(|| items("MetricStatus", metric_status()));
+
+/// `{"items": [...]}` around a list of conditions.
+pub(super) static CONDITIONS: LazyLock<Message> = LazyLock::new(|| {
+    items(
+        "HorizontalPodAutoscalerCondition",
+        vec![
+            always("type", Ty::String),
+            always("status", Ty::String),
+            always("lastTransitionTime", Ty::Time),
+            omitted("reason", Ty::String),
+            omitted("message", Ty::String),
+        ],
+    )
+});
+
+/// The scaling behavior. Its annotation holds the reference's internal struct: Go names, and `null` for what is unset.
+pub(super) static BEHAVIOR: LazyLock<Message> = LazyLock::new(|| {
+    let policy = message(
+        "HPAScalingPolicy",
+        vec![always("Type", Ty::String), always("Value", Ty::Int32), always("PeriodSeconds", Ty::Int32)],
+    );
+    let rules = message(
+        "HPAScalingRules",
+        vec![
+            nullable("StabilizationWindowSeconds", Ty::Int32),
+            nullable("SelectPolicy", Ty::String),
+            nullable("Policies", Ty::List(Box::new(policy))),
+            nullable("Tolerance", Ty::Quantity),
+        ],
+    );
+    Message::new(
+        "HorizontalPodAutoscalerBehavior",
+        vec![nullable("ScaleUp", rules.clone()), nullable("ScaleDown", rules)],
+    )
+});
+
+/// The name under which the lists above stand.
+pub(super) const ITEMS: &str = "items";
+
+fn metric_spec() -> Vec<Field> {
+    let source = |name, fields| optional(name, message(name, fields));
+    let utilization =
+        || [optional("targetAverageUtilization", Ty::Int32), optional("targetAverageValue", Ty::Quantity)];
+    vec![
+        always("type", Ty::String),
+        source(
+            "object",
+            vec![
+                always("target", reference()),
+                always("metricName", Ty::String),
+                always("targetValue", Ty::Quantity),
+                optional("selector", selector()),
+                optional("averageValue", Ty::Quantity),
+            ],
+        ),
+        source(
+            "pods",
+            vec![
+                always("metricName", Ty::String),
+                always("targetAverageValue", Ty::Quantity),
+                optional("selector", selector()),
+            ],
+        ),
+        source("resource", [always("name", Ty::String)].into_iter().chain(utilization()).collect()),
+        source(
+            "containerResource",
+            [always("name", Ty::String)]
+                .into_iter()
+                .chain(utilization())
+                .chain([always("container", Ty::String)])
+                .collect(),
+        ),
+        source(
+            "external",
+            vec![
+                always("metricName", Ty::String),
+                optional("metricSelector", selector()),
+                optional("targetValue", Ty::Quantity),
+                optional("targetAverageValue", Ty::Quantity),
+            ],
+        ),
+    ]
+}
+
+fn metric_status() -> Vec<Field> {
+    let status = |name, fields| optional(name, message(name, fields));
+    let utilization =
+        || [optional("currentAverageUtilization", Ty::Int32), always("currentAverageValue", Ty::Quantity)];
+    vec![
+        always("type", Ty::String),
+        status(
+            "object",
+            vec![
+                always("target", reference()),
+                always("metricName", Ty::String),
+                always("currentValue", Ty::Quantity),
+                optional("selector", selector()),
+                optional("averageValue", Ty::Quantity),
+            ],
+        ),
+        status(
+            "pods",
+            vec![
+                always("metricName", Ty::String),
+                always("currentAverageValue", Ty::Quantity),
+                optional("selector", selector()),
+            ],
+        ),
+        status("resource", [always("name", Ty::String)].into_iter().chain(utilization()).collect()),
+        status(
+            "containerResource",
+            [always("name", Ty::String)]
+                .into_iter()
+                .chain(utilization())
+                .chain([always("container", Ty::String)])
+                .collect(),
+        ),
+        status(
+            "external",
+            vec![
+                always("metricName", Ty::String),
+                optional("metricSelector", selector()),
+                always("currentValue", Ty::Quantity),
+                optional("currentAverageValue", Ty::Quantity),
+            ],
+        ),
+    ]
+}
+
+fn reference() -> Ty {
+    table("io.k8s.api.autoscaling.v1.CrossVersionObjectReference")
+}
+
+fn selector() -> Ty {
+    table("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector")
+}
+
+/// A struct of the field tables; a test looks up all names used here.
+fn table(name: &str) -> Ty {
+    match tables::message(name) {
+        Some(message) => Ty::Message(MessageRef::Static(message)),
+        None => Ty::Json,
+    }
+}
+
+fn items(name: &'static str, fields: Vec<Field>) -> Message {
+    Message::new("items", vec![nullable(ITEMS, Ty::List(Box::new(message(name, fields))))])
+}
+
+fn message(name: &'static str, fields: Vec<Field>) -> Ty {
+    Ty::Message(MessageRef::Shared(Message::new(name, fields).into()))
+}
+
+fn always(name: &'static str, ty: Ty) -> Field {
+    Field { presence: Presence::Always, ..Field::new(name, ty) }
+}
+
+fn omitted(name: &'static str, ty: Ty) -> Field {
+    Field { presence: Presence::OmitZero, ..Field::new(name, ty) }
+}
+
+fn optional(name: &'static str, ty: Ty) -> Field {
+    Field::new(name, ty)
+}
+
+fn nullable(name: &'static str, ty: Ty) -> Field {
+    Field { presence: Presence::AlwaysNull, ..Field::new(name, ty) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_found() {
+        assert!(matches!(reference(), Ty::Message(_)));
+        assert!(matches!(selector(), Ty::Message(_)));
+    }
+}

@@ -1,0 +1,256 @@
+use binnacle_schema::{Limits, Message, Ty, Value, decode, json};
+
+use super::{CONVERSIONS, conversion};
+use crate::tables;
+
+/// Decodes an object as a client sends it.
+fn object(group: &str, version: &str, kind: &str, members: &str) -> Value {
+    let message = tables::kind(group, version, kind).expect("kind");
+    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let text = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}",{members}}}"#);
+    decode::json(text.as_bytes(), message, &Limits::default()).expect("valid").value
+}
+
+fn check(from: (&str, &str, &str, &str), to: (&str, &str, &str, &str)) {
+    let (convert_to, convert_from) = conversion(from.0, from.1, from.2).expect("conversion");
+    let original = object(from.0, from.1, from.2, from.3);
+    let mut got = original.clone();
+    convert_to(&mut got);
+    let want = object(to.0, to.1, to.2, to.3);
+    assert_eq!(json::to_string(&got), json::to_string(&want));
+    convert_from(&mut got);
+    assert_eq!(json::to_string(&got), json::to_string(&original));
+}
+
+#[test]
+fn events() {
+    check(
+        (
+            "events.k8s.io",
+            "v1",
+            "Event",
+            r#""metadata":{"name":"e"},"eventTime":"2026-01-02T03:04:05.000006Z","reportingController":"c","reportingInstance":"i",
+            "action":"a","reason":"r","regarding":{"kind":"Pod","name":"p"},"related":{"kind":"Node"},"note":"n","type":"Normal",
+            "series":{"count":2,"lastObservedTime":"2026-01-02T03:04:05.000006Z"},
+            "deprecatedSource":{"component":"s"},"deprecatedFirstTimestamp":"2026-01-02T03:04:05Z","deprecatedCount":3"#,
+        ),
+        (
+            "",
+            "v1",
+            "Event",
+            r#""metadata":{"name":"e"},"eventTime":"2026-01-02T03:04:05.000006Z","reportingComponent":"c","reportingInstance":"i",
+            "action":"a","reason":"r","involvedObject":{"kind":"Pod","name":"p"},"related":{"kind":"Node"},"message":"n","type":"Normal",
+            "series":{"count":2,"lastObservedTime":"2026-01-02T03:04:05.000006Z"},
+            "source":{"component":"s"},"firstTimestamp":"2026-01-02T03:04:05Z","count":3"#,
+        ),
+    );
+}
+
+#[test]
+fn autoscaler_of_utilization() {
+    check(
+        (
+            "autoscaling",
+            "v1",
+            "HorizontalPodAutoscaler",
+            r#""metadata":{"name":"a"},"spec":{"scaleTargetRef":{"kind":"Deployment","name":"d"},"maxReplicas":3,"targetCPUUtilizationPercentage":50}"#,
+        ),
+        (
+            "autoscaling",
+            "v2",
+            "HorizontalPodAutoscaler",
+            r#""metadata":{"name":"a"},"spec":{"scaleTargetRef":{"kind":"Deployment","name":"d"},"maxReplicas":3,"metrics":[
+            {"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}]}"#,
+        ),
+    );
+}
+
+/// What v1 has no fields for, from v2 and back.
+#[test]
+fn autoscaler_annotations() {
+    let (to_v2, from_v2) = conversion("autoscaling", "v1", "HorizontalPodAutoscaler").expect("conversion");
+    let original = object(
+        "autoscaling",
+        "v2",
+        "HorizontalPodAutoscaler",
+        r#""metadata":{"name":"a","annotations":{"k":"v"}},"spec":{"scaleTargetRef":{"kind":"D","name":"d"},"maxReplicas":3,
+        "metrics":[
+          {"type":"Pods","pods":{"metric":{"name":"p","selector":{"matchLabels":{"a":"b"}}},"target":{"type":"AverageValue","averageValue":"1k"}}},
+          {"type":"Object","object":{"describedObject":{"kind":"S","name":"s"},"metric":{"name":"o"},"target":{"type":"AverageValue","averageValue":"5"}}},
+          {"type":"Object","object":{"describedObject":{"kind":"S","name":"s"},"metric":{"name":"o"},"target":{"type":"Value","value":"7"}}},
+          {"type":"External","external":{"metric":{"name":"e"},"target":{"type":"Value","value":"9"}}},
+          {"type":"ContainerResource","containerResource":{"name":"cpu","container":"c","target":{"type":"Utilization","averageUtilization":10}}},
+          {"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":60}}}],
+        "behavior":{"scaleUp":{"stabilizationWindowSeconds":0,"selectPolicy":"Max","policies":[{"type":"Pods","value":4,"periodSeconds":15}]},
+                    "scaleDown":{"selectPolicy":"Min","tolerance":"50m"}}},
+        "status":{"currentReplicas":1,"desiredReplicas":2,
+          "currentMetrics":[{"type":"Resource","resource":{"name":"cpu","current":{"averageValue":"100m","averageUtilization":33}}}],
+          "conditions":[{"type":"AbleToScale","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z","reason":"R"}]}"#,
+    );
+    let mut autoscaler = original.clone();
+    from_v2(&mut autoscaler);
+    for (annotation, want) in [
+        ("k", "v"),
+        (
+            "autoscaling.alpha.kubernetes.io/metrics",
+            r#"[{"type":"Pods","pods":{"metricName":"p","targetAverageValue":"1k","selector":{"matchLabels":{"a":"b"}}}},{"type":"Object","object":{"target":{"kind":"S","name":"s"},"metricName":"o","targetValue":"0","averageValue":"5"}},{"type":"Object","object":{"target":{"kind":"S","name":"s"},"metricName":"o","targetValue":"7"}},{"type":"External","external":{"metricName":"e","targetValue":"9"}},{"type":"ContainerResource","containerResource":{"name":"cpu","targetAverageUtilization":10,"container":"c"}}]"#,
+        ),
+        (
+            "autoscaling.alpha.kubernetes.io/behavior",
+            r#"{"ScaleUp":{"StabilizationWindowSeconds":0,"SelectPolicy":"Max","Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":15}],"Tolerance":null},"ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":"Min","Policies":null,"Tolerance":"50m"}}"#,
+        ),
+        (
+            "autoscaling.alpha.kubernetes.io/current-metrics",
+            r#"[{"type":"Resource","resource":{"name":"cpu","currentAverageUtilization":33,"currentAverageValue":"100m"}}]"#,
+        ),
+        (
+            "autoscaling.alpha.kubernetes.io/conditions",
+            r#"[{"type":"AbleToScale","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z","reason":"R"}]"#,
+        ),
+    ] {
+        assert_eq!(autoscaler.str_at(&["metadata", "annotations", annotation]), want);
+    }
+    assert_eq!(autoscaler.int_at(&["spec", "targetCPUUtilizationPercentage"]), Some(60));
+    assert_eq!(autoscaler.int_at(&["status", "currentCPUUtilizationPercentage"]), Some(33));
+    to_v2(&mut autoscaler);
+    assert_eq!(json::to_string(&autoscaler), json::to_string(&original));
+}
+
+#[test]
+fn unreadable_annotations_are_dropped() {
+    let (to_v2, _) = conversion("autoscaling", "v1", "HorizontalPodAutoscaler").expect("conversion");
+    for (annotation, text) in [
+        ("metrics", "nonsense"),
+        ("metrics", r#"[{"type":1}]"#),
+        ("metrics", r#"{"type":"Pods"}"#),
+        ("metrics", "null"),
+        ("behavior", "{}"),
+        ("behavior", r#"{"ScaleUp":{"Policies":3}}"#),
+    ] {
+        let text = json::to_string(&Value::from(text));
+        let members =
+            format!(r#""metadata":{{"annotations":{{"autoscaling.alpha.kubernetes.io/{annotation}":{text}}}}}"#);
+        let mut autoscaler = object("autoscaling", "v1", "HorizontalPodAutoscaler", &members);
+        to_v2(&mut autoscaler);
+        assert_eq!(autoscaler.at(&["metadata", "annotations"]), None, "{text}");
+        assert_eq!(autoscaler.at(&["spec", "behavior"]), None, "{text}");
+        let metrics = autoscaler.list_at(&["spec", "metrics"]);
+        assert_eq!(metrics.len(), 1, "{text}");
+        assert_eq!(metrics[0].int_at(&["resource", "target", "averageUtilization"]), Some(80), "{text}");
+    }
+    // Names match in any case.
+    let members = r#""metadata":{"annotations":{"autoscaling.alpha.kubernetes.io/behavior":"{\"scaleup\":{\"selectPolicy\":\"Min\"}}"}}"#;
+    let mut autoscaler = object("autoscaling", "v1", "HorizontalPodAutoscaler", members);
+    to_v2(&mut autoscaler);
+    assert_eq!(autoscaler.str_at(&["spec", "behavior", "scaleUp", "selectPolicy"]), "Min");
+}
+
+#[test]
+fn resource_claims() {
+    check(
+        (
+            "resource.k8s.io",
+            "v1beta1",
+            "ResourceClaim",
+            r#""metadata":{"name":"c"},"spec":{"devices":{"requests":[
+              {"name":"a","deviceClassName":"x","selectors":[{"cel":{"expression":"true"}}],"allocationMode":"ExactCount","count":1,"adminAccess":true,
+               "tolerations":[{"key":"k","operator":"Exists"}],"capacity":{"requests":{"m":"1"}}},
+              {"name":"b","firstAvailable":[{"name":"s","deviceClassName":"y"}]}]}}"#,
+        ),
+        (
+            "resource.k8s.io",
+            "v1",
+            "ResourceClaim",
+            r#""metadata":{"name":"c"},"spec":{"devices":{"requests":[
+              {"name":"a","exactly":{"deviceClassName":"x","selectors":[{"cel":{"expression":"true"}}],"allocationMode":"ExactCount","count":1,"adminAccess":true,
+               "tolerations":[{"key":"k","operator":"Exists"}],"capacity":{"requests":{"m":"1"}}}},
+              {"name":"b","firstAvailable":[{"name":"s","deviceClassName":"y"}]}]}}"#,
+        ),
+    );
+}
+
+#[test]
+fn resource_slices() {
+    check(
+        (
+            "resource.k8s.io",
+            "v1beta1",
+            "ResourceSlice",
+            r#""metadata":{"name":"s"},"spec":{"driver":"d","pool":{"name":"p","generation":1,"resourceSliceCount":1},"nodeName":"n",
+              "devices":[{"name":"g0","basic":{"attributes":{"m":{"int":1}},"capacity":{"mem":{"value":"1Gi"}},"allNodes":true}},{"name":"g1","basic":{}}]}"#,
+        ),
+        (
+            "resource.k8s.io",
+            "v1",
+            "ResourceSlice",
+            r#""metadata":{"name":"s"},"spec":{"driver":"d","pool":{"name":"p","generation":1,"resourceSliceCount":1},"nodeName":"n",
+              "devices":[{"name":"g0","attributes":{"m":{"int":1}},"capacity":{"mem":{"value":"1Gi"}},"allNodes":true},{"name":"g1"}]}"#,
+        ),
+    );
+}
+
+/// Where a conversion changes no more than the version, the two have the same fields.
+#[test]
+fn renamed_versions_are_alike() {
+    let mut renamed = 0;
+    for c in CONVERSIONS {
+        let mut object = Value::default();
+        (c.to)(&mut object);
+        if object.as_object().is_some_and(|members| members.len() > 2) {
+            continue;
+        }
+        let (group, stored) = object.str_at(&["apiVersion"]).split_once('/').expect("group");
+        let from = tables::kind(c.group, c.version, c.kind).expect("served");
+        let to = tables::kind(group, stored, c.kind).expect("stored");
+        assert_alike(from, to, &mut Vec::new());
+        renamed += 1;
+    }
+    assert!(renamed > 10, "{renamed}");
+}
+
+fn assert_alike(a: &Message, b: &Message, seen: &mut Vec<String>) {
+    if seen.iter().any(|name| name == a.name.as_str()) {
+        return;
+    }
+    seen.push(a.name.to_string());
+    let names = |m: &Message| m.fields.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(a), names(b), "{} {}", a.name, b.name);
+    for (x, y) in a.fields.iter().zip(b.fields.iter()) {
+        assert_eq!(x.presence, y.presence, "{}.{}", a.name, x.name);
+        assert_eq!(std::mem::discriminant(&x.ty), std::mem::discriminant(&y.ty), "{}.{}", a.name, x.name);
+        if let (Some(x), Some(y)) = (inner(&x.ty), inner(&y.ty)) {
+            assert_alike(x, y, seen);
+        }
+    }
+}
+
+fn inner(ty: &Ty) -> Option<&Message> {
+    match ty.element().or_else(|| ty.map_value()) {
+        Some(element) => inner(element),
+        None => ty.message(),
+    }
+}
+
+/// Every version that a resource is described in leads to the stored one.
+#[test]
+fn described_versions_are_converted() {
+    let described = binnacle_resources::groups().iter().flat_map(|g| g.versions).flat_map(|v| v.resources);
+    for d in described {
+        let Some(storage) = &d.storage else { continue };
+        let stored = (storage.group, storage.version, storage.kind) == (d.group, d.version, d.kind);
+        let Some((to, from)) = conversion(d.group, d.version, d.kind) else {
+            assert!(stored, "{} {} {}", d.group, d.version, d.kind);
+            continue;
+        };
+        assert!(!stored, "{} {} {}", d.group, d.version, d.kind);
+        let api_version = |group: &str, version: &str| {
+            if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+        };
+        let mut object = Value::default();
+        to(&mut object);
+        assert_eq!(object.str_at(&["apiVersion"]), api_version(storage.group, storage.version));
+        from(&mut object);
+        assert_eq!(object.str_at(&["apiVersion"]), api_version(d.group, d.version));
+        assert_eq!(object.str_at(&["kind"]), d.kind);
+    }
+}
