@@ -1,7 +1,7 @@
 //! The whole server, put together from top to bottom.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,64 +65,25 @@ pub(crate) enum StartError {
 /// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
 /// data directory, which is removed again if it was not there before and a later step fails.
 pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
-    // Files that were named.
-    let tokens = config.authentication.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
-    let client_ca = config.authentication.client_ca_file.as_deref().map(X509::load).transpose()?;
-    let own_clients = client_ca.is_none();
-    let named_tls = match &config.serving.tls_files {
-        Some((certificate, key)) => Some((TlsFiles::load(certificate, key)?, certificate.clone())),
-        None => None,
-    };
-    if let Some((certificate, key)) = &config.serving.tls_files {
-        // Whether they belong together must be known before anything is written.
-        tls_config(TlsFiles::load(certificate, key)?, Vec::new())?;
-    }
-
-    // The port.
+    let named = Named::load(&config)?;
     let port = BoundPort::bind(config.serving.address()).await?;
     let url = format!("https://{}", reachable(port.address()));
-
-    // The data directory and the store, whose lock keeps a second server out.
+    // The store's lock keeps a second server out of the directory.
     let mut data = open_data(&config)?;
-    let store = Arc::new(match &data {
-        Some(data) if !config.storage.ephemeral => EmbeddedStore::open(Options::new(data.private("store")?))?,
+    let store = Arc::new(match &mut data {
+        Some(data) if !config.storage.ephemeral => {
+            let store = EmbeddedStore::open(Options::new(data.private("store")?))?;
+            data.locked();
+            store
+        }
         _ => EmbeddedStore::ephemeral(),
     });
-
-    // The server's own certificates.
-    let names = Names::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
-    let pki = match &data {
-        Some(data) => Pki::open(&data.private("pki")?, &names)?,
-        None => Pki::generate(&names)?,
-    };
-    // Without a data directory there is still a file for kubectl, which goes away with the server.
-    let place = match &data {
-        Some(_) => None,
-        None => Some(DataDir::temporary()?),
-    };
-    let (tls_files, trusted) = match named_tls {
-        Some((files, path)) => (files, read_text(path)?),
-        None => (pki.serving_files()?, pki.authority.clone()),
-    };
-    let home = data.as_ref().or(place.as_ref()).map(|dir| dir.path().to_owned()).ok_or(StartError::NoPlace)?;
-    let kubectl = if own_clients {
-        let path = home.join("admin.kubeconfig");
-        write(&path, &kubeconfig(&url, &trusted, &pki.admin.certificate, &pki.admin.key))?;
-        format!("kubectl --kubeconfig {}", path.display())
-    } else {
-        // The named authority's administrators bring their own certificates.
-        let path = home.join("server-ca.crt");
-        write(&path, &trusted)?;
-        format!("kubectl --server {url} --certificate-authority {}", path.display())
-    };
+    let Shown { tls, clients, kubectl, place } =
+        Shown::prepare(named.tls, named.clients, &config, data.as_ref(), &url)?;
 
     // Who is calling, and may they.
-    let clients = match client_ca {
-        Some(clients) => clients,
-        None => X509::from_pem("the server's own authority", pki.authority.as_bytes())?,
-    };
-    let authorities = clients.authority_names();
-    let authenticator = authenticator(clients, tokens);
+    let tls = tls_config(tls, clients.authority_names())?;
+    let authenticator = authenticator(clients, named.tokens);
     let authorizer = authorizer(&config.authorization.modes);
 
     // What is served.
@@ -146,8 +107,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         request_timeout: REQUEST_TIMEOUT,
     });
 
-    let listener = port.with_tls(tls_config(tls_files, authorities)?);
-    let server = Server::new(listener, Arc::new(chain), trigger);
+    let server = Server::new(port.with_tls(tls), Arc::new(chain), trigger);
     if let Some(data) = &mut data {
         data.keep();
     }
@@ -171,6 +131,78 @@ impl Assembled {
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         self.server.run(stop).await;
         self.store.close().await;
+    }
+}
+
+/// What was read from the files that flags name, before anything has happened that could be left behind.
+struct Named {
+    tokens: Option<TokenFile>,
+    clients: Option<X509>,
+    /// With the text of the certificate file.
+    tls: Option<(TlsFiles, String)>,
+}
+
+impl Named {
+    fn load(config: &Config) -> Result<Self, StartError> {
+        let tokens = config.authentication.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
+        let clients = config.authentication.client_ca_file.as_deref().map(X509::load).transpose()?;
+        let tls = match &config.serving.tls_files {
+            None => None,
+            Some((certificate, key)) => {
+                // Whether they belong together must be known before anything is written.
+                tls_config(TlsFiles::load(certificate, key)?, Vec::new())?;
+                Some((TlsFiles::load(certificate, key)?, read_text(certificate)?))
+            }
+        };
+        Ok(Self { tokens, clients, tls })
+    }
+}
+
+/// What the server shows of itself, and how clients reach it.
+struct Shown {
+    tls: TlsFiles,
+    /// Whose client certificates are accepted.
+    clients: X509,
+    /// The command that begins every example.
+    kubectl: String,
+    /// Where the file for kubectl is when there is no data directory; it goes away with the server.
+    place: Option<DataDir>,
+}
+
+impl Shown {
+    /// Takes what was named, makes the rest, and writes the file that kubectl needs.
+    fn prepare(
+        named_tls: Option<(TlsFiles, String)>,
+        named_clients: Option<X509>,
+        config: &Config,
+        data: Option<&DataDir>,
+        url: &str,
+    ) -> Result<Self, StartError> {
+        let names = Names::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
+        let (pki, place) = match data {
+            Some(data) => (Pki::open(&data.private("pki")?, &names)?, None),
+            None => (Pki::generate(&names)?, Some(DataDir::temporary()?)),
+        };
+        let home = data.or(place.as_ref()).ok_or(StartError::NoPlace)?.path();
+        let (tls, trusted) = match named_tls {
+            Some((files, text)) => (files, text),
+            None => (pki.serving_files()?, pki.authority.clone()),
+        };
+        let (clients, kubectl) = match named_clients {
+            None => {
+                let path = home.join("admin.kubeconfig");
+                write(&path, &kubeconfig(url, &trusted, &pki.admin.certificate, &pki.admin.key))?;
+                let own = X509::from_pem("the server's own authority", pki.authority.as_bytes())?;
+                (own, format!("kubectl --kubeconfig {}", path.display()))
+            }
+            // The named authority's administrators bring their own certificates.
+            Some(clients) => {
+                let path = home.join("server-ca.crt");
+                write(&path, &trusted)?;
+                (clients, format!("kubectl --server {url} --certificate-authority {}", path.display()))
+            }
+        };
+        Ok(Self { tls, clients, kubectl, place })
     }
 }
 
@@ -218,11 +250,11 @@ fn authorizer(modes: &[Mode]) -> Arc<dyn Authorizer> {
     Arc::new(Authorizers::new(all))
 }
 
-fn read_text(path: PathBuf) -> Result<String, StartError> {
-    std::fs::read_to_string(&path)
+fn read_text(path: &Path) -> Result<String, StartError> {
+    std::fs::read_to_string(path)
         .map_err(|error| TlsError::Unreadable { path: path.display().to_string(), error }.into())
 }
 
-fn write(path: &std::path::Path, text: &str) -> Result<(), StartError> {
+fn write(path: &Path, text: &str) -> Result<(), StartError> {
     write_private(path, text.as_bytes()).map_err(|error| StartError::Write { path: path.display().to_string(), error })
 }

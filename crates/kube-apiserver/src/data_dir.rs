@@ -11,7 +11,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    remove: bool,
+    at_end: AtEnd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AtEnd {
+    Keep,
+    /// This start made it, but another process may have begun to use it since: it goes only if it is still empty.
+    RemoveIfEmpty,
+    /// It is nobody else's: it goes with everything in it.
+    Remove,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -25,11 +34,17 @@ impl DataDir {
     /// Opens or creates a directory that stays.
     pub(crate) fn open(path: &Path) -> Result<Self, DataDirError> {
         let failed = |error| DataDirError { path: path.display().to_string(), error };
-        let existed = path.is_dir();
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
+        }
+        let at_end = match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => AtEnd::RemoveIfEmpty,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => AtEnd::Keep,
+            Err(error) => return Err(failed(error)),
+        };
         // The working directory may change its meaning, the greeting and the kubeconfig's user should not.
         let path = path.canonicalize().map_err(failed)?;
-        Ok(Self { path, remove: !existed })
+        Ok(Self { path, at_end })
     }
 
     /// Creates a directory that goes away with this value.
@@ -38,7 +53,7 @@ impl DataDir {
         let path = std::env::temp_dir().join(format!("binnacle-{}-{nanos}", std::process::id()));
         // Fails when somebody else has made it: a name in a shared directory can be guessed.
         match DirBuilder::new().mode(0o700).create(&path) {
-            Ok(()) => Ok(Self { path, remove: true }),
+            Ok(()) => Ok(Self { path, at_end: AtEnd::Remove }),
             Err(error) => Err(DataDirError { path: path.display().to_string(), error }),
         }
     }
@@ -56,17 +71,28 @@ impl DataDir {
         }
     }
 
+    /// Says that no other process can be using it: its lock is ours.
+    pub(crate) fn locked(&mut self) {
+        if self.at_end == AtEnd::RemoveIfEmpty {
+            self.at_end = AtEnd::Remove;
+        }
+    }
+
+    /// Says that the start has succeeded.
     pub(crate) fn keep(&mut self) {
-        self.remove = false;
+        self.at_end = AtEnd::Keep;
     }
 }
 
 impl Drop for DataDir {
     fn drop(&mut self) {
-        if self.remove
-            && let Err(error) = fs::remove_dir_all(&self.path)
-        {
-            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        let removed = match self.at_end {
+            AtEnd::Keep => Ok(()),
+            AtEnd::RemoveIfEmpty => fs::remove_dir(&self.path),
+            AtEnd::Remove => fs::remove_dir_all(&self.path),
+        };
+        if let Err(error) = removed {
+            tracing::debug!("cannot remove {}: {error}", self.path.display());
         }
     }
 }
@@ -110,6 +136,19 @@ mod tests {
         let fresh = base.path().join("a/b");
         drop(DataDir::open(&fresh).unwrap());
         assert!(!fresh.exists());
+        // Without its lock, what somebody else may have put there is not touched.
+        for locked in [false, true] {
+            let mut dir = DataDir::open(&fresh).unwrap();
+            dir.private("store").unwrap();
+            if locked {
+                fs::remove_dir_all(&fresh).unwrap();
+                dir = DataDir::open(&fresh).unwrap();
+                dir.private("store").unwrap();
+                dir.locked();
+            }
+            drop(dir);
+            assert_eq!(fresh.exists(), !locked);
+        }
         let mut kept = DataDir::open(&fresh).unwrap();
         kept.keep();
         drop(kept);

@@ -75,8 +75,8 @@ impl Chain {
         let config = &self.config;
         let (mut parts, body) = request.into_parts();
         // Who refuses needs to know what the client accepts; handlers get their own headers, without credentials.
-        let accept = filters::headers::for_failures(&parts.headers);
-        let refuse = |refusal: Refusal| refusal.into_response(config.failure, &accept);
+        let preferences = filters::headers::Preferences::of(&parts.headers);
+        let refuse = |refusal: Refusal| refusal.into_response(config.failure, &preferences.into_headers());
 
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let info = match filters::info::read(&parts, &query, record) {

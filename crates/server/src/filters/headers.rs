@@ -7,15 +7,24 @@ use http_body::Body as _;
 
 pub(crate) static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// The headers that decide how a Status is written.
-pub(crate) fn for_failures(headers: &HeaderMap) -> HeaderMap {
-    let mut kept = HeaderMap::new();
-    for name in [ACCEPT, USER_AGENT] {
-        for value in headers.get_all(&name) {
-            kept.append(name.clone(), value.clone());
-        }
+/// The headers that decide how a Status is written, kept for the case that one has to be: cheap, because most requests
+/// are not refused.
+pub(crate) struct Preferences {
+    accept: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+}
+
+impl Preferences {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        Self { accept: headers.get(ACCEPT).cloned(), user_agent: headers.get(USER_AGENT).cloned() }
     }
-    kept
+
+    pub(crate) fn into_headers(self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.extend(self.accept.map(|value| (ACCEPT, value)));
+        headers.extend(self.user_agent.map(|value| (USER_AGENT, value)));
+        headers
+    }
 }
 
 /// Adds the audit ID, and that nothing may be kept by a cache because everything is subject to authorization.
