@@ -1,6 +1,7 @@
 //! All kinds with rules of their own, by group: the one list that makes the set visible.
+//! Each group lists its kinds in its own module.
 
-use crate::{Plain, Strategy};
+use crate::{Plain, Strategy, apps, batch, core};
 
 /// A kind and its rules.
 pub(crate) type Entry = (&'static str, &'static dyn Strategy);
@@ -11,4 +12,26 @@ pub fn strategy(group: &str, kind: &str) -> &'static dyn Strategy {
     own.iter().find(|(name, _)| *name == kind).map_or(&Plain, |(_, strategy)| *strategy)
 }
 
-const GROUPS: &[(&str, &[Entry])] = &[];
+/// One line a group; the core group is the empty text.
+#[rustfmt::skip]
+const GROUPS: &[(&str, &[Entry])] = &[
+    ("", core::STRATEGIES),
+    ("apps", apps::STRATEGIES),
+    ("batch", batch::STRATEGIES),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables;
+
+    #[test]
+    fn every_strategy_belongs_to_a_kind_of_the_tables() {
+        for (group, kinds) in GROUPS {
+            for (kind, _) in *kinds {
+                let known = tables::kinds().any(|known| known.group == *group && known.kind == *kind);
+                assert!(known, "no kind {kind} in group {group:?}");
+            }
+        }
+    }
+}

@@ -3,7 +3,10 @@
 //! Knows nothing of storage, of HTTP or of who is asking.
 
 mod all;
+mod apps;
+mod batch;
 mod conversion;
+mod core;
 mod strategy;
 pub mod tables;
 
