@@ -7,7 +7,7 @@
 //! broken one proves that the broken one had been acknowledged.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::Xxh3;
@@ -78,22 +78,28 @@ fn whole_batches(reader: &mut impl Read) -> io::Result<Whole> {
     }
 }
 
-/// The bytes from a place on, without the zeros that a file of fixed size ends with (in steps of a chunk).
+/// The bytes from a place on, without the zeros at the end. The file has a fixed size and is mostly a hole, which the file
+/// system can tell without it being read.
 fn read_from(mut file: &File, at: u64) -> io::Result<Vec<u8>> {
     const CHUNK: usize = 64 << 10;
     let zeros = [0; CHUNK];
-    let (mut bytes, mut chunk, mut skipped) = (Vec::new(), vec![0; CHUNK], 0);
-    file.seek(SeekFrom::Start(at))?;
+    let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+    let mut next = at;
     loop {
-        match file.read(&mut chunk)? {
-            0 => return Ok(bytes),
-            read if chunk[..read] == zeros[..read] => skipped += read,
-            read => {
-                bytes.resize(bytes.len() + skipped, 0);
-                bytes.extend_from_slice(&chunk[..read]);
-                skipped = 0;
-            }
+        next = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(next)) {
+            Ok(data) => data,
+            Err(rustix::io::Errno::NXIO) => return Ok(bytes),
+            Err(error) => return Err(error.into()),
+        };
+        let read = file.read(&mut chunk)?;
+        if read == 0 {
+            return Ok(bytes);
         }
+        if chunk[..read] != zeros[..read] {
+            bytes.resize((next - at) as usize, 0);
+            bytes.extend_from_slice(&chunk[..read]);
+        }
+        next += read as u64;
     }
 }
 

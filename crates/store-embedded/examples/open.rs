@@ -1,0 +1,63 @@
+//! What a store costs to open and to keep: time and memory, with N objects and without history.
+//!
+//! `cargo run --release -p binnacle-store-embedded --example open -- DIR fill N VALUE_BYTES`, then, in a process of its
+//! own so that memory means something, `... -- DIR`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use binnacle_store::{Expect, Op, RangeRequest, Store, Txn, prefix_range};
+use binnacle_store_embedded::{EmbeddedStore, Options};
+use bytes::Bytes;
+
+#[tokio::main]
+async fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let before = memory();
+    let started = Instant::now();
+    let store = Arc::new(EmbeddedStore::open(Options::new(&args[0])).expect("the store opens"));
+    let opened = started.elapsed();
+    let after = memory();
+    println!("open: {opened:?}; resident {} KiB, before {} KiB", after, before);
+    if let Some("fill") = args.get(1).map(String::as_str) {
+        fill(&store, args[2].parse().expect("a count"), args[3].parse().expect("a size")).await;
+    }
+    let started = Instant::now();
+    let request = RangeRequest { range: prefix_range(b"/"), revision: None, limit: 0, count_only: false };
+    let listed = store.range(request).await.expect("a list");
+    let bytes: usize = listed.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
+    println!("list of {} keys with {} KiB: {:?}", listed.count, bytes >> 10, started.elapsed());
+    drop(listed);
+    if after > before && args.len() == 1 {
+        println!("resident over the encoded size: {:.2}", (after - before) as f64 * 1024.0 / bytes.max(1) as f64);
+    }
+    let started = Instant::now();
+    store.close().await;
+    println!("close: {:?}", started.elapsed());
+}
+
+async fn fill(store: &Arc<EmbeddedStore>, count: usize, size: usize) {
+    const WRITERS: usize = 64;
+    let writers = (0..WRITERS).map(|writer| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let value = Bytes::from(vec![b'x'; size]);
+            for n in (writer..count).step_by(WRITERS) {
+                let key = Bytes::from(format!("/registry/pods/namespace-{}/pod-{n:07}", n % 100));
+                let op = Op::Put { value: value.clone(), lease: None };
+                store.txn(Txn { key, expect: Expect::Anything, op }).await.expect("a put");
+            }
+        })
+    });
+    let started = Instant::now();
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.expect("a writer");
+    }
+    println!("filled in {:?}, resident {} KiB", started.elapsed(), memory());
+}
+
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
+    line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number")
+}
