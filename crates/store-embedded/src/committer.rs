@@ -40,8 +40,7 @@ pub(crate) fn run(shared: &Shared, disk: &dyn Disk) {
     // A panic here would be a bug. It must not leave callers waiting for ever, nor let later writes build on it.
     if catch_unwind(AssertUnwindSafe(|| committer.run())).is_err() {
         let _ = shared.failed.set("the committer stopped unexpectedly".to_owned());
-        let abandoned = std::mem::take(&mut shared.queue.lock().commands);
-        drop(abandoned);
+        shared.abandon_queue();
     }
 }
 
@@ -111,17 +110,7 @@ impl Committer<'_> {
             let state = self.shared.state.read();
             state.leases.next_deadline().map_or(self.next_progress, |lease| lease.min(self.next_progress))
         };
-        let mut queue = self.shared.queue.lock();
-        while queue.commands.is_empty() && !queue.closed {
-            if self.shared.work.wait_until(&mut queue, deadline).timed_out() {
-                break;
-            }
-        }
-        if queue.commands.is_empty() && queue.closed {
-            return None;
-        }
-        let count = queue.commands.len().min(MAX_BATCH_COMMANDS);
-        Some(queue.commands.drain(..count).collect())
+        self.shared.next_commands(MAX_BATCH_COMMANDS, deadline)
     }
 
     fn expire_leases(&mut self) {
@@ -159,6 +148,8 @@ impl Committer<'_> {
             return command.refuse(error);
         }
         match command {
+            // Whoever asked has gone: what has not been begun need not be done.
+            Command::Txn { reply, .. } if reply.is_closed() => {}
             Command::Txn { txn, reply } => match self.decide_txn(draft, txn) {
                 Ok(response) => draft.replies.push(Outcome::Txn(reply, response)),
                 Err(error) => drop(reply.send(Err(error))),
@@ -233,7 +224,7 @@ impl Committer<'_> {
         let written = if draft.batch.records.is_empty() && draft.batch.meta.is_empty() {
             Ok(())
         } else {
-            self.disk.commit(&draft.batch)
+            self.shared.timed(|| self.disk.commit(&draft.batch))
         };
         if let Err(error) = written {
             self.shared.fail(&error);
@@ -363,6 +354,13 @@ impl Draft {
 // === impl Command ===
 
 impl Command {
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Txn { txn: Txn { key, op: Op::Put { value, .. }, .. }, .. } => key.len() + value.len(),
+            _ => 0,
+        }
+    }
+
     /// Whoever asked may have stopped waiting, which is theirs to do.
     fn refuse(self, error: StoreError) {
         match self {

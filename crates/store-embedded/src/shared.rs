@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use binnacle_store::{Revision, StoreError};
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -20,13 +21,15 @@ pub(crate) struct Shared {
     pub(crate) state: RwLock<State>,
     /// The newest revision that `state` shows, for those who need nothing else of it.
     pub(crate) revision: AtomicU64,
-    pub(crate) queue: Mutex<Queue>,
-    pub(crate) work: Condvar,
+    queue: Mutex<Queue>,
+    work: Condvar,
     /// Why the disk takes no more writes.
     pub(crate) failed: OnceLock<String>,
     pub(crate) watch: WatchOptions,
     /// One compaction at a time.
     pub(crate) compaction: tokio::sync::Mutex<()>,
+    /// Since when the committer has been waiting for the disk.
+    committing: Mutex<Option<Instant>>,
     /// Gone once the store is closed.
     disk: RwLock<Option<Arc<dyn Disk>>>,
 }
@@ -42,9 +45,17 @@ pub(crate) struct State {
 
 #[derive(Default)]
 pub(crate) struct Queue {
-    pub(crate) commands: VecDeque<Command>,
-    pub(crate) closed: bool,
+    commands: VecDeque<Command>,
+    bytes: usize,
+    closed: bool,
 }
+
+/// How much may wait for the committer.
+const MAX_QUEUED_COMMANDS: usize = 64 << 10;
+const MAX_QUEUED_BYTES: usize = 256 << 20;
+
+/// A durable write that takes this long means that the disk does not answer.
+const STUCK: Duration = Duration::from_secs(10);
 
 // === impl Shared ===
 
@@ -56,6 +67,7 @@ impl Shared {
             queue: Mutex::default(),
             work: Condvar::new(),
             failed: OnceLock::new(),
+            committing: Mutex::default(),
             watch,
             compaction: tokio::sync::Mutex::default(),
             disk: RwLock::new(Some(disk)),
@@ -69,10 +81,63 @@ impl Shared {
         if queue.closed {
             return Err(StoreError::Closed);
         }
+        // Only a disk that hangs lets so much pile up.
+        if queue.commands.len() >= MAX_QUEUED_COMMANDS || queue.bytes >= MAX_QUEUED_BYTES {
+            return Err(StoreError::Timeout);
+        }
+        queue.bytes += command.bytes();
         queue.commands.push_back(command);
         drop(queue);
         self.work.notify_one();
         Ok(())
+    }
+
+    /// Waits for commands, at most until `deadline`. `None` when the store is closed and nothing is left to be done.
+    pub(crate) fn next_commands(&self, most: usize, deadline: Instant) -> Option<Vec<Command>> {
+        let mut queue = self.queue.lock();
+        while queue.commands.is_empty() && !queue.closed {
+            if self.work.wait_until(&mut queue, deadline).timed_out() {
+                break;
+            }
+        }
+        if queue.commands.is_empty() && queue.closed {
+            return None;
+        }
+        let count = queue.commands.len().min(most);
+        let commands: Vec<_> = queue.commands.drain(..count).collect();
+        queue.bytes -= commands.iter().map(Command::bytes).sum::<usize>();
+        Some(commands)
+    }
+
+    /// No command is taken any more; those that wait are still carried out.
+    pub(crate) fn close_queue(&self) {
+        self.queue.lock().closed = true;
+        self.work.notify_one();
+    }
+
+    /// Lets go of commands that nobody will carry out; whoever waits for them is told by the loss of the reply.
+    pub(crate) fn abandon_queue(&self) {
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        queue.bytes = 0;
+        let abandoned = std::mem::take(&mut queue.commands);
+        drop(queue);
+        drop(abandoned);
+    }
+
+    /// Runs a durable write, so that [`healthy`](Self::healthy) can see how long it takes.
+    pub(crate) fn timed<T>(&self, write: impl FnOnce() -> T) -> T {
+        *self.committing.lock() = Some(Instant::now());
+        let result = write();
+        *self.committing.lock() = None;
+        result
+    }
+
+    pub(crate) fn healthy(&self) -> Result<(), StoreError> {
+        self.state.read().open()?;
+        self.writable()?;
+        let stuck = self.committing.lock().is_some_and(|since| since.elapsed() > STUCK);
+        if stuck { Err(StoreError::Timeout) } else { Ok(()) }
     }
 
     pub(crate) fn disk(&self) -> Result<Arc<dyn Disk>, StoreError> {

@@ -93,8 +93,7 @@ impl EmbeddedStore {
 
     fn begin_close(&self) -> Option<JoinHandle<()>> {
         let committer = self.committer.lock().take()?;
-        self.shared.queue.lock().closed = true;
-        self.shared.work.notify_one();
+        self.shared.close_queue();
         Some(committer)
     }
 
@@ -226,7 +225,7 @@ impl Store for EmbeddedStore {
     }
 
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        ready(self.shared.state.read().open().and_then(|()| self.shared.writable())).boxed()
+        ready(self.shared.healthy()).boxed()
     }
 }
 

@@ -370,3 +370,58 @@ fn event_bytes(event: &Event) -> usize {
         Event::Delete { key, previous, .. } => key.len() + previous.as_ref().map_or(0, size),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watcher(start: &str, end: &str) -> Arc<Watcher> {
+        Arc::new(Watcher {
+            range: Bytes::copy_from_slice(start.as_bytes())..Bytes::copy_from_slice(end.as_bytes()),
+            after: 0,
+            options: WatchOptions::default(),
+            last_event: AtomicU64::new(0),
+            buffer: Mutex::default(),
+        })
+    }
+
+    fn matching(hub: &Hub, key: &str) -> Vec<String> {
+        let key = Bytes::copy_from_slice(key.as_bytes());
+        let mut found: Vec<_> = hub
+            .matching(&key)
+            .flat_map(|group| &group.watchers)
+            .map(|watcher| String::from_utf8_lossy(&watcher.range.start).into_owned())
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn watchers_are_found_by_key_whatever_the_others_watch() {
+        let ranges =
+            [("/a/", "/a0"), ("/a/b/", "/a/b0"), ("/a/c", "/a/c\0"), ("/", "0"), ("/b/", "/b0"), ("/a/b/", "/z")];
+        let watchers: Vec<_> = ranges.iter().map(|(start, end)| watcher(start, end)).collect();
+        // In any order of coming and going.
+        for rotation in 0..watchers.len() {
+            let mut hub = Hub::default();
+            for at in 0..watchers.len() {
+                hub.add(&watchers[(at + rotation) % watchers.len()]);
+            }
+            for gone in 0..=watchers.len() {
+                for key in ["/a/b/1", "/a/b", "/a/c", "/a/c/1", "/b/1", "/c", "/", "0", "/a0"] {
+                    let mut expected: Vec<_> = (gone..watchers.len())
+                        .map(|at| &watchers[(at + rotation) % watchers.len()])
+                        .filter(|watcher| watcher.range.contains(key.as_bytes()))
+                        .map(|watcher| String::from_utf8_lossy(&watcher.range.start).into_owned())
+                        .collect();
+                    expected.sort_unstable();
+                    assert_eq!(matching(&hub, key), expected, "{key} with {gone} gone");
+                }
+                if let Some(at) = (gone < watchers.len()).then_some((gone + rotation) % watchers.len()) {
+                    hub.remove(&watchers[at]);
+                }
+            }
+            assert!(hub.groups.is_empty());
+        }
+    }
+}
