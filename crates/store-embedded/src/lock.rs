@@ -16,7 +16,7 @@ pub(crate) struct DirLock {
 impl DirLock {
     pub(crate) fn acquire(dir: &Path) -> Result<Self, OpenError> {
         let io_error = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
-        fs::create_dir_all(dir).map_err(io_error)?;
+        create_durably(dir).map_err(io_error)?;
         let path = dir.join("lock");
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(io_error)?;
@@ -35,4 +35,22 @@ impl DirLock {
         }
         Ok(Self { _file: file })
     }
+}
+
+/// Creates a directory and those above it, so that a power cut does not take away again what was put into them.
+fn create_durably(dir: &Path) -> io::Result<()> {
+    let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    fs::create_dir_all(dir)?;
+    for created in missing {
+        match created.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent)?,
+            _ => sync_dir(Path::new("."))?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes durable which files a directory has.
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
 }

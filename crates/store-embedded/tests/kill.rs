@@ -7,7 +7,7 @@ mod support;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -138,13 +138,41 @@ fn killed_at_any_time() {
     assert!(told.acknowledged > rounds, "the victims did write");
 }
 
-fn run_and_kill(dir: &Path, after: Duration, told: &mut Told) {
-    let mut victim = Command::new(std::env::current_exe().expect("this program"))
+/// Not even the first start has a moment at which it must not be interrupted.
+#[test]
+fn killed_while_it_is_created() {
+    if std::env::var(DIR).is_ok() {
+        return;
+    }
+    let mut rng = Rng::new(std::process::id().into());
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    for round in 0..40 {
+        let dir = tempfile::tempdir().expect("a directory");
+        let data = dir.path().join("some/where");
+        let mut told = Told::default();
+        let mut victim = start_victim(&data);
+        let lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
+        std::thread::sleep(Duration::from_micros(rng.below(30_000)));
+        victim.kill().expect("the victim is killed");
+        victim.wait().expect("the victim is gone");
+        lines.map_while(Result::ok).for_each(|line| told.hear(&line));
+        let store = EmbeddedStore::open(Options::new(&data)).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        runtime.block_on(told.check(&store, &format!("round {round}")));
+    }
+}
+
+fn start_victim(dir: &Path) -> Child {
+    Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "victim", "--nocapture", "--test-threads=1"])
         .env(DIR, dir)
         .stdout(Stdio::piped())
         .spawn()
-        .expect("the victim starts");
+        .expect("the victim starts")
+}
+
+fn run_and_kill(dir: &Path, after: Duration, told: &mut Told) {
+    let mut victim = start_victim(dir);
     let mut lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
     let opened = lines.by_ref().map_while(Result::ok).any(|line| line == "open");
     assert!(opened, "the victim opens its store");

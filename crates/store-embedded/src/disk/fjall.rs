@@ -1,10 +1,10 @@
 //! The log on disk, in a `fjall` database: one keyspace for the records, one for the facts beside them, and a small file
 //! with the newest acknowledged revision.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Batch, Disk, Visit, journal};
-use crate::lock::DirLock;
+use crate::lock::{DirLock, sync_dir};
 use crate::options::Options;
 
 /// The log in a directory.
@@ -21,6 +21,7 @@ pub struct FjallDisk {
     records: Keyspace,
     meta: Keyspace,
     head: Mutex<Head>,
+    dir: PathBuf,
     /// Let go of last.
     _lock: DirLock,
 }
@@ -40,8 +41,28 @@ const SLOT: u64 = 16;
 impl FjallDisk {
     /// Opens the database in `dir`, which the lock is for.
     pub(crate) fn open(dir: &Path, options: &Options, lock: DirLock) -> io::Result<Self> {
-        let log = dir.join("log");
+        let (log, creating) = (dir.join("log"), dir.join("creating"));
+        // A creation that was interrupted left something that is neither there nor not there. Nothing can have been
+        // acknowledged before it was finished, so it begins again.
+        if creating.try_exists()? && log.try_exists()? {
+            fs::remove_dir_all(&log)?;
+        }
+        let fresh = !log.try_exists()?;
+        if fresh {
+            File::create(&creating)?.sync_all()?;
+            sync_dir(dir)?;
+        }
         journal::mend(&log)?;
+        let disk = Self::open_database(dir, log, options, lock)?;
+        if fresh {
+            sync_dir(dir)?;
+            fs::remove_file(&creating)?;
+            sync_dir(dir)?;
+        }
+        Ok(disk)
+    }
+
+    fn open_database(dir: &Path, log: PathBuf, options: &Options, lock: DirLock) -> io::Result<Self> {
         let database = Database::builder(log)
             .cache_size(options.cache_bytes)
             .max_journaling_size(64 << 20)
@@ -62,7 +83,17 @@ impl FjallDisk {
         let records = keyspace("records", options.memtable_bytes, 16 << 10).map_err(to_io)?;
         let meta = keyspace("meta", 1 << 20, 4 << 10).map_err(to_io)?;
         let head = Mutex::new(Head::open(&dir.join("head"))?);
-        Ok(Self { database, records, meta, head, _lock: lock })
+        Ok(Self { database, records, meta, head, dir: dir.to_owned(), _lock: lock })
+    }
+
+    /// `fjall` does not say which earlier write failed, nor why; a full disk is worth a look.
+    fn explain(&self, error: fjall::Error) -> io::Error {
+        if !matches!(error, fjall::Error::Poisoned) {
+            return to_io(error);
+        }
+        let free = rustix::fs::statvfs(&self.dir).map(|stat| stat.f_bavail * stat.f_frsize);
+        let free = free.map_or_else(|_| String::new(), |free| format!(", {} KiB are free", free >> 10));
+        io::Error::other(format!("an earlier write to {} failed{free}", self.dir.display()))
     }
 }
 
@@ -78,7 +109,7 @@ impl Disk for FjallDisk {
                 None => write.remove(&self.meta, key.clone()),
             }
         }
-        write.commit().map_err(to_io)?;
+        write.commit().map_err(|error| self.explain(error))?;
         match batch.records.last() {
             Some((revision, _)) => self.head.lock().advance(*revision),
             None => Ok(()),
@@ -91,7 +122,7 @@ impl Disk for FjallDisk {
         for revision in revisions {
             write.remove_weak(&self.records, revision.to_be_bytes());
         }
-        write.commit().map_err(to_io)
+        write.commit().map_err(|error| self.explain(error))
     }
 
     fn read(&self, revision: u64) -> io::Result<Option<Bytes>> {
@@ -164,7 +195,6 @@ fn to_io(error: fjall::Error) -> io::Error {
     match error {
         fjall::Error::Io(error) => error,
         fjall::Error::Storage(fjall::LsmError::Io(error)) => error,
-        fjall::Error::Poisoned => io::Error::other("an earlier write failed"),
         other => io::Error::new(io::ErrorKind::InvalidData, format!("{other:?}")),
     }
 }
