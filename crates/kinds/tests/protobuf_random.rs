@@ -243,3 +243,165 @@ fn random_objects() {
 fn assert_same(a: &Value, b: &Value, kind: &tables::Kind) {
     assert!(a == b, "{kind:?}:\n{}\n{}", json::to_string(a), json::to_string(b));
 }
+
+/// Bytes in another order that mean the same: records of different fields change places, messages come in parts. The
+/// order of records of one field stays, as it means something.
+fn shuffled(random: &mut Random, bytes: &[u8], message: &Message) -> Vec<u8> {
+    let mut queues: Vec<(u64, std::collections::VecDeque<Vec<u8>>)> = Vec::new();
+    for (key, content) in records(bytes) {
+        let field = message.fields.iter().find(|f| u64::from(f.tag) == key >> 3 && f.embedded_in.is_empty());
+        let parts = match field.map(|field| &field.ty) {
+            Some(Ty::Message(inner)) => {
+                let content = shuffled(random, &content, inner);
+                // Its records may be split between two records of the message.
+                let inner = records(&content);
+                let at = random.below(inner.len() as u64 + 1) as usize;
+                let [first, second] = [&inner[..at], &inner[at..]].map(|part| part.iter().flat_map(record).collect());
+                vec![first, second]
+            }
+            Some(ty) => match ty.element().and_then(Ty::message) {
+                Some(inner) => vec![shuffled(random, &content, inner)],
+                None => vec![content],
+            },
+            None => vec![content],
+        };
+        let at = queues.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
+            queues.push((key, Default::default()));
+            queues.len() - 1
+        });
+        queues[at].1.extend(parts.into_iter().map(|content| record(&(key, content))));
+    }
+    let mut out = Vec::new();
+    while !queues.is_empty() {
+        let at = random.below(queues.len() as u64) as usize;
+        match queues[at].1.pop_front() {
+            Some(record) => out.extend(record),
+            None => drop(queues.swap_remove(at)),
+        }
+    }
+    out
+}
+
+/// Key and content of each record; of numbers the content is the number as it stands.
+fn records(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    fn varint(rest: &mut &[u8]) -> u64 {
+        let n = rest.iter().take_while(|b| **b >= 0x80).count() + 1;
+        let (number, after) = rest.split_at(n);
+        *rest = after;
+        number.iter().rev().fold(0, |n, b| n << 7 | u64::from(b & 0x7f))
+    }
+    let (mut rest, mut records) = (bytes, Vec::new());
+    while !rest.is_empty() {
+        let key = varint(&mut rest);
+        let before = rest;
+        let length = match key & 7 {
+            0 => {
+                varint(&mut rest);
+                before.len() - rest.len()
+            }
+            1 => 8,
+            _ => varint(&mut rest) as usize,
+        };
+        let from = if key & 7 == 0 { before } else { rest };
+        records.push((key, from[..length].to_vec()));
+        rest = &from[length..];
+    }
+    records
+}
+
+fn record((key, content): &(u64, Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut put = |mut n: u64| {
+        while n >= 0x80 {
+            out.push(n as u8 | 0x80);
+            n >>= 7;
+        }
+        out.push(n as u8);
+    };
+    put(*key);
+    if key & 7 == 2 {
+        put(content.len() as u64);
+    }
+    out.extend(content);
+    out
+}
+
+#[test]
+fn objects_in_any_order() {
+    let mut random = Random(0x0dd_0de2);
+    for kind in tables::kinds().filter(|kind| kind.message.fields.iter().any(|field| field.tag != 0)) {
+        let tree = object(&mut random, kind.message, 0);
+        let mut bytes = Vec::new();
+        proto::encode(&tree, kind.message, &mut bytes);
+        let other = shuffled(&mut random, &bytes, kind.message);
+        let again = proto::decode(&other, kind.message, proto::DEPTH).expect("means the same");
+        assert_same(&again, &tree, kind);
+        let mut streamed = Vec::new();
+        proto::to_json(&other, kind.message, "", "", proto::Overrides::default(), &mut streamed).expect("as above");
+        assert_eq!(String::from_utf8_lossy(&streamed), json::to_string(&tree), "{kind:?}");
+    }
+}
+
+/// Damaged bytes: an answer or an error, the same from both readers, and never a panic.
+#[test]
+fn damaged_objects() {
+    let mut random = Random(0xda_3a9e);
+    let (mut read, mut refused) = (0, 0);
+    for kind in tables::kinds().filter(|kind| kind.message.fields.iter().any(|field| field.tag != 0)) {
+        let mut good = Vec::new();
+        proto::encode(&object(&mut random, kind.message, 0), kind.message, &mut good);
+        for _ in 0..20 {
+            let mut bad = good.clone();
+            for _ in 0..1 + random.below(3) {
+                let at = random.below(bad.len() as u64) as usize;
+                match random.below(4) {
+                    0 => bad.truncate(at + 1),
+                    1 => drop(bad.remove(at)),
+                    2 => bad.insert(at, random.next() as u8),
+                    _ => bad[at] ^= 1 << random.below(8),
+                }
+                if bad.is_empty() {
+                    bad.push(0);
+                }
+            }
+            let tree = proto::decode(&bad, kind.message, proto::DEPTH);
+            let mut streamed = Vec::new();
+            let json = proto::to_json(&bad, kind.message, "", "", proto::Overrides::default(), &mut streamed);
+            match (tree, json) {
+                (Ok(tree), Ok(())) => {
+                    assert_eq!(String::from_utf8_lossy(&streamed), json::to_string(&tree), "{kind:?} {bad:02x?}");
+                    read += 1;
+                }
+                (Err(_), Err(_)) => refused += 1,
+                (tree, json) => panic!("{kind:?} {bad:02x?}: {tree:?} but {json:?}"),
+            }
+        }
+    }
+    println!("{read} damaged objects read, {refused} refused");
+}
+
+/// Schemas within schemas, the only messages that nest without bound.
+#[test]
+fn deep_schemas() {
+    let name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    let schema = tables::message(name).expect("the tables have schemas");
+    let nested =
+        |levels: usize, around: &dyn Fn(Vec<u8>) -> Vec<u8>| (0..levels).fold(Vec::new(), |inner, _| around(inner));
+    let not = |inner: Vec<u8>| record(&(28 << 3 | 2, inner));
+    let property =
+        |inner: Vec<u8>| record(&(29 << 3 | 2, [record(&(10, b"p".to_vec())), record(&(18, inner))].concat()));
+    let unordered = |inner: Vec<u8>| [record(&(28 << 3 | 2, Vec::new())), record(&(28 << 3 | 2, inner))].concat();
+    for around in [&not as &dyn Fn(Vec<u8>) -> Vec<u8>, &property, &unordered] {
+        for (levels, fits) in [(proto::DEPTH - 1, true), (proto::DEPTH, false), (20 * proto::DEPTH, false)] {
+            let bytes = nested(levels, around);
+            let decoded = proto::decode(&bytes, schema, proto::DEPTH);
+            assert_eq!(decoded.as_ref().err(), (!fits).then_some(&proto::ProtoError::TooDeep), "{levels}");
+            let mut out = Vec::new();
+            let json = proto::to_json(&bytes, schema, "", "", proto::Overrides::default(), &mut out);
+            assert_eq!(json.is_ok(), fits, "{levels}");
+            if let Ok(tree) = decoded {
+                assert_eq!(String::from_utf8_lossy(&out), json::to_string(&tree));
+            }
+        }
+    }
+}

@@ -81,15 +81,39 @@ fn is_plain_trie(raw: &[u8]) -> bool {
 }
 
 /// What follows a string, at its first byte; `None` for escapes other than those of quotes.
+#[inline]
 fn behind_string(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
-        let at = memchr::memchr2(b'"', b'\\', rest)?;
+        let at = quote_or_escape(rest)?;
         match &rest[at..] {
             [b'"', after @ ..] => return Some(after),
             [b'\\', b'"' | b'\\', after @ ..] => rest = after,
             _ => return None,
         }
     }
+}
+
+/// The next quote or backslash. Names are short: a search made for long texts would take longer to begin than this takes.
+#[inline]
+fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let is = |byte: u8, word: u64| {
+        let word = word ^ (u64::from(byte) * ONES);
+        word.wrapping_sub(ONES) & !word & HIGH
+    };
+    let mut rest = bytes;
+    while let Some((word, after)) = rest.split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*word);
+        let found = is(b'"', word) | is(b'\\', word);
+        if found != 0 {
+            // The lowest mark is right, whatever a borrow made of those above it.
+            return Some(bytes.len() - rest.len() + found.trailing_zeros() as usize / 8);
+        }
+        rest = after;
+    }
+    let at = rest.iter().position(|b| matches!(b, b'"' | b'\\'))?;
+    Some(bytes.len() - rest.len() + at)
 }
 
 /// Whether no byte is a space, a control character, beyond ASCII, or escaped in HTML. Blocks are looked at as a whole, so

@@ -104,7 +104,7 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(
         &mut self,
         key: Key,
@@ -171,8 +171,13 @@ impl<'a> Index<'a> {
 }
 
 /// Where the value of a record lies, which must be of a wire type that suits its field.
-#[inline]
-pub(super) fn value_of(key: Key, reader: &mut Reader<'_>, rule: Rule, name: &str) -> Result<Range<usize>, ProtoError> {
+#[inline(always)]
+pub(super) fn value_of(
+    key: Key,
+    reader: &mut Reader<'_>,
+    rule: Rule,
+    name: impl AsRef<str>,
+) -> Result<Range<usize>, ProtoError> {
     let start = reader.position();
     match (key.wire, rule) {
         (VARINT, Rule::Varint | Rule::Varints) => {
@@ -183,8 +188,8 @@ pub(super) fn value_of(key: Key, reader: &mut Reader<'_>, rule: Rule, name: &str
             reader.fixed64()?;
             Ok(start..reader.position())
         }
-        (_, Rule::Varint | Rule::Fixed64) => Err(ProtoError::wrong_wire_type(key.wire, name)),
+        (_, Rule::Varint | Rule::Fixed64) => Err(ProtoError::wrong_wire_type(key.wire, name.as_ref())),
         (DELIMITED, _) => reader.delimited_range(),
-        _ => Err(ProtoError::wrong_wire_type(key.wire, name)),
+        _ => Err(ProtoError::wrong_wire_type(key.wire, name.as_ref())),
     }
 }

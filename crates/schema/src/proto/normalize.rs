@@ -51,7 +51,8 @@ impl Parts<'_> {
                 continue;
             }
             let index = usize::from(entry.index);
-            let name = if entry.rule == Rule::Group { "embedded struct" } else { &self.message.fields[index].name };
+            let name =
+                if entry.rule == Rule::Group { "embedded struct" } else { self.message.fields[index].name.as_str() };
             let range = value_of(key, &mut reader, entry.rule, name)?;
             let (record, value) = (&bytes[key.start..range.end], &bytes[range]);
             if entry.rule == Rule::Group {

@@ -68,6 +68,7 @@ pub(super) struct FieldPlan {
     /// `,"name":` as JSON has it, so far as it fits.
     pub(super) key: [u8; KEY],
     pub(super) key_len: usize,
+    pub(super) rule: Rule,
     /// What the absence of the field in the bytes means.
     pub(super) absent: Absent,
     /// Stored bytes that hold the zero value read as absent.
@@ -217,7 +218,13 @@ impl FieldPlan {
         let text = format!(",\"{}\":", field.name);
         let fits = text.len().min(KEY);
         key[..fits].copy_from_slice(&text.as_bytes()[..fits]);
-        Self { key, key_len: text.len(), absent, omits_zero: field.presence == Presence::OmitZero }
+        Self {
+            key,
+            key_len: text.len(),
+            rule: Rule::of(field),
+            absent,
+            omits_zero: field.presence == Presence::OmitZero,
+        }
     }
 
     /// Appends `,"name":`.

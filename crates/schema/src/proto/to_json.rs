@@ -15,7 +15,7 @@ use super::error::ProtoError;
 use super::free;
 use super::index::{Index, Stop};
 use super::normalize::normalize;
-use super::plan::{Absent, FieldPlan, FieldSet, Shape, wire_type};
+use super::plan::{Absent, FieldPlan, FieldSet, Rule, Shape, wire_type};
 use super::scalars::{self, IntOrString, Or, SchemaOr};
 use super::text::{put_decimal, put_quoted, put_text, put_text_of};
 use super::wire::{DELIMITED, FIXED64, Reader};
@@ -153,7 +153,7 @@ impl<'a> Writer<'a, '_> {
                 (Given::Message(message, place), range) => {
                     self.message(range.unwrap_or_default(), message, place, depth)?
                 }
-                (_, Some(range)) => self.value(range, field, depth)?,
+                (_, Some(range)) => self.value(range, field, plan.rule, depth)?,
                 (_, None) => self.absent(field, plan, depth)?,
             };
             let stays = match plan.absent {
@@ -201,12 +201,17 @@ impl<'a> Writer<'a, '_> {
 
     /// A field that the bytes have.
     #[inline]
-    fn value(&mut self, range: Range<usize>, field: &Field, depth: usize) -> Result<Shown, Stop> {
-        match Shape::of(&field.ty) {
-            Shape::List(element) => self.list(range, element, depth),
-            Shape::Map(values) => self.map(range, values, depth),
-            Shape::One(ty) if wire_type(ty) != DELIMITED => self.number(&mut self.reader(range), ty),
-            Shape::One(ty) => self.delimited(range, ty, depth),
+    fn value(&mut self, range: Range<usize>, field: &Field, rule: Rule, depth: usize) -> Result<Shown, Stop> {
+        match (rule, Shape::of(&field.ty)) {
+            // It is never empty.
+            (Rule::OmittedText, _) => {
+                put_text_of(self.index.raw, range, self.out);
+                Ok(Shown::Value)
+            }
+            (Rule::Varint | Rule::Fixed64, _) => self.number(&mut self.reader(range), &field.ty),
+            (_, Shape::One(ty)) => self.delimited(range, ty, depth),
+            (_, Shape::List(element)) => self.list(range, element, depth),
+            (_, Shape::Map(values)) => self.map(range, values, depth),
         }
     }
 

@@ -43,33 +43,37 @@ impl<'a> Reader<'a> {
     }
 
     /// The next record's key, `None` at the end. `message` is the name for errors.
-    #[inline]
-    pub(super) fn key(&mut self, message: &str) -> Result<Option<Key>, ProtoError> {
-        if self.pos >= self.bytes.len() {
+    // Results of this size go through memory where a call is not inlined, and then take longer than the work itself.
+    #[inline(always)]
+    pub(super) fn key(&mut self, message: impl AsRef<str>) -> Result<Option<Key>, ProtoError> {
+        let start = self.pos;
+        if start >= self.bytes.len() {
             return Ok(None);
         }
-        let start = self.pos;
         let key = self.varint()?;
         let wire = (key & 7) as u8;
         // As Go does, the number is cut to 32 bits.
         let tag = (key >> 3) as u32;
-        if wire == END_GROUP {
-            return Err(ProtoError::end_group(message));
-        }
-        if (tag as i32) <= 0 {
-            return Err(ProtoError::illegal_tag(message, tag as i32, key));
+        if wire == END_GROUP || (tag as i32) <= 0 {
+            return Err(refused(message.as_ref(), key));
         }
         Ok(Some(Key { tag, wire, start }))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn varint(&mut self) -> Result<u64, ProtoError> {
         match self.bytes.get(self.pos) {
             Some(&byte) if byte < 0x80 => {
                 self.pos += 1;
                 Ok(u64::from(byte))
             }
-            _ => self.long_varint(),
+            _ => match self.bytes.get(self.pos..self.pos + 2) {
+                Some(&[low, high]) if high < 0x80 => {
+                    self.pos += 2;
+                    Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
+                }
+                _ => self.long_varint(),
+            },
         }
     }
 
@@ -87,14 +91,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes of a delimited value.
-    #[inline]
+    #[inline(always)]
     pub(super) fn delimited(&mut self) -> Result<&'a [u8], ProtoError> {
         let range = self.delimited_range()?;
         Ok(&self.bytes[range])
     }
 
     /// Where the bytes of a delimited value lie.
-    #[inline]
+    #[inline(always)]
     pub(super) fn delimited_range(&mut self) -> Result<Range<usize>, ProtoError> {
         let length = self.varint()?;
         let left = self.bytes.len() - self.pos;
@@ -144,6 +148,15 @@ impl<'a> Reader<'a> {
         }
         self.pos += n;
         Ok(())
+    }
+}
+
+/// What is wrong with a key.
+#[cold]
+fn refused(message: &str, key: u64) -> ProtoError {
+    match (key & 7) as u8 {
+        END_GROUP => ProtoError::end_group(message),
+        _ => ProtoError::illegal_tag(message, (key >> 3) as i32, key),
     }
 }
 
