@@ -52,8 +52,7 @@ fn canonical_struct(object: &mut Object, message: &Message) {
             Presence::AlwaysNull => always += 1,
         }
     }
-    let written_always = |presence| matches!(presence, Presence::Always | Presence::AlwaysNull);
-    let missing = message.fields.iter().filter(|field| written_always(field.presence)).count() > always;
+    let missing = message.lookup().always.len() > always;
     if dropped {
         object.retain(|name, value| {
             message.get(name).is_some_and(|field| match field.presence {

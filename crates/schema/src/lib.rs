@@ -9,6 +9,7 @@ pub mod defaults;
 mod findings;
 pub mod json;
 mod limits;
+mod lookup;
 pub mod proto;
 mod types;
 mod value;

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::Text;
 
+use crate::lookup::Lookup;
 use crate::proto::Plan;
 
 /// A structure: the root of a kind or a nested object with known fields.
@@ -25,6 +26,8 @@ pub struct Message {
     pub unions: Cow<'static, [Union]>,
     /// What protobuf derives from the fields, made at first use: they must not change after that.
     pub(crate) plan: OnceLock<Plan>,
+    /// The fields by name, made at first use like the plan.
+    lookup: OnceLock<Lookup>,
 }
 
 /// One union of a struct: at most one of the fields is set, and the discriminator says which.
@@ -174,7 +177,7 @@ impl Message {
     /// A message that is neither atomic nor has unions.
     pub fn new(name: impl Into<Text>, fields: impl Into<Cow<'static, [Field]>>) -> Self {
         let (name, fields) = (name.into(), fields.into());
-        Self { name, fields, atomic: false, unions: Cow::Borrowed(&[]), plan: OnceLock::new() }
+        Self { name, fields, atomic: false, unions: Cow::Borrowed(&[]), plan: OnceLock::new(), lookup: OnceLock::new() }
     }
 
     /// A message of the field tables, for statics.
@@ -190,6 +193,7 @@ impl Message {
             atomic,
             unions: Cow::Borrowed(unions),
             plan: OnceLock::new(),
+            lookup: OnceLock::new(),
         }
     }
 
@@ -199,10 +203,15 @@ impl Message {
     }
 
     /// The field of that JSON name and its index. `hint` is where to look first: clients mostly send fields in order.
+    #[inline]
     pub fn field(&self, name: &str, hint: usize) -> Option<(usize, &Field)> {
-        let n = self.fields.len();
-        let start = if hint < n { hint } else { 0 };
-        (start..n).chain(0..start).map(|i| (i, &self.fields[i])).find(|(_, f)| f.name.as_str() == name)
+        let index = self.lookup().find(&self.fields, name, hint)?;
+        Some((index, &self.fields[index]))
+    }
+
+    #[inline]
+    pub(crate) fn lookup(&self) -> &Lookup {
+        self.lookup.get_or_init(|| Lookup::new(&self.fields))
     }
 
     /// The field of that JSON name.

@@ -45,6 +45,15 @@ impl Object {
         self.entries.reserve_exact(additional);
     }
 
+    /// An object of members whose names the caller knows to be distinct.
+    pub fn from_distinct(entries: Vec<(Text, Value)>) -> Self {
+        let mut object = Self { entries, index: None };
+        if object.entries.len() > INDEXED {
+            object.reindex();
+        }
+        object
+    }
+
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -1,6 +1,6 @@
 //! Structs and maps as a decoder assembles them, and Go's zero values.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use binnacle_meta::Text;
 
@@ -11,7 +11,7 @@ use crate::{Field, Message, Object, Presence, Ty, Value};
 pub(super) struct Seen {
     low: u128,
     /// Fields from the 129th on: of custom resources only.
-    high: HashSet<usize>,
+    high: BTreeSet<usize>,
 }
 
 impl Seen {
@@ -46,25 +46,30 @@ pub(super) fn finish_struct(message: &Message, slots: &mut Slots, base: usize) -
     if !met.is_sorted_by_key(|(index, _)| *index) {
         met.sort_by_key(|(index, _)| *index);
     }
-    let mut met = slots.drain(base..).peekable();
-    let mut object = Object::with_capacity(met.len() + 2);
-    for (index, field) in message.fields.iter().enumerate() {
-        if let Some((_, value)) = met.next_if(|(met, _)| *met == index) {
-            object.push(field.name.clone(), value);
-        } else if let Some(value) = absent_value(field) {
-            object.push(field.name.clone(), value);
+    let fields = &message.fields;
+    let always = &message.lookup().always;
+    let mut entries = Vec::with_capacity(slots.len() - base + always.len());
+    let mut always = always.iter().map(|index| *index as usize).peekable();
+    for (index, value) in slots.drain(base..) {
+        while let Some(missing) = always.next_if(|missing| *missing < index) {
+            entries.push(absent(&fields[missing]));
         }
+        always.next_if_eq(&index);
+        entries.push((fields[index].name.clone(), value));
     }
-    object
+    entries.extend(always.map(|missing| absent(&fields[missing])));
+    Object::from_distinct(entries)
+}
+
+/// A field that is written though it was not set.
+fn absent(field: &Field) -> (Text, Value) {
+    let value = if field.presence == Presence::AlwaysNull { Value::Null } else { zero_value(&field.ty) };
+    (field.name.clone(), value)
 }
 
 /// What Go writes for a field that was not set.
 pub(crate) fn absent_value(field: &Field) -> Option<Value> {
-    match field.presence {
-        Presence::OmitZero | Presence::Optional => None,
-        Presence::Always => Some(zero_value(&field.ty)),
-        Presence::AlwaysNull => Some(Value::Null),
-    }
+    matches!(field.presence, Presence::Always | Presence::AlwaysNull).then(|| absent(field).1)
 }
 
 /// Go's zero value as it encodes.
@@ -124,7 +129,7 @@ pub(super) struct MapBuilder {
     /// A key came that was not greater than all before.
     unsorted: bool,
     /// All keys, kept once a large map comes out of order.
-    keys: HashSet<Text>,
+    keys: Option<HashSet<Text>>,
 }
 
 /// Up to so many keys are compared one by one.
@@ -143,32 +148,27 @@ impl MapBuilder {
         if self.entries.len() <= SCANNED {
             return self.entries.iter().any(|(name, _)| name == key);
         }
-        if self.keys.is_empty() {
-            self.keys = self.entries.iter().map(|(name, _)| name.clone()).collect();
-        }
-        self.keys.contains(key)
+        let entries = &self.entries;
+        let keys = self.keys.get_or_insert_with(|| entries.iter().map(|(name, _)| name.clone()).collect());
+        keys.contains(key)
     }
 
     pub(super) fn push(&mut self, key: Text, value: Value) {
         self.unsorted |= self.entries.last().is_some_and(|(last, _)| *last >= key);
-        if !self.keys.is_empty() {
-            self.keys.insert(key.clone());
+        if let Some(keys) = &mut self.keys {
+            keys.insert(key.clone());
         }
         self.entries.push((key, value));
     }
 
     pub(super) fn finish(mut self) -> Object {
         if self.unsorted {
-            // The sort is stable: the last of equal keys came last.
+            // The sort is stable: of equal keys the last one came last.
             self.entries.sort_by(|a, b| a.0.cmp(&b.0));
+            self.entries.reverse();
+            self.entries.dedup_by(|earlier, kept| earlier.0 == kept.0);
+            self.entries.reverse();
         }
-        let mut object = Object::with_capacity(self.entries.len());
-        let mut entries = self.entries.into_iter().peekable();
-        while let Some((key, value)) = entries.next() {
-            if entries.peek().is_none_or(|(next, _)| *next != key) {
-                object.push(key, value);
-            }
-        }
-        object
+        Object::from_distinct(self.entries)
     }
 }

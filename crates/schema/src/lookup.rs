@@ -1,0 +1,70 @@
+//! Fields of a message by name: eight bytes per field to look through instead of the fields themselves.
+
+use crate::{Field, Presence};
+
+/// What finding and completing fields needs, made of a message at first use.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    /// A digest of each field's name, in field order.
+    digests: Box<[u64]>,
+    /// The fields that are written whether set or not, by ascending index.
+    pub(crate) always: Box<[u32]>,
+}
+
+impl Lookup {
+    pub(crate) fn new(fields: &[Field]) -> Self {
+        let always = fields.iter().zip(0u32..);
+        let always = always.filter(|(field, _)| matches!(field.presence, Presence::Always | Presence::AlwaysNull));
+        Self {
+            digests: fields.iter().map(|field| digest(field.name.as_bytes())).collect(),
+            always: always.map(|(_, index)| index).collect(),
+        }
+    }
+
+    /// The field of that name, looked for from `hint` on.
+    #[inline]
+    pub(crate) fn find(&self, fields: &[Field], name: &str, hint: usize) -> Option<usize> {
+        let wanted = digest(name.as_bytes());
+        let n = self.digests.len().min(fields.len());
+        let start = if hint < n { hint } else { 0 };
+        // Equal digests of different names are possible: the name decides.
+        let found = |i: &usize| self.digests[*i] == wanted && fields[*i].name.as_str() == name;
+        (start..n).find(found).or_else(|| (0..start).find(found))
+    }
+}
+
+/// The first and the last eight bytes and the length, mixed: names of one message hardly ever agree in all of them.
+#[inline]
+fn digest(name: &[u8]) -> u64 {
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let word = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).map(u64::from_le_bytes).unwrap_or(0);
+    let n = name.len();
+    let mixed = if n >= 8 {
+        word(&name[..8]) ^ word(&name[n - 8..]).rotate_left(23)
+    } else {
+        name.iter().fold(0, |word, b| word << 8 | u64::from(*b))
+    };
+    mixed.wrapping_add((n as u64).wrapping_mul(SPREAD))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ty;
+
+    #[test]
+    fn fields_are_found() {
+        let names = ["a", "ab", "terminationMessagePath", "terminationMessagePolicy", "kind", "", "aaaaaaaaXaaaaaaaa"];
+        let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, Ty::String)).collect();
+        let lookup = Lookup::new(&fields);
+        for hint in 0..9 {
+            for (i, name) in names.iter().enumerate() {
+                assert_eq!(lookup.find(&fields, name, hint), Some(i), "{name} from {hint}");
+            }
+            // The same digest, another name.
+            assert_eq!(lookup.find(&fields, "aaaaaaaaYaaaaaaaa", hint), None);
+            assert_eq!(lookup.find(&fields, "Kind", hint), None);
+        }
+        assert_eq!(Lookup::new(&[]).find(&[], "a", 3), None);
+    }
+}
