@@ -8,6 +8,9 @@ use binnacle_meta::go_quote;
 /// The reference tells at most so many.
 const MAX_FINDINGS: usize = 100;
 
+/// And no more than so many bytes of paths: a long key may stand in the path of each of its members.
+const MAX_BYTES: usize = 1 << 20;
+
 /// How the reference opens a list of findings in the text of an error.
 const STRICT: &str = "strict decoding error: ";
 
@@ -30,17 +33,25 @@ pub enum Finding {
 pub struct Findings {
     list: Vec<Finding>,
     seen: HashSet<Finding>,
+    bytes: usize,
 }
 
 impl Findings {
     pub fn push(&mut self, finding: Finding) {
-        if self.list.len() < MAX_FINDINGS && self.seen.insert(finding.clone()) {
-            self.list.push(finding);
+        if self.is_full() || !self.seen.insert(finding.clone()) {
+            return;
         }
+        self.bytes += finding.text().len();
+        self.list.push(finding);
     }
 
     pub fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
         findings.into_iter().for_each(|finding| self.push(finding));
+    }
+
+    /// Whether further findings are passed over.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= MAX_FINDINGS || self.bytes >= MAX_BYTES
     }
 
     pub fn is_empty(&self) -> bool {
@@ -72,6 +83,14 @@ impl Findings {
             }
         }
         warnings
+    }
+}
+
+impl Finding {
+    fn text(&self) -> &str {
+        match self {
+            Self::UnknownField(text) | Self::DuplicateField(text) | Self::Yaml(text) => text,
+        }
     }
 }
 

@@ -109,7 +109,7 @@ pub(crate) fn is_zero(ty: &Ty, value: &Value) -> bool {
     }
 }
 
-fn is_zero_struct(message: &Message, object: &Object) -> bool {
+pub(super) fn is_zero_struct(message: &Message, object: &Object) -> bool {
     let mut hint = 0;
     object.iter().all(|(name, value)| {
         let Some((index, field)) = message.field(name, hint) else { return false };

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use binnacle_meta::Text;
 
-use super::build::{MapBuilder, Seen, Slots, finish_struct, keeps};
+use super::build::{MapBuilder, Seen, Slots, finish_struct, is_zero_struct, keeps};
 use super::scalar::{self, Scalar};
 use super::{DecodeError, Decoded, Path, Trouble, zero_value};
 use crate::findings::{Finding, Findings};
 use crate::json::{Cursor, Malformed, Report, check_size, compacted, complaint, free_form, go_utf8, kind_of};
-use crate::{Limits, Message, Object, Presence, Ty, Value};
+use crate::{Field, Limits, Message, Object, Presence, Ty, Value};
 
 /// Decodes a JSON document.
 pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
@@ -58,6 +58,10 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    fn watched(&self) -> bool {
+        self.unwatched == 0 && !self.findings.is_full()
+    }
+
     /// A struct at its brace. `before` is what an earlier member of the same name left: Go decodes into it.
     fn message(
         &mut self,
@@ -80,7 +84,7 @@ impl<'a> Decoder<'a> {
         while more {
             let name = self.cursor.name()?;
             let Some((index, field)) = message.field(&name, hint) else {
-                if self.unwatched == 0 {
+                if self.watched() {
                     self.findings.push(Finding::UnknownField(Path::member(path, &name)));
                 }
                 self.cursor.skip(depth)?;
@@ -89,24 +93,52 @@ impl<'a> Decoder<'a> {
             };
             hint = index + 1;
             let repeated = seen.insert(index);
-            if repeated && self.unwatched == 0 {
+            if repeated && self.watched() {
                 self.findings.push(Finding::DuplicateField(Path::member(path, &field.name)));
             }
             let before = if repeated || merges { self.take(base, index) } else { None };
-            let here = Path::field(path, message, field);
-            let value = match self.cursor.peek()? {
-                b'n' => {
-                    self.cursor.word("null")?;
-                    self.null(&field.ty, field.presence, before)
+            let omits_zero = field.presence == Presence::OmitZero;
+            // Values are made in their slot where their type is plain: moving them costs as much as reading them.
+            match (self.cursor.peek()?, &field.ty) {
+                (b'"', Ty::String) => {
+                    let text = self.cursor.string()?;
+                    if !(omits_zero && text.is_empty()) {
+                        self.slots.push((index, Value::Str(Text::new(text))));
+                    }
                 }
-                first => Some(self.value(first, &field.ty, before.map(Box::new), Some(&here), depth)?),
-            };
-            if let Some(value) = value.filter(|value| keeps(field, value)) {
-                self.slots.push((index, value));
+                (b't', Ty::Bool) => {
+                    self.cursor.word("true")?;
+                    self.slots.push((index, Value::Bool(true)));
+                }
+                (b'n', ty) => {
+                    self.cursor.word("null")?;
+                    if let Some(value) = self.null(ty, field.presence, before) {
+                        self.keep(index, field, value);
+                    }
+                }
+                (b'{', Ty::Message(inner)) => {
+                    let here = Path::field(path, message, field);
+                    let object = self.message(inner, before.and_then(Value::into_object), Some(&here), depth)?;
+                    if !omits_zero || !is_zero_struct(inner, &object) {
+                        self.slots.push((index, Value::Object(object)));
+                    }
+                }
+                (first, ty) => {
+                    let here = Path::field(path, message, field);
+                    let value = self.value(first, ty, before.map(Box::new), Some(&here), depth)?;
+                    self.keep(index, field, value);
+                }
             }
             more = self.cursor.more(b'}')?;
         }
         Ok(finish_struct(message, &mut self.slots, base))
+    }
+
+    /// Puts a value into its slot, unless Go would leave it out.
+    fn keep(&mut self, index: usize, field: &Field, value: Value) {
+        if keeps(field, &value) {
+            self.slots.push((index, value));
+        }
     }
 
     /// The slot of a field that was met before.
@@ -260,7 +292,7 @@ impl<'a> Decoder<'a> {
         while more {
             let name = self.cursor.name()?;
             let repeated = if merges { own.contains(&name) } else { builder.contains(&name) };
-            if repeated && self.unwatched == 0 {
+            if repeated && self.watched() {
                 self.findings.push(Finding::DuplicateField(Path::member(path, &name)));
             }
             let value = match self.cursor.peek()? {

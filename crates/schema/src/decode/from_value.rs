@@ -37,12 +37,16 @@ struct Decoder {
 type Where<'p> = Option<&'p Path<'p>>;
 
 impl Decoder {
+    fn watched(&self) -> bool {
+        self.unwatched == 0 && !self.findings.is_full()
+    }
+
     fn message(&mut self, object: Object, message: &Message, path: Where<'_>) -> Object {
         let base = self.slots.len();
         let mut hint = 0;
         for (name, value) in object {
             let Some((index, field)) = message.field(&name, hint) else {
-                if self.unwatched == 0 {
+                if self.watched() {
                     self.findings.push(Finding::UnknownField(Path::member(path, &name)));
                 }
                 continue;

@@ -144,7 +144,10 @@ pub(crate) fn free_form(
             while more {
                 let name = cursor.name()?;
                 let duplicate = object.contains(&name);
-                if duplicate && let Some(findings) = &mut report.findings {
+                if duplicate
+                    && let Some(findings) = &mut report.findings
+                    && !findings.is_full()
+                {
                     findings.push(Finding::DuplicateField(Path::member(path, &name)));
                 }
                 let value = free_form(cursor, depth, Some(&Path::key(path, &name)), report)?;
