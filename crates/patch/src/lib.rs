@@ -2,5 +2,6 @@
 //!
 //! Everything here works on [`binnacle_schema::Value`] trees and knows nothing of requests, storage or kinds.
 
+pub mod apply;
 pub mod json_patch;
 pub mod merge;

@@ -1,0 +1,211 @@
+//! FieldsV1: sets of fields as JSON text.
+
+use binnacle_meta::Text;
+
+use super::element::PathElement;
+use super::set::{Node, Set};
+
+/// A text that is no set of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BadFields;
+
+/// How deep a set may nest: more than any object may.
+const MAX_DEPTH: usize = 300;
+
+/// Reads a set. Elements of an unknown kind are left out, as the reference does.
+pub(super) fn parse(text: &str) -> Result<Set, BadFields> {
+    let mut reader = Reader { text, at: 0 };
+    let (children, _) = reader.set(MAX_DEPTH)?;
+    reader.space();
+    if reader.at != text.len() {
+        return Err(BadFields);
+    }
+    Ok(children)
+}
+
+/// The compact text of a set, elements in order, `.` for a member with members below first.
+pub(super) fn to_text(set: &Set) -> Text {
+    let mut out = Vec::with_capacity(512);
+    write(set, false, &mut out);
+    // Only texts and ASCII were written.
+    String::from_utf8(out).unwrap_or_default().into()
+}
+
+fn write(set: &Set, member: bool, out: &mut Vec<u8>) {
+    out.push(b'{');
+    let mut comma = member;
+    if member {
+        out.extend_from_slice(b"\".\":{}");
+    }
+    for node in &set.nodes {
+        if comma {
+            out.push(b',');
+        }
+        comma = true;
+        node.element.write(out);
+        out.push(b':');
+        if node.children.is_empty() {
+            out.extend_from_slice(b"{}");
+        } else {
+            write(&node.children, node.member, out);
+        }
+    }
+    out.push(b'}');
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    /// An object, and whether it says of itself that it is a member: by `.` or by being empty.
+    fn set(&mut self, depth: usize) -> Result<(Set, bool), BadFields> {
+        self.space();
+        if self.text[self.at..].starts_with("null") {
+            self.at += 4;
+            return Ok((Set::default(), true));
+        }
+        self.expect(b'{')?;
+        if depth == 0 {
+            return Err(BadFields);
+        }
+        let mut nodes = Vec::new();
+        let mut member = false;
+        self.space();
+        if self.take(b'}') {
+            return Ok((Set::default(), true));
+        }
+        loop {
+            self.space();
+            let raw = self.string()?;
+            let name = match raw.contains('\\') {
+                true => &*unescape(raw)?,
+                false => raw,
+            };
+            let element = if name == "." { None } else { Some(PathElement::parse(name).map_err(|_| BadFields)?) };
+            self.space();
+            self.expect(b':')?;
+            match element {
+                None => {
+                    member = true;
+                    self.skip(depth - 1)?;
+                }
+                Some(None) => self.skip(depth - 1)?,
+                Some(Some(element)) => {
+                    let (children, member) = self.set(depth - 1)?;
+                    nodes.push(Node { element, member, children });
+                }
+            }
+            self.space();
+            if self.take(b'}') {
+                break;
+            }
+            self.expect(b',')?;
+        }
+        let empty = nodes.is_empty();
+        Ok((Set::from_nodes(nodes), member || empty))
+    }
+
+    /// Passes over any value.
+    fn skip(&mut self, depth: usize) -> Result<(), BadFields> {
+        self.space();
+        if self.text[self.at..].starts_with("{}") {
+            self.at += 2;
+            return Ok(());
+        }
+        if depth == 0 {
+            return Err(BadFields);
+        }
+        let mut values = serde_json::Deserializer::from_str(&self.text[self.at..]).into_iter::<serde::de::IgnoredAny>();
+        match values.next() {
+            Some(Ok(_)) => {
+                self.at += values.byte_offset();
+                Ok(())
+            }
+            _ => Err(BadFields),
+        }
+    }
+
+    /// A string as it stands between its quotes.
+    fn string(&mut self) -> Result<&'t str, BadFields> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        while let Some(&c) = bytes.get(self.at) {
+            match c {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(&self.text[start..self.at - 1]);
+                }
+                b'\\' => self.at += 2,
+                _ => self.at += 1,
+            }
+        }
+        Err(BadFields)
+    }
+
+    fn space(&mut self) {
+        while self.text.as_bytes().get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, c: u8) -> bool {
+        let found = self.text.as_bytes().get(self.at) == Some(&c);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, c: u8) -> Result<(), BadFields> {
+        if self.take(c) { Ok(()) } else { Err(BadFields) }
+    }
+}
+
+fn unescape(raw: &str) -> Result<String, BadFields> {
+    serde_json::from_str(&format!("\"{raw}\"")).map_err(|_| BadFields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips() {
+        for (text, want) in [
+            ("{}", "{}"),
+            ("null", "{}"),
+            (r#"{"f:a":{}}"#, r#"{"f:a":{}}"#),
+            (r#"{"f:a":null}"#, r#"{"f:a":{}}"#),
+            (r#" { "f:b" : { } , "f:a" : { "." : { } , "f:c":{} } } "#, r#"{"f:a":{".":{},"f:c":{}},"f:b":{}}"#),
+            (r#"{"f:a":{".":{}}}"#, r#"{"f:a":{}}"#),
+            (r#"{"f:a":{"z:later":{"x":[1]}}}"#, r#"{"f:a":{}}"#),
+            (
+                r#"{"f:p":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}}}"#,
+                r#"{"f:p":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}}}"#,
+            ),
+            (r#"{"f:l":{"v:\"a\\\"b\"":{}}}"#, r#"{"f:l":{"v:\"a\\\"b\"":{}}}"#),
+            (r#"{"f:ü\u0041\n":{}}"#, r#"{"f:üA\n":{}}"#),
+        ] {
+            let set = parse(text).unwrap_or_else(|_| panic!("{text}"));
+            assert_eq!(to_text(&set), want);
+            assert_eq!(parse(want).unwrap(), set, "{want}");
+        }
+        let deep = format!("{}{}{}", r#"{"f:a":"#.repeat(400), "{}", "}".repeat(400));
+        for bad in [
+            "",
+            "{",
+            "[]",
+            "1",
+            r#"{"a":{}}"#,
+            r#"{"f:a":1}"#,
+            r#"{"f:a":{}"#,
+            r#"{"f:a":{}}x"#,
+            r#"{"f:a""#,
+            "{\"\\",
+            deep.as_str(),
+        ] {
+            assert_eq!(parse(bad), Err(BadFields), "{bad}");
+        }
+    }
+}

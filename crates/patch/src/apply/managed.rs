@@ -1,0 +1,219 @@
+//! The entries of `metadata.managedFields`.
+
+use binnacle_meta::{Text, Time};
+use binnacle_schema::{Object, Value, json};
+
+use super::fields;
+use super::set::Set;
+
+/// What one manager owns in one version of the object.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) manager: Text,
+    /// By server-side apply, not by other writes.
+    pub(super) applied: bool,
+    pub(super) api_version: Text,
+    pub(super) subresource: Text,
+    pub(super) time: Option<Text>,
+    pub(super) owned: Owned,
+}
+
+/// A set of fields that is read when somebody looks, and written only if it has changed.
+#[derive(Clone, Debug)]
+pub(super) enum Owned {
+    /// As the server wrote it.
+    Text(Text),
+    Set(Set),
+}
+
+/// Up to so many managers are remembered for their updates.
+const MAX_UPDATERS: usize = 10;
+
+/// Who owns what older managers owned.
+const OLD_UPDATES: &str = "ancient-changes";
+
+/// The manager of requests that name none.
+const UNKNOWN: &str = "unknown";
+
+/// A list that is no list of managed fields.
+pub(super) struct BadEntries;
+
+impl Entry {
+    pub(super) fn new(manager: &str, applied: bool, api_version: &str, subresource: &str) -> Self {
+        Self {
+            manager: Text::new(if manager.is_empty() { UNKNOWN } else { manager }),
+            applied,
+            api_version: Text::new(api_version),
+            subresource: Text::new(subresource),
+            time: None,
+            owned: Owned::Set(Set::default()),
+        }
+    }
+
+    /// Whether both speak of the same manager. One that applies has one entry whatever version it applies in.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.applied == other.applied
+            && (self.applied || self.api_version == other.api_version)
+            && self.subresource == other.subresource
+    }
+
+    /// The set, read if need be. Text that the server wrote can be read; what cannot counts as nothing.
+    pub(super) fn set(&mut self) -> &mut Set {
+        if let Owned::Text(text) = &self.owned {
+            self.owned = Owned::Set(fields::parse(text).unwrap_or_default());
+        }
+        match &mut self.owned {
+            Owned::Set(set) => set,
+            Owned::Text(_) => unreachable!("was read above"),
+        }
+    }
+
+    pub(super) fn into_set(mut self) -> Set {
+        std::mem::take(self.set())
+    }
+
+    pub(super) fn owns_nothing(&self) -> bool {
+        match &self.owned {
+            Owned::Text(text) => text == "{}",
+            Owned::Set(set) => set.is_empty(),
+        }
+    }
+
+    /// Takes fields from the manager.
+    pub(super) fn take(&mut self, fields: &Set) {
+        if fields.is_empty() {
+            return;
+        }
+        match &mut self.owned {
+            Owned::Set(set) => {
+                set.subtract(fields);
+            }
+            Owned::Text(text) => {
+                let mut set = fields::parse(text).unwrap_or_default();
+                // Text of which nothing was taken is still good.
+                if set.subtract(fields) {
+                    self.owned = Owned::Set(set);
+                }
+            }
+        }
+    }
+
+    fn seconds(&self) -> i64 {
+        self.time.as_deref().and_then(|time| Time::parse(time).ok()).map_or(0, |time| time.unix_seconds())
+    }
+
+    fn operation(&self) -> &'static str {
+        if self.applied { "Apply" } else { "Update" }
+    }
+
+    fn into_value(self) -> Value {
+        let mut object = Object::with_capacity(7);
+        let text = |text: &'static str| Value::Str(Text::new_static(text));
+        object.push(Text::new_static("manager"), Value::Str(self.manager.clone()));
+        object.push(Text::new_static("operation"), text(self.operation()));
+        object.push(Text::new_static("apiVersion"), Value::Str(self.api_version));
+        if let Some(time) = self.time {
+            object.push(Text::new_static("time"), Value::Str(time));
+        }
+        object.push(Text::new_static("fieldsType"), text("FieldsV1"));
+        let owned = match self.owned {
+            Owned::Text(text) => text,
+            Owned::Set(set) => fields::to_text(&set),
+        };
+        object.push(Text::new_static("fieldsV1"), Value::Raw(owned));
+        if !self.subresource.is_empty() {
+            object.push(Text::new_static("subresource"), Value::Str(self.subresource));
+        }
+        Value::Object(object)
+    }
+}
+
+/// Reads the entries. Those that the server wrote itself are `trusted`: their sets are read when needed.
+pub(super) fn decode(list: &[Value], trusted: bool) -> Result<Vec<Entry>, BadEntries> {
+    let mut entries: Vec<Entry> = Vec::with_capacity(list.len() + 1);
+    for value in list {
+        let applied = match value.str_at(&["operation"]) {
+            "Apply" => true,
+            "Update" => false,
+            _ => return Err(BadEntries),
+        };
+        let text = |name: &str| match value.get(name) {
+            Some(Value::Str(text)) => text.clone(),
+            _ => Text::default(),
+        };
+        let api_version = text("apiVersion");
+        if api_version.is_empty() || value.str_at(&["fieldsType"]) != "FieldsV1" {
+            return Err(BadEntries);
+        }
+        let owned = match value.get("fieldsV1") {
+            Some(Value::Raw(text)) if trusted => Owned::Text(text.clone()),
+            Some(Value::Raw(text) | Value::Str(text)) => Owned::Set(fields::parse(text).map_err(|_| BadEntries)?),
+            Some(Value::Null) | None => Owned::Set(Set::default()),
+            Some(tree) => Owned::Set(fields::parse(&json::to_string(tree)).map_err(|_| BadEntries)?),
+        };
+        let time = Some(text("time")).filter(|time| !time.is_empty());
+        let (manager, subresource) = (text("manager"), text("subresource"));
+        let entry = Entry { manager, applied, api_version, subresource, time, owned };
+        match entries.iter_mut().find(|other| other.is_same(&entry)) {
+            Some(other) => *other = entry,
+            None => entries.push(entry),
+        }
+    }
+    Ok(entries)
+}
+
+/// The list as it is stored, ordered; `None` where nobody owns anything.
+pub(super) fn encode(mut entries: Vec<Entry>) -> Option<Value> {
+    if entries.is_empty() {
+        return None;
+    }
+    entries.sort_by(|a, b| {
+        let by_identity = |entry: &Entry| (entry.manager.clone(), entry.api_version.clone(), entry.subresource.clone());
+        (a.operation(), a.seconds())
+            .cmp(&(b.operation(), b.seconds()))
+            .then_with(|| by_identity(a).cmp(&by_identity(b)))
+    });
+    Some(Value::List(entries.into_iter().map(Entry::into_value).collect()))
+}
+
+/// Joins the oldest updates of each version until no more than ten managers are left.
+pub(super) fn cap_updaters(entries: &mut Vec<Entry>) {
+    let mut count = entries.iter().filter(|entry| !entry.applied).count();
+    if count <= MAX_UPDATERS {
+        return;
+    }
+    let mut updaters: Vec<Entry> = entries.extract_if(.., |entry| !entry.applied).collect();
+    updaters.sort_by_cached_key(|entry| {
+        (entry.seconds(), entry.manager.clone(), entry.api_version.clone(), entry.subresource.clone())
+    });
+    let mut slots: Vec<Option<Entry>> = updaters.into_iter().map(Some).collect();
+    // The oldest entry of each version becomes the bucket once a second one joins it.
+    let mut firsts: Vec<usize> = Vec::new();
+    for at in 0..slots.len() {
+        if count <= MAX_UPDATERS {
+            break;
+        }
+        let Some(entry) = slots[at].take() else { continue };
+        let bucket = Entry::new(OLD_UPDATES, false, &entry.api_version, "");
+        let same_version = |first: &usize| slots[*first].as_ref().is_some_and(|f| f.api_version == entry.api_version);
+        let Some(first) = firsts.iter().copied().find(same_version) else {
+            firsts.push(at);
+            slots[at] = Some(entry);
+            continue;
+        };
+        let into = slots.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.is_same(&bucket)));
+        let into = into.unwrap_or_else(|| {
+            if let Some(oldest) = slots[first].take() {
+                slots[first] = Some(Entry { owned: oldest.owned, ..bucket });
+            }
+            first
+        });
+        if let Some(into) = &mut slots[into] {
+            into.time = entry.time.clone();
+            into.owned = Owned::Set(into.set().union(&entry.into_set()));
+            count -= 1;
+        }
+    }
+    entries.extend(slots.into_iter().flatten());
+}

@@ -1,0 +1,254 @@
+//! Sets of fields: what a manager owns, what a change touched.
+
+use std::cmp::Ordering;
+
+use super::element::PathElement;
+
+/// A set of paths. A path may be a member itself, lead to members below it, or both.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Set {
+    /// Ordered by element. Each node is a member or has members below.
+    pub(super) nodes: Vec<Node>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    pub(super) element: PathElement,
+    pub(super) member: bool,
+    pub(super) children: Set,
+}
+
+impl Set {
+    /// The set of these nodes, which need not be in order.
+    pub(super) fn from_nodes(mut nodes: Vec<Node>) -> Self {
+        if nodes.is_sorted_by(|a, b| a.element < b.element) {
+            return Self { nodes };
+        }
+        // Later nodes of the same element are joined with the first.
+        nodes.sort_by(|a, b| a.element.cmp(&b.element));
+        let mut joined: Vec<Node> = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match joined.last_mut() {
+                Some(last) if last.element == node.element => {
+                    last.member |= node.member;
+                    last.children = last.children.union(&node.children);
+                }
+                _ => joined.push(node),
+            }
+        }
+        Self { nodes: joined }
+    }
+
+    pub(super) fn insert(&mut self, path: &[PathElement]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let at = match self.position(first) {
+            Ok(at) => at,
+            Err(at) => {
+                self.nodes.insert(at, Node { element: first.clone(), member: false, children: Self::default() });
+                at
+            }
+        };
+        if rest.is_empty() {
+            self.nodes[at].member = true;
+        } else {
+            self.nodes[at].children.insert(rest);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub(super) fn has(&self, path: &[PathElement]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.node(last).is_some_and(|node| node.member),
+            [first, rest @ ..] => self.node(first).is_some_and(|node| node.children.has(rest)),
+        }
+    }
+
+    /// The paths in order, a parent before what is below it only where both are members; the reference lists members
+    /// of one level before it goes deeper.
+    pub(super) fn paths(&self) -> Vec<Vec<PathElement>> {
+        let mut out = Vec::new();
+        self.collect(&mut Vec::new(), &mut out);
+        out
+    }
+
+    fn collect(&self, prefix: &mut Vec<PathElement>, out: &mut Vec<Vec<PathElement>>) {
+        for node in self.nodes.iter().filter(|node| node.member) {
+            let mut path = prefix.clone();
+            path.push(node.element.clone());
+            out.push(path);
+        }
+        for node in self.nodes.iter().filter(|node| !node.children.is_empty()) {
+            prefix.push(node.element.clone());
+            node.children.collect(prefix, out);
+            prefix.pop();
+        }
+    }
+
+    pub(super) fn node(&self, element: &PathElement) -> Option<&Node> {
+        self.position(element).ok().map(|at| &self.nodes[at])
+    }
+
+    fn position(&self, element: &PathElement) -> Result<usize, usize> {
+        self.nodes.binary_search_by(|node| node.element.cmp(element))
+    }
+
+    pub(super) fn union(&self, other: &Self) -> Self {
+        if self.is_empty() {
+            return other.clone();
+        }
+        let mut nodes = Vec::with_capacity(self.nodes.len().max(other.nodes.len()));
+        walk(&self.nodes, &other.nodes, |a, b| match (a, b) {
+            (Some(a), Some(b)) => nodes.push(Node {
+                element: a.element.clone(),
+                member: a.member || b.member,
+                children: a.children.union(&b.children),
+            }),
+            (Some(node), None) | (None, Some(node)) => nodes.push(node.clone()),
+            (None, None) => {}
+        });
+        Self { nodes }
+    }
+
+    pub(super) fn intersection(&self, other: &Self) -> Self {
+        let mut nodes = Vec::new();
+        walk(&self.nodes, &other.nodes, |a, b| {
+            if let (Some(a), Some(b)) = (a, b) {
+                let children = a.children.intersection(&b.children);
+                push(&mut nodes, a, a.member && b.member, children);
+            }
+        });
+        Self { nodes }
+    }
+
+    /// Takes out the members of `other`; what lies below them stays. Says whether anything was taken.
+    pub(super) fn subtract(&mut self, other: &Self) -> bool {
+        if other.is_empty() {
+            return false;
+        }
+        let mut taken = false;
+        let mut from = 0;
+        self.nodes.retain_mut(|node| {
+            while from < other.nodes.len() && other.nodes[from].element < node.element {
+                from += 1;
+            }
+            if let Some(other) = other.nodes.get(from).filter(|other| other.element == node.element) {
+                taken |= node.member && other.member;
+                node.member &= !other.member;
+                taken |= node.children.subtract(&other.children);
+            }
+            node.member || !node.children.is_empty()
+        });
+        taken
+    }
+
+    pub(super) fn difference(&self, other: &Self) -> Self {
+        let mut out = self.clone();
+        out.subtract(other);
+        out
+    }
+
+    /// Takes out the members of `other` with all that lies below them.
+    pub(super) fn subtract_recursively(&mut self, other: &Self) {
+        if other.is_empty() {
+            return;
+        }
+        self.nodes.retain_mut(|node| match other.node(&node.element) {
+            Some(other) if other.member => false,
+            Some(other) => {
+                node.children.subtract_recursively(&other.children);
+                node.member || !node.children.is_empty()
+            }
+            None => true,
+        });
+    }
+}
+
+fn push(nodes: &mut Vec<Node>, like: &Node, member: bool, children: Set) {
+    if member || !children.is_empty() {
+        nodes.push(Node { element: like.element.clone(), member, children });
+    }
+}
+
+/// Goes over two ordered lists side by side.
+fn walk<'n>(a: &'n [Node], b: &'n [Node], mut visit: impl FnMut(Option<&'n Node>, Option<&'n Node>)) {
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() || j < b.len() {
+        let ordering = match (a.get(i), b.get(j)) {
+            (Some(a), Some(b)) => a.element.cmp(&b.element),
+            (Some(_), None) => Ordering::Less,
+            (None, _) => Ordering::Greater,
+        };
+        match ordering {
+            Ordering::Less => visit(a.get(i), None),
+            Ordering::Greater => visit(None, b.get(j)),
+            Ordering::Equal => visit(a.get(i), b.get(j)),
+        }
+        i += usize::from(ordering.is_le());
+        j += usize::from(ordering.is_ge());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fields;
+    use super::*;
+
+    fn set(text: &str) -> Set {
+        fields::parse(text).unwrap()
+    }
+
+    #[test]
+    fn operations() {
+        let a = r#"{"f:a":{".":{},"f:b":{},"f:c":{}},"f:x":{}}"#;
+        for (b, union, intersection, difference, recursive) in [
+            ("{}", a, "{}", a, a),
+            (
+                r#"{"f:a":{"f:b":{}}}"#,
+                a,
+                r#"{"f:a":{"f:b":{}}}"#,
+                r#"{"f:a":{".":{},"f:c":{}},"f:x":{}}"#,
+                r#"{"f:a":{".":{},"f:c":{}},"f:x":{}}"#,
+            ),
+            (
+                r#"{"f:a":{},"f:y":{}}"#,
+                r#"{"f:a":{".":{},"f:b":{},"f:c":{}},"f:x":{},"f:y":{}}"#,
+                r#"{"f:a":{}}"#,
+                r#"{"f:a":{"f:b":{},"f:c":{}},"f:x":{}}"#,
+                r#"{"f:x":{}}"#,
+            ),
+            (
+                r#"{"f:x":{"f:deep":{}}}"#,
+                r#"{"f:a":{".":{},"f:b":{},"f:c":{}},"f:x":{".":{},"f:deep":{}}}"#,
+                "{}",
+                a,
+                a,
+            ),
+        ] {
+            let (left, right) = (set(a), set(b));
+            assert_eq!(fields::to_text(&left.union(&right)), union, "{b}");
+            assert_eq!(fields::to_text(&right.union(&left)), union, "{b}");
+            assert_eq!(fields::to_text(&left.intersection(&right)), intersection, "{b}");
+            assert_eq!(fields::to_text(&left.difference(&right)), difference, "{b}");
+            let mut rest = left.clone();
+            rest.subtract_recursively(&right);
+            assert_eq!(fields::to_text(&rest), recursive, "{b}");
+        }
+    }
+
+    #[test]
+    fn paths() {
+        let mut inserted = Set::default();
+        let want = set(r#"{"f:a":{".":{},"k:{\"name\":\"x\"}":{"f:b":{}}},"f:c":{}}"#);
+        for path in want.paths() {
+            assert!(want.has(&path) && !inserted.has(&path));
+            inserted.insert(&path);
+        }
+        assert_eq!(inserted, want);
+        let shown: Vec<String> = want.paths().iter().map(|p| p.iter().map(ToString::to_string).collect()).collect();
+        assert_eq!(shown, [".a", ".c", r#".a[name="x"].b"#]);
+    }
+}

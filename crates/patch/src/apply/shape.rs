@@ -1,0 +1,227 @@
+//! What server-side apply makes of the schema: which values are leaves, and how elements of lists are told apart.
+
+use std::sync::LazyLock;
+
+use binnacle_meta::Text;
+use binnacle_schema::{Field, Limits, ListType, Message, Presence, Ty, Value, json};
+
+use super::element::PathElement;
+
+/// How a value at some place is treated.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape<'s> {
+    Scalar(&'s Ty),
+    /// Any value, owned as a whole.
+    Opaque,
+    /// Whatever the value turns out to be: objects member by member, lists and scalars as a whole.
+    Deduced,
+    Struct {
+        message: &'s Message,
+        atomic: bool,
+    },
+    Map {
+        value: &'s Ty,
+        atomic: bool,
+    },
+    List {
+        element: &'s Ty,
+        relation: Relation<'s>,
+    },
+}
+
+/// How elements of a list are told apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Relation<'s> {
+    Atomic,
+    Set,
+    Keys(&'s [Text]),
+}
+
+/// What kind of value stands at a place whose shape is not fixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Scalar,
+    List,
+    Map,
+    /// Not to be told: null.
+    Any,
+}
+
+impl<'s> Shape<'s> {
+    pub(super) fn of_message(message: &'s Message) -> Self {
+        Self::Struct { message, atomic: message.atomic }
+    }
+
+    /// The field's own word about its type counts more than the type's.
+    pub(super) fn of_field(field: &'s Field) -> Self {
+        match Self::of_type(&field.ty) {
+            Self::Struct { message, atomic } => {
+                let atomic = match field.list_type {
+                    ListType::Atomic => true,
+                    ListType::Granular => false,
+                    _ => atomic,
+                };
+                Self::Struct { message, atomic }
+            }
+            Self::Map { value, .. } => Self::Map { value, atomic: field.list_type == ListType::Atomic },
+            Self::List { element, .. } => Self::List { element, relation: Relation::of(field) },
+            other => other,
+        }
+    }
+
+    /// The type of a list's elements or of a map's values, of which no field speaks.
+    pub(super) fn of_type(ty: &'s Ty) -> Self {
+        if let Some(message) = ty.message() {
+            return Self::of_message(message);
+        }
+        if let Some(element) = ty.element() {
+            return Self::List { element, relation: Relation::Atomic };
+        }
+        if let Some(value) = ty.map_value() {
+            return Self::Map { value, atomic: false };
+        }
+        match ty {
+            Ty::RawExtension => Self::Opaque,
+            Ty::Json | Ty::FieldsV1 | Ty::SchemaOrBool(_) | Ty::SchemaOrArray(_) | Ty::SchemaOrStrings(_) => {
+                Self::Deduced
+            }
+            _ => Self::Scalar(ty),
+        }
+    }
+
+    /// Whether the value is owned as a whole.
+    pub(super) fn is_leaf(&self) -> bool {
+        match self {
+            Self::Scalar(_) | Self::Opaque => true,
+            Self::Struct { atomic, .. } | Self::Map { atomic, .. } => *atomic,
+            Self::List { relation, .. } => matches!(relation, Relation::Atomic),
+            Self::Deduced => false,
+        }
+    }
+
+    /// The shape of a member; `None` where the schema does not know it.
+    pub(super) fn member(&self, name: &str) -> Option<Self> {
+        match self {
+            Self::Struct { message, .. } => message.get(name).map(Self::of_field),
+            Self::Map { value, .. } => Some(Self::of_type(value)),
+            Self::Deduced => Some(Self::Deduced),
+            _ => None,
+        }
+    }
+
+    pub(super) fn element(&self) -> Option<Self> {
+        match self {
+            Self::List { element, .. } => Some(Self::of_type(element)),
+            _ => None,
+        }
+    }
+}
+
+impl<'s> Relation<'s> {
+    fn of(field: &'s Field) -> Self {
+        match &field.list_type {
+            ListType::Set => Self::Set,
+            ListType::Map(keys) => Self::Keys(keys),
+            // Older types say only how strategic merge patch sees them, which the reference takes for the list type.
+            ListType::Unset if field.patch.merge && field.patch.merge_key.is_empty() => Self::Set,
+            ListType::Unset if field.patch.merge => Self::Keys(std::slice::from_ref(&field.patch.merge_key)),
+            _ => Self::Atomic,
+        }
+    }
+
+    /// What tells `item` apart from the other elements, or why nothing does.
+    pub(super) fn identify(self, element: &Ty, item: &Value) -> Result<PathElement, String> {
+        match (self, item) {
+            (Self::Atomic, _) => Err("invalid indexing of non-associative list".to_owned()),
+            (Self::Keys(keys), Value::Object(object)) => {
+                let mut fields = Vec::with_capacity(keys.len());
+                for key in keys {
+                    let field = element.message().and_then(|message| message.get(key));
+                    let value = match (object.get(key), field) {
+                        (Some(value), _) => Some(value.clone()),
+                        (None, Some(field)) => field.default.as_deref().and_then(constant),
+                        (None, None) => None,
+                    };
+                    fields.extend(value.map(|value| (key.clone(), value)));
+                }
+                if fields.is_empty() {
+                    let keys: Vec<String> = keys.iter().map(|key| binnacle_meta::go_quote(key)).collect();
+                    return Err(format!(
+                        "associative list with keys has an element that omits all key fields [{}] (and doesn't have \
+                         default values for any key fields)",
+                        keys.join(" ")
+                    ));
+                }
+                Ok(PathElement::key(fields))
+            }
+            (Self::Keys(_), Value::Null) => Err("associative list with keys may not have a null element".to_owned()),
+            (Self::Keys(_), _) => Err("associative list with keys may not have non-map elements".to_owned()),
+            (Self::Set, Value::Object(_)) => {
+                Err("associative list without keys has an element that's a map type".to_owned())
+            }
+            (Self::Set, Value::List(_)) => Err("not supported: associative list with lists as elements".to_owned()),
+            (Self::Set, Value::Null) => {
+                Err("associative list without keys has an element that's an explicit null".to_owned())
+            }
+            (Self::Set, value) => Ok(PathElement::Value(value.clone())),
+        }
+    }
+}
+
+fn constant(text: &str) -> Option<Value> {
+    json::parse(text.as_bytes(), &Limits::default()).ok()
+}
+
+impl Kind {
+    pub(super) fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Any,
+            Value::List(_) => Self::List,
+            Value::Object(_) => Self::Map,
+            _ => Self::Scalar,
+        }
+    }
+}
+
+/// What the Go server holds in a field of a typed struct that nobody set, as it shows in comparisons; `None` for
+/// fields that do not show.
+///
+/// A zero struct is the empty object: its own fields that always show are found when one looks into it.
+pub(super) fn zero(field: &Field) -> Option<&'static Value> {
+    match field.presence {
+        Presence::OmitZero | Presence::Optional => None,
+        Presence::AlwaysNull => Some(&Value::Null),
+        Presence::Always => Some(match field.ty {
+            Ty::String => &ZEROS.text,
+            Ty::Bool => &ZEROS.no,
+            Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::IntOrString | Ty::Double => &ZEROS.number,
+            Ty::Duration => &ZEROS.duration,
+            Ty::Quantity => &ZEROS.quantity,
+            Ty::Message(_) => &ZEROS.object,
+            _ => &Value::Null,
+        }),
+    }
+}
+
+/// The empty object.
+pub(super) fn empty() -> &'static Value {
+    &ZEROS.object
+}
+
+struct Zeros {
+    text: Value,
+    no: Value,
+    number: Value,
+    duration: Value,
+    quantity: Value,
+    object: Value,
+}
+
+static ZEROS: LazyLock<Zeros> = LazyLock::new(|| Zeros {
+    text: Value::Str(Text::new_static("")),
+    no: Value::Bool(false),
+    number: Value::Int(0),
+    duration: Value::Str(Text::new_static("0s")),
+    quantity: Value::Str(Text::new_static("0")),
+    object: Value::Object(binnacle_schema::Object::new()),
+});

@@ -1,0 +1,178 @@
+//! Noting the manager of what a create, update or patch has changed.
+
+use binnacle_meta::{Text, Time};
+use binnacle_schema::{Object, Value};
+
+use super::compare::{self, Comparison};
+use super::element::PathElement;
+use super::managed::{self, Entry, Owned};
+use super::schema_error::SchemaErrors;
+use super::set::Set;
+use super::shape::{Shape, empty};
+use super::{Update, Versions};
+
+/// Writes `metadata.managedFields` of an object that is about to be created (`live` is `None`) or updated; both in the
+/// version of the request.
+///
+/// Entries of managers that wrote through other versions lose what changed under the same path here; see
+/// [`track_update_converting`] for where versions differ in more than their name.
+pub fn track_update(update: &Update<'_>, live: Option<&Value>, object: &mut Value) {
+    track(update, live, object, None);
+}
+
+/// [`track_update`], with other managers' fields looked up in the versions in which they wrote, and managers in
+/// versions that are no longer served forgotten.
+pub fn track_update_converting(update: &Update<'_>, live: Option<&Value>, object: &mut Value, versions: &dyn Versions) {
+    track(update, live, object, Some(versions));
+}
+
+fn track(update: &Update<'_>, live: Option<&Value>, object: &mut Value, versions: Option<&dyn Versions>) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let sent = metadata.remove("managedFields");
+    let entries = known_entries(update, live, sent.as_ref());
+    // Nobody is noted of objects that are there and of which nobody was noted so far.
+    if entries.is_empty() && live.is_some_and(|live| !live.str_at(&["metadata", "uid"]).is_empty()) {
+        return;
+    }
+    // The reference, too, clears the list of an object that does not follow its schema.
+    let Ok(entries) = updated(update, entries, live.unwrap_or_else(|| empty()), object, versions) else { return };
+    store(object, entries);
+}
+
+/// Puts the entries where they belong.
+pub(super) fn store(object: &mut Value, entries: Vec<Entry>) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    match managed::encode(entries) {
+        Some(list) => {
+            metadata.insert(Text::new_static("managedFields"), list);
+        }
+        None => {
+            metadata.remove("managedFields");
+        }
+    }
+}
+
+/// The entries to start from: those that the client sent, or those of the object as it is.
+fn known_entries(update: &Update<'_>, live: Option<&Value>, sent: Option<&Value>) -> Vec<Entry> {
+    let list = live.map_or(&[] as &[Value], |live| live.list_at(&["metadata", "managedFields"]));
+    let of_live = || managed::decode(list, true).unwrap_or_default();
+    let Some(sent) = sent.and_then(Value::as_list) else { return of_live() };
+    // Subresources never change the list by what they are sent.
+    if !update.subresource.is_empty() || sent == list && !sent.is_empty() {
+        return of_live();
+    }
+    if is_reset(sent) {
+        return Vec::new();
+    }
+    // Clients that know nothing of the list must not delete it by accident.
+    managed::decode(sent, false).ok().filter(|entries| !entries.is_empty()).unwrap_or_else(of_live)
+}
+
+/// An empty list, or one empty entry, asks to forget all managers.
+fn is_reset(sent: &[Value]) -> bool {
+    match sent {
+        [] => true,
+        [only] => only.as_object().is_some_and(Object::is_empty),
+        _ => false,
+    }
+}
+
+/// The entries after a write that turned `old` into `new`.
+pub(super) fn updated(
+    update: &Update<'_>,
+    mut entries: Vec<Entry>,
+    old: &Value,
+    new: &Value,
+    versions: Option<&dyn Versions>,
+) -> Result<Vec<Entry>, SchemaErrors> {
+    let changes = changes(update, old, new)?;
+    take_from_others(update, &mut entries, &changes, old, new, versions)?;
+    entries.retain(|entry| !entry.owns_nothing());
+    if !changes.changed.is_empty() {
+        let mut own = Entry::new(update.manager, false, update.api_version, update.subresource);
+        own.time = Some(Time::from_unix(update.now, 0).to_string().into());
+        own.owned = Owned::Set(changes.changed);
+        match entries.iter_mut().find(|entry| entry.is_same(&own)) {
+            Some(previous) => {
+                let union = previous.set().union(own.set());
+                *previous = Entry { owned: Owned::Set(union), ..own };
+            }
+            None => entries.push(own),
+        }
+    }
+    managed::cap_updaters(&mut entries);
+    Ok(entries)
+}
+
+/// What differs, without what the endpoint puts back.
+fn changes(update: &Update<'_>, old: &Value, new: &Value) -> Result<Comparison, SchemaErrors> {
+    let mut changes = compare::objects(Shape::of_message(update.message), old, new, update.reset)?;
+    if !changes.is_empty() {
+        changes.exclude(&reset_fields(update.reset));
+    }
+    Ok(changes)
+}
+
+/// The fields of dotted paths.
+pub(super) fn reset_fields(paths: &[&str]) -> Set {
+    let mut set = Set::default();
+    for path in paths {
+        let path: Vec<PathElement> = path.split('.').map(|name| PathElement::Field(name.into())).collect();
+        set.insert(&path);
+    }
+    set
+}
+
+fn take_from_others(
+    update: &Update<'_>,
+    entries: &mut Vec<Entry>,
+    changes: &Comparison,
+    old: &Value,
+    new: &Value,
+    versions: Option<&dyn Versions>,
+) -> Result<(), SchemaErrors> {
+    // One conversion for each version, however many managers wrote through it.
+    let mut elsewhere: Vec<(Text, Option<Comparison>)> = Vec::new();
+    let mut failure = None;
+    entries.retain_mut(|entry| {
+        let changes = match versions {
+            Some(versions) if entry.api_version != update.api_version => {
+                let known = elsewhere.iter().position(|(version, _)| *version == entry.api_version);
+                let at = known.unwrap_or_else(|| {
+                    let comparison = in_version(update, versions, &entry.api_version, old, new);
+                    let comparison = comparison.unwrap_or_else(|error| {
+                        failure = Some(error);
+                        None
+                    });
+                    elsewhere.push((entry.api_version.clone(), comparison));
+                    elsewhere.len() - 1
+                });
+                match &elsewhere[at].1 {
+                    Some(comparison) => comparison,
+                    None => return false,
+                }
+            }
+            _ => changes,
+        };
+        entry.take(&changes.changed);
+        entry.take(&changes.removed);
+        true
+    });
+    failure.map_or(Ok(()), Err)
+}
+
+/// What differs in another version; `None` where that is no longer served.
+pub(super) fn in_version(
+    update: &Update<'_>,
+    versions: &dyn Versions,
+    api_version: &str,
+    old: &Value,
+    new: &Value,
+) -> Result<Option<Comparison>, SchemaErrors> {
+    let (Some((old, message)), Some((new, _))) =
+        (versions.convert(old, api_version), versions.convert(new, api_version))
+    else {
+        return Ok(None);
+    };
+    changes(&Update { message, api_version, ..*update }, &old, &new).map(Some)
+}
