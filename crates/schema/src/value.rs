@@ -96,6 +96,30 @@ impl Object {
         }
     }
 
+    /// [`Object::push`] of a value that is made in its place, and taken away again where `fill` says so.
+    pub(crate) fn push_filled<E>(
+        &mut self,
+        name: Text,
+        fill: impl FnOnce(&mut Value) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        if self.entries.len() >= INDEXED {
+            let mut value = Value::Null;
+            if fill(&mut value)? {
+                self.push(name, value);
+            }
+            return Ok(());
+        }
+        self.entries.push((name, Value::Null));
+        let stays = match self.entries.last_mut() {
+            Some((_, value)) => fill(value)?,
+            None => unreachable!("was pushed above"),
+        };
+        if !stays {
+            self.entries.pop();
+        }
+        Ok(())
+    }
+
     /// The member, made by `default` where it is absent.
     pub fn entry(&mut self, name: &str, default: impl FnOnce() -> Value) -> &mut Value {
         let i = match self.position(name) {

@@ -1,6 +1,7 @@
 //! From protobuf to the tree, as the decoded JSON of the same object has it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +12,10 @@ use super::error::ProtoError;
 use super::free;
 use super::index::{Index, Stop};
 use super::normalize::normalize;
-use super::plan::{Absent, Shape, wire_type};
+use super::plan::{Absent, Rule, Shape, wire_type};
 use super::scalars::{self, IntOrString, Or, SchemaOr, shared_text};
 use super::wire::{DELIMITED, FIXED64, Reader};
-use crate::types::{Message, Ty};
+use crate::types::{Field, Message, MessageRef, Ty};
 use crate::value::{Object, Value};
 
 /// Messages within messages that are read unless the caller says otherwise. Only schemas of custom resources nest
@@ -43,44 +44,62 @@ pub fn decode_object(
             _ => {}
         }
     }
-    let read = |bytes: &[u8], root| Decoder { index: Index::new(bytes)? }.message(0..bytes.len(), message, root, depth);
+    let read = |bytes: &[u8], mut root: Object| {
+        Decoder { index: Index::new(bytes)? }.members(0..bytes.len(), message, &mut root, depth)?;
+        Ok(Value::Object(root))
+    };
     match read(bytes, root.clone()) {
-        Ok(decoded) => Ok(decoded.value),
+        Ok(value) => Ok(value),
         Err(Stop::Error(error)) => Err(error),
         Err(Stop::Unordered) => match read(&normalize(bytes, message, depth)?, root) {
-            Ok(decoded) => Ok(decoded.value),
+            Ok(value) => Ok(value),
             Err(Stop::Error(error)) => Err(error),
             Err(Stop::Unordered) => Err(ProtoError::TooLarge),
         },
     }
 }
 
-/// A value and whether it is more than Go's zero value.
-struct Decoded {
-    value: Value,
-    nonzero: bool,
+/// The part of a message that leads to these fields, to decode no more than them: all else is stepped over.
+pub fn narrow(message: &Message, paths: &[&[&str]]) -> Message {
+    let wanted = message.fields.iter().filter_map(|field| {
+        let below: Vec<&[&str]> =
+            paths.iter().filter(|path| path.first() == Some(&field.name.as_str())).map(|path| &path[1..]).collect();
+        let whole = below.iter().any(|path| path.is_empty());
+        match field.ty.message() {
+            _ if below.is_empty() => None,
+            Some(inner) if !whole => {
+                let ty = Ty::Message(MessageRef::Shared(Arc::new(narrow(inner, &below))));
+                Some(Field { ty, ..field.clone() })
+            }
+            _ => Some(field.clone()),
+        }
+    });
+    Message::new(message.name.clone(), wanted.collect::<Vec<_>>())
 }
 
-impl Decoded {
-    /// A value of which `null` is the only zero.
-    fn or_null(value: Value) -> Self {
-        Self { nonzero: !value.is_null(), value }
-    }
-}
-
+/// Makes values in the place where they are to be, a `null` so far, as they are too large to be passed around. All
+/// methods say whether the value is more than Go's zero value.
 struct Decoder<'a> {
     index: Index<'a>,
 }
 
 impl<'a> Decoder<'a> {
-    /// Reads a message into an object that may have members already.
-    fn message(
+    fn message(&mut self, range: Range<usize>, message: &Message, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+        *out = Value::Object(Object::new());
+        match out {
+            Value::Object(object) => self.members(range, message, object, depth),
+            _ => unreachable!("was made an object above"),
+        }
+    }
+
+    /// Appends the members of a message.
+    fn members(
         &mut self,
         range: Range<usize>,
         message: &Message,
-        mut object: Object,
+        object: &mut Object,
         depth: usize,
-    ) -> Result<Decoded, Stop> {
+    ) -> Result<bool, Stop> {
         let depth = depth.checked_sub(1).ok_or(ProtoError::TooDeep)?;
         let plan = message.plan();
         let frame = self.index.open(range, message)?;
@@ -91,38 +110,43 @@ impl<'a> Decoder<'a> {
             let i = todo.trailing_zeros() as usize;
             todo &= todo - 1;
             let (field, plan) = (&message.fields[i], &plan.fields[i]);
-            let decoded = if frame.found >> i & 1 != 0 {
-                self.value(self.index.span(frame, i), &field.ty, depth)?
-            } else if plan.absent == Absent::ShownZero {
-                self.zero(&field.ty, depth)?
-            } else {
-                Decoded::or_null(Value::Null)
-            };
-            // Only what JSON shows as `null` reads as absent behind a pointer, whatever the pointer points to.
-            let (stays, counts) = match plan.absent {
-                Absent::Nothing if plan.omits_zero => (decoded.nonzero, decoded.nonzero),
-                Absent::Nothing => (!decoded.value.is_null(), !decoded.value.is_null()),
-                Absent::Null => (true, !decoded.value.is_null()),
-                Absent::HiddenZero => (decoded.nonzero, decoded.nonzero),
-                Absent::ShownZero => (true, decoded.nonzero),
-            };
-            nonzero |= counts;
-            if stays {
-                object.push(field.name.clone(), decoded.value);
-            }
+            object.push_filled(field.name.clone(), |out| {
+                let more = if frame.found >> i & 1 != 0 {
+                    self.value(self.index.span(frame, i), &field.ty, plan.rule, out, depth)?
+                } else if plan.absent == Absent::ShownZero {
+                    self.zero(&field.ty, out, depth)?
+                } else {
+                    false
+                };
+                // Only what JSON shows as `null` reads as absent behind a pointer, whatever the pointer points to.
+                let (stays, counts) = match plan.absent {
+                    Absent::Nothing if plan.omits_zero => (more, more),
+                    Absent::Nothing => (!out.is_null(), !out.is_null()),
+                    Absent::Null => (true, !out.is_null()),
+                    Absent::HiddenZero => (more, more),
+                    Absent::ShownZero => (true, more),
+                };
+                nonzero |= counts;
+                Ok::<_, Stop>(stays)
+            })?;
         }
         self.index.close(frame);
-        Ok(Decoded { value: Value::Object(object), nonzero })
+        Ok(nonzero)
     }
 
     /// A field that the bytes have.
     #[inline]
-    fn value(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Decoded, Stop> {
-        match Shape::of(ty) {
-            Shape::List(element) => self.list(range, element, depth),
-            Shape::Map(values) => self.map(range, values, depth),
-            Shape::One(ty) if wire_type(ty) != DELIMITED => Ok(number(&mut self.reader(range), ty)?),
-            Shape::One(ty) => self.delimited(range, ty, depth),
+    fn value(&mut self, range: Range<usize>, ty: &Ty, rule: Rule, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+        match (rule, Shape::of(ty)) {
+            (Rule::OmittedText, _) => {
+                *out = Value::Str(shared_text(&self.index.raw[range]));
+                // It is never empty.
+                Ok(true)
+            }
+            (Rule::Varint | Rule::Fixed64, _) => Ok(number(&mut self.reader(range), ty, out)?),
+            (_, Shape::One(ty)) => self.delimited(range, ty, out, depth),
+            (_, Shape::List(element)) => self.list(range, element, out, depth),
+            (_, Shape::Map(values)) => self.map(range, values, out, depth),
         }
     }
 
@@ -131,25 +155,25 @@ impl<'a> Decoder<'a> {
     }
 
     /// The zero value of a type that Go holds without pointer.
-    fn zero(&mut self, ty: &Ty, depth: usize) -> Result<Decoded, Stop> {
-        let value = match ty {
+    fn zero(&mut self, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+        *out = match ty {
             Ty::Bool => Value::Bool(false),
             Ty::Int32 | Ty::Int64 | Ty::Uint32 => Value::Int(0),
             Ty::Double => Value::Float(0.0),
             Ty::String => Value::Str(Text::default()),
-            _ => return self.delimited(0..0, ty, depth),
+            _ => return self.delimited(0..0, ty, out, depth),
         };
-        Ok(Decoded { value, nonzero: false })
+        Ok(false)
     }
 
     /// `null` for records that pack no numbers at all.
-    fn list(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<Decoded, Stop> {
+    fn list(&mut self, range: Range<usize>, element: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         let mut items = Vec::new();
         let mut reader = self.reader(range);
         while let Some(key) = reader.key("list")? {
             self.items(key.wire, &mut reader, element, &mut items, depth)?;
         }
-        Ok(Decoded::or_null(if items.is_empty() { Value::Null } else { Value::List(items) }))
+        Ok(put_items(items, out))
     }
 
     /// One record of a list: an element, or several numbers packed together.
@@ -163,20 +187,25 @@ impl<'a> Decoder<'a> {
         depth: usize,
     ) -> Result<(), Stop> {
         match (wire_type(element), wire) {
-            (DELIMITED, _) => items.push(self.delimited(reader.delimited_range()?, element, depth)?.value),
+            (DELIMITED, _) => {
+                let range = reader.delimited_range()?;
+                self.delimited(range, element, next(items), depth)?;
+            }
             (_, DELIMITED) => {
                 let packed = reader.delimited()?;
                 let mut reader = Reader::new(packed);
                 while reader.position() < packed.len() {
-                    items.push(number(&mut reader, element)?.value);
+                    number(&mut reader, element, next(items))?;
                 }
             }
-            _ => items.push(number(reader, element)?.value),
+            _ => {
+                number(reader, element, next(items))?;
+            }
         }
         Ok(())
     }
 
-    fn map(&mut self, range: Range<usize>, values: &Ty, depth: usize) -> Result<Decoded, Stop> {
+    fn map(&mut self, range: Range<usize>, values: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         let mut object = Object::new();
         let mut last: Option<&[u8]> = None;
         let mut records = self.reader(range);
@@ -187,76 +216,92 @@ impl<'a> Decoder<'a> {
                 return Err(Stop::Unordered);
             }
             last = Some(name);
-            let value = match value {
-                Some(range) if wire_type(values) == DELIMITED => self.delimited(range, values, depth)?,
-                Some(range) => number(&mut self.reader(range), values)?,
-                None => self.zero(values, depth)?,
-            };
-            // An empty list is not nil here, as Go makes one for each entry.
-            let empty = value.value.is_null() && matches!(values, Ty::StaticWrappedList(_));
-            object.push(shared_text(name), if empty { Value::List(Vec::new()) } else { value.value });
+            object.push_filled(shared_text(name), |out| {
+                match value {
+                    Some(range) if wire_type(values) == DELIMITED => self.delimited(range, values, out, depth)?,
+                    Some(range) => number(&mut self.reader(range), values, out)?,
+                    None => self.zero(values, out, depth)?,
+                };
+                // An empty list is not nil here, as Go makes one for each entry.
+                if out.is_null() && matches!(values, Ty::StaticWrappedList(_)) {
+                    *out = Value::List(Vec::new());
+                }
+                Ok::<_, Stop>(true)
+            })?;
         }
-        Ok(Decoded { value: Value::Object(object), nonzero: true })
+        *out = Value::Object(object);
+        Ok(true)
     }
 
     /// A value that has a length.
     #[inline]
-    fn delimited(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Decoded, Stop> {
+    fn delimited(&mut self, range: Range<usize>, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         match ty {
             Ty::String => {
                 let bytes = &self.index.raw[range];
-                Ok(Decoded { value: Value::Str(shared_text(bytes)), nonzero: !bytes.is_empty() })
+                *out = Value::Str(shared_text(bytes));
+                Ok(!bytes.is_empty())
             }
-            Ty::Message(message) => self.message(range, message, Object::new(), depth),
-            _ => self.special(range, ty, depth),
+            Ty::Message(message) => self.message(range, message, out, depth),
+            _ => self.special(range, ty, out, depth),
         }
     }
 
     /// A value that has a length and is neither text nor message.
-    fn special(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Decoded, Stop> {
+    fn special(&mut self, range: Range<usize>, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         let bytes = &self.index.raw[range.clone()];
-        Ok(match ty {
-            Ty::Bytes => Decoded { value: Value::Str(STANDARD.encode(bytes).into()), nonzero: !bytes.is_empty() },
-            Ty::Time => Decoded::or_null(match scalars::timestamp(bytes)? {
-                Some((seconds, _)) => Value::Str(Time::from_unix(seconds, 0).to_smolstr()),
-                None => Value::Null,
-            }),
-            Ty::MicroTime => Decoded::or_null(match scalars::timestamp(bytes)? {
-                Some((seconds, nanos)) => Value::Str(micro_time(seconds, nanos).to_smolstr()),
-                None => Value::Null,
-            }),
+        let nonzero = match ty {
+            Ty::Bytes => {
+                *out = Value::Str(STANDARD.encode(bytes).into());
+                !bytes.is_empty()
+            }
+            Ty::Time => match scalars::timestamp(bytes)? {
+                Some((seconds, _)) => put_shown(Time::from_unix(seconds, 0), out),
+                None => false,
+            },
+            Ty::MicroTime => match scalars::timestamp(bytes)? {
+                Some((seconds, nanos)) => put_shown(micro_time(seconds, nanos), out),
+                None => false,
+            },
             Ty::Duration => {
                 let nanos = scalars::duration(bytes)?;
-                Decoded { value: Value::Str(GoDuration(nanos).to_smolstr()), nonzero: nanos != 0 }
+                put_shown(GoDuration(nanos), out) && nanos != 0
             }
             Ty::Quantity => {
                 let text = scalars::quantity(bytes)?;
-                Decoded { nonzero: text != "0", value: Value::Str(text.into()) }
+                let nonzero = text != "0";
+                *out = Value::Str(text.into());
+                nonzero
             }
             Ty::IntOrString => match scalars::int_or_string(bytes)? {
-                IntOrString::Int(n) => Decoded { value: Value::Int(n.into()), nonzero: n != 0 },
-                IntOrString::Str(text) => Decoded { value: Value::Str(shared_text(text)), nonzero: true },
+                IntOrString::Int(n) => {
+                    *out = Value::Int(n.into());
+                    n != 0
+                }
+                IntOrString::Str(text) => {
+                    *out = Value::Str(shared_text(text));
+                    true
+                }
             },
-            Ty::RawExtension | Ty::Json => Decoded::or_null(match scalars::carried(bytes, "RawExtension")? {
-                Some(raw) => free::read(raw)?,
-                None => Value::Null,
-            }),
-            Ty::FieldsV1 => Decoded::or_null(match scalars::carried(bytes, "FieldsV1")? {
-                Some(raw) => free::carry(raw)?,
-                None => Value::Null,
-            }),
-            Ty::SchemaOrBool(schema) => self.schema_or(range, Or::Bool, schema, depth)?,
-            Ty::SchemaOrArray(schema) => self.schema_or(range, Or::Array, schema, depth)?,
-            Ty::SchemaOrStrings(schema) => self.schema_or(range, Or::Strings, schema, depth)?,
-            Ty::StaticWrappedList(element) => self.wrapped(range, element, depth)?,
+            Ty::RawExtension | Ty::Json | Ty::FieldsV1 => {
+                if let Some(raw) = scalars::carried(bytes, "RawExtension")? {
+                    *out = if matches!(ty, Ty::FieldsV1) { free::carry(raw)? } else { free::read(raw)? };
+                }
+                !out.is_null()
+            }
+            Ty::SchemaOrBool(schema) => self.schema_or(range, Or::Bool, schema, out, depth)?,
+            Ty::SchemaOrArray(schema) => self.schema_or(range, Or::Array, schema, out, depth)?,
+            Ty::SchemaOrStrings(schema) => self.schema_or(range, Or::Strings, schema, out, depth)?,
+            Ty::StaticWrappedList(element) => self.wrapped(range, element, out, depth)?,
             Ty::List(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => return Err(nested().into()),
-            Ty::String | Ty::Message(_) => self.delimited(range, ty, depth)?,
+            Ty::String | Ty::Message(_) => self.delimited(range, ty, out, depth)?,
             Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => unreachable!("numbers are not delimited"),
-        })
+        };
+        Ok(nonzero)
     }
 
     /// A list in a message of its own, `null` where it has no elements.
-    fn wrapped(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<Decoded, Stop> {
+    fn wrapped(&mut self, range: Range<usize>, element: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         let mut items = Vec::new();
         let mut reader = self.reader(range);
         while let Some(key) = reader.key("items")? {
@@ -269,42 +314,83 @@ impl<'a> Decoder<'a> {
             }
             self.items(key.wire, &mut reader, element, &mut items, depth)?;
         }
-        Ok(Decoded::or_null(if items.is_empty() { Value::Null } else { Value::List(items) }))
+        Ok(put_items(items, out))
     }
 
-    fn schema_or(&mut self, range: Range<usize>, or: Or, schema: &Message, depth: usize) -> Result<Decoded, Stop> {
+    fn schema_or(
+        &mut self,
+        range: Range<usize>,
+        or: Or,
+        schema: &Message,
+        out: &mut Value,
+        depth: usize,
+    ) -> Result<bool, Stop> {
         let SchemaOr { allows, schema: records, list } = scalars::schema_or(self.index.raw, range, or)?;
-        let value = if list.is_empty() {
-            match &records[..] {
-                [] if or == Or::Bool => Value::Bool(allows),
-                [] => Value::Null,
-                [only] => self.message(only.clone(), schema, Object::new(), depth)?.value,
-                _ => return Err(Stop::Unordered),
+        if !list.is_empty() {
+            let mut items = Vec::with_capacity(list.len());
+            for item in list {
+                match or {
+                    Or::Strings => *next(&mut items) = Value::Str(shared_text(&self.index.raw[item])),
+                    _ => drop(self.message(item, schema, next(&mut items), depth)?),
+                }
             }
-        } else {
-            let items = list.into_iter().map(|item| match or {
-                Or::Strings => Ok(Value::Str(shared_text(&self.index.raw[item]))),
-                _ => self.message(item, schema, Object::new(), depth).map(|decoded| decoded.value),
-            });
-            Value::List(items.collect::<Result<_, Stop>>()?)
-        };
-        let nonzero = !matches!(value, Value::Null | Value::Bool(false));
-        Ok(Decoded { value, nonzero })
+            return Ok(put_items(items, out));
+        }
+        match &records[..] {
+            [] if or == Or::Bool => {
+                *out = Value::Bool(allows);
+                Ok(allows)
+            }
+            [] => Ok(false),
+            [only] => {
+                self.message(only.clone(), schema, out, depth)?;
+                Ok(true)
+            }
+            _ => Err(Stop::Unordered),
+        }
     }
 }
 
+/// The place of one more item.
+fn next(items: &mut Vec<Value>) -> &mut Value {
+    items.push(Value::Null);
+    match items.last_mut() {
+        Some(item) => item,
+        None => unreachable!("was pushed above"),
+    }
+}
+
+/// A list, `null` for an empty one.
+fn put_items(items: Vec<Value>, out: &mut Value) -> bool {
+    let some = !items.is_empty();
+    if some {
+        *out = Value::List(items);
+    }
+    some
+}
+
+fn put_shown(value: impl std::fmt::Display, out: &mut Value) -> bool {
+    *out = Value::Str(value.to_smolstr());
+    true
+}
+
 /// A value without length.
-fn number(reader: &mut Reader<'_>, ty: &Ty) -> Result<Decoded, ProtoError> {
+fn number(reader: &mut Reader<'_>, ty: &Ty, out: &mut Value) -> Result<bool, ProtoError> {
     if wire_type(ty) == FIXED64 {
         let n = finite(f64::from_bits(reader.fixed64()?))?;
-        return Ok(Decoded { value: Value::Float(n), nonzero: n != 0.0 });
+        *out = Value::Float(n);
+        return Ok(n != 0.0);
     }
     let n = match (ty, reader.varint()?) {
-        (Ty::Bool, n) => return Ok(Decoded { value: Value::Bool(n != 0), nonzero: n != 0 }),
+        (Ty::Bool, n) => {
+            *out = Value::Bool(n != 0);
+            return Ok(n != 0);
+        }
         (Ty::Int32, n) => i64::from(n as i32),
         (_, n) => n as i64,
     };
-    Ok(Decoded { value: Value::Int(n), nonzero: n != 0 })
+    *out = Value::Int(n);
+    Ok(n != 0)
 }
 
 /// A number that JSON can show.

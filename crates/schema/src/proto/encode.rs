@@ -61,20 +61,30 @@ impl<'v> Encoder<'v> {
                 }
             }
             Shape::Map(values) => {
-                for (key, value) in by_key(value).iter() {
-                    put_key(field.tag, DELIMITED, out);
-                    put_delimited(out, |out| {
-                        put_key(1, DELIMITED, out);
-                        put_bytes(key.as_bytes(), out);
-                        // A nil slice of bytes has no value record.
-                        if !(matches!(values, Ty::Bytes) && value.is_null()) {
-                            self.record(2, values, value, out);
-                        }
-                    });
+                let Some(object) = value.as_object() else { return };
+                if object.iter().is_sorted_by(|a, b| a.0 < b.0) {
+                    object.iter().for_each(|(key, value)| self.entry(field.tag, key, values, value, out));
+                } else {
+                    let mut members: Vec<_> = object.iter().collect();
+                    members.sort_unstable_by(|a, b| a.0.cmp(b.0));
+                    members.into_iter().for_each(|(key, value)| self.entry(field.tag, key, values, value, out));
                 }
             }
             Shape::One(ty) => self.record(field.tag, ty, value, out),
         }
+    }
+
+    /// An entry of a map.
+    fn entry(&mut self, tag: u32, key: &str, values: &Ty, value: &'v Value, out: &mut Vec<u8>) {
+        put_key(tag, DELIMITED, out);
+        put_delimited(out, |out| {
+            put_key(1, DELIMITED, out);
+            put_bytes(key.as_bytes(), out);
+            // A nil slice of bytes has no value record.
+            if !(matches!(values, Ty::Bytes) && value.is_null()) {
+                self.record(2, values, value, out);
+            }
+        });
     }
 
     /// One record; `null` is the zero value of the type.
@@ -171,13 +181,6 @@ impl<'v> Encoder<'v> {
             put_delimited(out, |out| self.message(schema, Some(object), out));
         }
     }
-}
-
-/// The members of a map in the order of their keys.
-fn by_key(value: &Value) -> Vec<(&binnacle_meta::Text, &Value)> {
-    let mut members: Vec<_> = value.as_object().into_iter().flat_map(Object::iter).collect();
-    members.sort_unstable_by(|a, b| a.0.cmp(b.0));
-    members
 }
 
 fn number(value: &Value) -> u64 {

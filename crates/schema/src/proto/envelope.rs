@@ -1,6 +1,7 @@
 //! What surrounds messages: the envelope that names the kind, the frames of a watch, the head of a list whose items
 //! are already encoded.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::error::ProtoError;
@@ -13,12 +14,12 @@ pub const MAGIC: &[u8; 4] = b"k8s\0";
 /// An opened envelope: `runtime.Unknown`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
-    pub api_version: String,
-    pub kind: String,
+    pub api_version: Cow<'a, str>,
+    pub kind: Cow<'a, str>,
     /// The message.
     pub raw: &'a [u8],
-    pub content_encoding: String,
-    pub content_type: String,
+    pub content_encoding: Cow<'a, str>,
+    pub content_type: Cow<'a, str>,
 }
 
 /// Puts a message into an envelope; `raw` appends the message.
@@ -50,7 +51,6 @@ pub fn unwrap(data: &[u8]) -> Result<Envelope<'_>, ProtoError> {
         return Err(ProtoError::malformed("empty body"));
     }
     let mut envelope = Envelope::default();
-    let text = |bytes| scalars::text(bytes).into_owned();
     let mut reader = Reader::new(data);
     while let Some(key) = reader.key("Unknown")? {
         match key.tag {
@@ -58,15 +58,15 @@ pub fn unwrap(data: &[u8]) -> Result<Envelope<'_>, ProtoError> {
                 let mut meta = Reader::new(scalars::delimited(key, &mut reader, "typeMeta")?);
                 while let Some(key) = meta.key("TypeMeta")? {
                     match key.tag {
-                        1 => envelope.api_version = text(scalars::delimited(key, &mut meta, "apiVersion")?),
-                        2 => envelope.kind = text(scalars::delimited(key, &mut meta, "kind")?),
+                        1 => envelope.api_version = scalars::text(scalars::delimited(key, &mut meta, "apiVersion")?),
+                        2 => envelope.kind = scalars::text(scalars::delimited(key, &mut meta, "kind")?),
                         _ => meta.skip(key)?,
                     }
                 }
             }
             2 => envelope.raw = scalars::delimited(key, &mut reader, "raw")?,
-            3 => envelope.content_encoding = text(scalars::delimited(key, &mut reader, "contentEncoding")?),
-            4 => envelope.content_type = text(scalars::delimited(key, &mut reader, "contentType")?),
+            3 => envelope.content_encoding = scalars::text(scalars::delimited(key, &mut reader, "contentEncoding")?),
+            4 => envelope.content_type = scalars::text(scalars::delimited(key, &mut reader, "contentType")?),
             _ => reader.skip(key)?,
         }
     }

@@ -395,7 +395,7 @@ fn envelopes() {
     let bytes = wrap("v1", "Pod", |out| out.extend(b"raw"));
     assert_eq!(bytes, hex("'k8s 00 0a 09 0a 02 'v1' 12 03 'Pod' 12 03 'raw' 1a 00 22 00"));
     let envelope = unwrap(&bytes).expect("was just wrapped");
-    assert_eq!((envelope.api_version.as_str(), envelope.kind.as_str(), envelope.raw), ("v1", "Pod", &b"raw"[..]));
+    assert_eq!((&*envelope.api_version, &*envelope.kind, envelope.raw), ("v1", "Pod", &b"raw"[..]));
     for (bytes, want) in [
         ("", "empty data"),
         ("'k8s", "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
@@ -461,4 +461,22 @@ fn versions_are_spliced() {
         Ok(&hex("0a 08 0a 01 'n' 32 01 '7' 42 00 12 00")[..])
     );
     assert_eq!(splice_resource_version(&hex("0a 05 0a"), "7"), Err(ProtoError::UnexpectedEof));
+}
+
+#[test]
+fn narrowed_messages() {
+    let value = value!({
+        "metadata": {"name": "a", "uid": "b", "labels": {"x": "y"}}, "text": "t", "shown": "s", "struct": {"a": "x", "b": 2i64},
+    });
+    let bytes = encoded(&value);
+    let narrowed = narrow(&MESSAGE, &[&["metadata", "labels"], &["struct", "b"], &["text"], &["absent", "x"]]);
+    assert_eq!(
+        decode(&bytes, &narrowed, DEPTH),
+        Ok(value!({"metadata": {"labels": {"x": "y"}}, "text": "t", "struct": {"b": 2i64}}))
+    );
+    let narrowed = narrow(&MESSAGE, &[&["metadata", "labels"], &["metadata"]]);
+    assert_eq!(
+        decode(&bytes, &narrowed, DEPTH).map(|value| value.str_at(&["metadata", "uid"]).to_owned()),
+        Ok("b".into())
+    );
 }
