@@ -25,7 +25,7 @@ fn check(name: &str, pb: &[u8], fixture: &[u8]) -> Result<(), String> {
     let envelope = proto::unwrap(pb).map_err(|e| e.to_string())?;
     let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));
     // The frame of a watch is no object, and its envelope does not say what it is.
-    let message = match (envelope.kind.as_str(), name.rsplit('.').next()) {
+    let message = match (&*envelope.kind, name.rsplit('.').next()) {
         ("", Some("WatchEvent")) => tables::message("io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent"),
         (kind, _) => tables::kind(group, version, kind),
     }
