@@ -3,12 +3,17 @@
 //! Small amounts are an `i64` with a decimal scale, all others a big integer with one. Which of the two a text becomes
 //! follows the reference, because the answers of [`Quantity::value`] at the edges depend on it.
 
+mod amount;
+mod text;
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use num_bigint::{BigInt, Sign};
+use num_bigint::BigInt;
 
+use self::amount::{Amount, big_scaled_value, small_round_up, small_times_power};
+use self::text::{Parts, binary, decimal, parse_small, read_suffix, split};
 use crate::Text;
 
 /// How a quantity shows itself.
@@ -43,18 +48,8 @@ pub enum ParseQuantityError {
     Suffix,
 }
 
-/// `value * 10^scale`.
-#[derive(Clone, Debug)]
-enum Amount {
-    Small { value: i64, scale: i32 },
-    Big { value: BigInt, scale: i32 },
-}
-
 const NANO: i32 = -9;
 const MILLI: i32 = -3;
-
-/// As many decimal digits always fit an `i64`.
-const SAFE_DIGITS: i64 = 18;
 
 /// Bounds on what one quantity can cost: the reference has none, but no amount of anything comes near.
 const MAX_DIGITS: usize = 4096;
@@ -275,326 +270,6 @@ impl Ord for Quantity {
     }
 }
 
-impl Default for Amount {
-    fn default() -> Self {
-        Self::Small { value: 0, scale: 0 }
-    }
-}
-
-// === Reading ===
-
-/// A text cut into sign, digits before and after the point, and suffix.
-struct Parts<'a> {
-    positive: bool,
-    /// Sign, digits and point.
-    number: &'a str,
-    /// Without leading zeros, `0` where nothing else is left.
-    whole: &'a str,
-    fraction: &'a str,
-    suffix: &'a str,
-}
-
-fn split(text: &str) -> Result<Parts<'_>, ParseQuantityError> {
-    let bytes = text.as_bytes();
-    let digits = |from: usize| from + bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
-    let positive = bytes[0] != b'-';
-    let mut pos = usize::from(matches!(bytes[0], b'-' | b'+'));
-    pos += bytes[pos..].iter().take_while(|b| **b == b'0').count();
-    let end = digits(pos);
-    let whole = if end == pos { "0" } else { &text[pos..end] };
-    pos = end;
-    let mut fraction = "";
-    if bytes.get(pos) == Some(&b'.') {
-        let end = digits(pos + 1);
-        fraction = &text[pos + 1..end];
-        pos = end;
-    }
-    let number = &text[..pos];
-    let start = pos;
-    pos += bytes[pos..].iter().take_while(|b| b"eEinumkKMGTP".contains(b)).count();
-    if matches!(bytes.get(pos), Some(b'-' | b'+')) {
-        pos += 1;
-    }
-    if digits(pos) != bytes.len() {
-        return Err(ParseQuantityError::FormatWrong);
-    }
-    Ok(Parts { positive, number, whole, fraction, suffix: &text[start..] })
-}
-
-/// Base, exponent and format that a suffix stands for.
-fn read_suffix(suffix: &str) -> Option<(u32, i32, Format)> {
-    if let Some((_, exponent)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
-        return Some((10, *exponent, Format::DecimalSI));
-    }
-    if let Some((_, exponent)) = BINARY.iter().find(|(name, _)| *name == suffix) {
-        return Some((2, *exponent, Format::BinarySI));
-    }
-    let exponent = suffix.strip_prefix(['e', 'E']).filter(|e| !e.is_empty())?;
-    // Go narrows the 64 bits it has read to 32.
-    let exponent = exponent.parse::<i64>().ok()? as i32;
-    (exponent.abs_diff(0) <= MAX_EXPONENT.unsigned_abs()).then_some((10, exponent, Format::DecimalExponent))
-}
-
-/// The amount without big numbers, where it fits and needs no rounding.
-fn parse_small(
-    text: &str,
-    positive: bool,
-    whole: &str,
-    fraction: &str,
-    exponent: i32,
-    format: Format,
-) -> Result<Option<Quantity>, ParseQuantityError> {
-    if text == "0" {
-        return Ok(Some(Quantity { text: Some(Text::new_static("0")), ..Quantity::default() }));
-    }
-    let digits = whole.len() as i64;
-    let (room, mantissa, mut scale) = match format {
-        Format::BinarySI if fraction.is_empty() => {
-            // 2^20 has about six decimal digits.
-            (15 - digits - i64::from(exponent * 3 / 10) - 1, 1i64 << exponent, 0)
-        }
-        Format::BinarySI => return Ok(None),
-        _ => (SAFE_DIGITS - digits - fraction.len() as i64, 1, exponent),
-    };
-    scale -= fraction.len() as i32;
-    if room < 0 || scale < NANO {
-        return Ok(None);
-    }
-    let shifted = format!("{whole}{fraction}");
-    let value = shifted.parse::<i64>().map_err(|_| ParseQuantityError::Numeric)?;
-    let Some(result) = value.checked_mul(mantissa) else { return Ok(None) };
-    let canonical = match format {
-        Format::BinarySI => value & 7 != 0,
-        _ => scale % 3 == 0 && !shifted.ends_with("000") && !shifted.starts_with('0'),
-    };
-    Ok(Some(Quantity {
-        amount: Amount::Small { value: if positive { result } else { -result }, scale },
-        format,
-        text: canonical.then(|| text.into()),
-    }))
-}
-
-// === Writing ===
-
-fn decimal(amount: &Amount, format: Format) -> String {
-    let (mantissa, mut exponent) = match amount {
-        Amount::Small { value, scale } => {
-            let (value, times) = remove_factors(*value, 10);
-            (BigInt::from(value), scale + times)
-        }
-        Amount::Big { value, scale } => {
-            let mut digits = value.to_string();
-            let kept = digits.trim_end_matches('0').len();
-            let times = digits.len() - kept;
-            digits.truncate(kept);
-            (digits.parse().unwrap_or_default(), scale + times as i32)
-        }
-    };
-    let down = exponent.rem_euclid(3);
-    exponent -= down;
-    let mantissa = mantissa * 10u32.pow(down.unsigned_abs());
-    match format {
-        Format::DecimalExponent if exponent == 0 => mantissa.to_string(),
-        Format::DecimalExponent => format!("{mantissa}e{exponent}"),
-        // Beyond the largest suffix the reference writes none, wrong as that is.
-        _ => format!("{mantissa}{}", DECIMAL.iter().find(|(_, e)| *e == exponent).map_or("", |(name, _)| name)),
-    }
-}
-
-/// `whole` has no fraction.
-fn binary(whole: &Amount) -> String {
-    let (mantissa, times) = match whole {
-        Amount::Small { value, scale } => match small_times_power(*value, *scale) {
-            Some(value) => {
-                let (value, times) = remove_factors(value, 1024);
-                (BigInt::from(value), times)
-            }
-            None => remove_big_factors(whole.rescaled(0)),
-        },
-        Amount::Big { .. } => remove_big_factors(whole.rescaled(0)),
-    };
-    format!("{mantissa}{}", BINARY.iter().find(|(_, e)| *e == times * 10).map_or("", |(name, _)| name))
-}
-
-fn remove_factors(mut value: i64, base: i64) -> (i64, i32) {
-    let mut times = 0;
-    while value != 0 && value % base == 0 {
-        value /= base;
-        times += 1;
-    }
-    (value, times)
-}
-
-fn remove_big_factors(mut value: BigInt) -> (BigInt, i32) {
-    let mut times = 0;
-    let zero = BigInt::ZERO;
-    while value != zero && &value % 1024 == zero {
-        value /= 1024;
-        times += 1;
-    }
-    (value, times)
-}
-
-// === Arithmetic ===
-
-impl Amount {
-    fn scale(&self) -> i32 {
-        match self {
-            Self::Small { scale, .. } | Self::Big { scale, .. } => *scale,
-        }
-    }
-
-    fn unscaled(&self) -> BigInt {
-        match self {
-            Self::Small { value, .. } => BigInt::from(*value),
-            Self::Big { value, .. } => value.clone(),
-        }
-    }
-
-    fn unscaled_sign(&self) -> Ordering {
-        match self {
-            Self::Small { value, .. } => value.cmp(&0),
-            Self::Big { value, .. } => match value.sign() {
-                Sign::Minus => Ordering::Less,
-                Sign::NoSign => Ordering::Equal,
-                Sign::Plus => Ordering::Greater,
-            },
-        }
-    }
-
-    fn is_zero(&self) -> bool {
-        self.unscaled_sign() == Ordering::Equal
-    }
-
-    fn into_big(self) -> Self {
-        Self::Big { value: self.unscaled(), scale: self.scale() }
-    }
-
-    fn negated(&self) -> Self {
-        match self {
-            Self::Small { value, scale } if *value != i64::MIN => Self::Small { value: -value, scale: *scale },
-            _ => Self::Big { value: -self.unscaled(), scale: self.scale() },
-        }
-    }
-
-    /// The integer that stands for this amount at a scale not above its own.
-    fn rescaled(&self, scale: i32) -> BigInt {
-        let up = self.scale().saturating_sub(scale).max(0).unsigned_abs();
-        self.unscaled() * BigInt::from(10).pow(up)
-    }
-
-    fn sum(&self, other: &Self) -> Self {
-        if other.is_zero() {
-            return self.clone();
-        }
-        if self.is_zero() {
-            return other.clone();
-        }
-        let scale = self.scale().min(other.scale());
-        if let (Self::Small { value: a, scale: a_scale }, Self::Small { value: b, scale: b_scale }) = (self, other) {
-            let sum = small_times_power(*a, a_scale - scale)
-                .zip(small_times_power(*b, b_scale - scale))
-                .and_then(|(a, b)| a.checked_add(b));
-            if let Some(value) = sum {
-                return Self::Small { value, scale };
-            }
-        }
-        Self::Big { value: self.rescaled(scale) + other.rescaled(scale), scale }
-    }
-
-    fn compare(&self, other: &Self) -> Ordering {
-        let (a, b) = (self.unscaled_sign(), other.unscaled_sign());
-        if a != b || a == Ordering::Equal {
-            return a.cmp(&b);
-        }
-        if let (Self::Small { value: x, scale: x_scale }, Self::Small { value: y, scale: y_scale }) = (self, other) {
-            let scale = *x_scale.min(y_scale);
-            let up = |value: i64, own: i32| {
-                (own - scale <= 18).then(|| i128::from(value) * 10i128.pow((own - scale).unsigned_abs()))
-            };
-            if let (Some(x), Some(y)) = (up(*x, *x_scale), up(*y, *y_scale)) {
-                return x.cmp(&y);
-            }
-        }
-        // The position of the first digit decides unless it is the same: no need to write out 10^10000.
-        let first = |amount: &Self| {
-            let digits = amount.unscaled().magnitude().to_string().len();
-            digits as i64 + i64::from(amount.scale())
-        };
-        let by_position = first(self).cmp(&first(other));
-        if by_position != Ordering::Equal {
-            return if a == Ordering::Greater { by_position } else { by_position.reverse() };
-        }
-        let scale = self.scale().min(other.scale());
-        self.rescaled(scale).cmp(&other.rescaled(scale))
-    }
-
-    /// Rounds away from zero to that scale; says whether nothing was lost.
-    fn round_up(&self, scale: i32) -> (Self, bool) {
-        if self.scale() >= scale {
-            return (self.clone(), true);
-        }
-        let down = scale.saturating_sub(self.scale());
-        match self {
-            Self::Small { value, .. } => {
-                let (value, exact) = small_round_up(*value, down);
-                (Self::Small { value, scale }, exact)
-            }
-            Self::Big { value, .. } => {
-                let divisor = BigInt::from(10).pow(down.unsigned_abs());
-                let quotient = value / &divisor;
-                let exact = &quotient * &divisor == *value;
-                let away = if exact {
-                    0
-                } else if value.sign() == Sign::Minus {
-                    -1
-                } else {
-                    1
-                };
-                (Self::Big { value: quotient + away, scale }, exact)
-            }
-        }
-    }
-}
-
-/// `value * 10^power`, none where that overflows.
-fn small_times_power(value: i64, power: i32) -> Option<i64> {
-    if value == 0 {
-        return Some(0);
-    }
-    value.checked_mul(10i64.checked_pow(u32::try_from(power).ok()?)?)
-}
-
-/// `value / 10^power` away from zero, and whether it is exact.
-fn small_round_up(value: i64, power: i32) -> (i64, bool) {
-    let Some(divisor) = 10i64.checked_pow(power.unsigned_abs()) else {
-        return (value.signum(), value == 0);
-    };
-    let remainder = value % divisor;
-    (value / divisor + remainder.signum(), remainder == 0)
-}
-
-/// What the reference answers for big amounts: bits that do not fit are cut off, and negative fractions round up.
-fn big_scaled_value(value: &BigInt, down: i32) -> i64 {
-    if down <= 0 {
-        return low_bits(value).wrapping_mul(10i64.checked_pow(down.unsigned_abs()).unwrap_or(i64::MIN));
-    }
-    let divisor = BigInt::from(10).pow(down.unsigned_abs());
-    let quotient = value / &divisor;
-    let exact = &quotient * &divisor == *value;
-    low_bits(&quotient).wrapping_add(i64::from(!exact))
-}
-
-fn low_bits(value: &BigInt) -> i64 {
-    let bits = value.iter_u64_digits().next().unwrap_or(0) as i64;
-    if value.sign() == Sign::Minus { bits.wrapping_neg() } else { bits }
-}
-
-const DECIMAL: [(&str, i32); 10] =
-    [("", 0), ("m", -3), ("k", 3), ("M", 6), ("G", 9), ("n", -9), ("u", -6), ("T", 12), ("P", 15), ("E", 18)];
-
-const BINARY: [(&str, i32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -638,7 +313,8 @@ mod tests {
             ("100Ei", "9223372036854775807"),
             ("7Ei", "7Ei"),
             ("12e6", "12e6"),
-            ("12E6", "12e6"),
+            // A few texts are written back as they were read.
+            ("12E6", "12E6"),
             ("12e7", "120e6"),
             ("1e-3", "1e-3"),
             ("100e-3", "100e-3"),
@@ -654,11 +330,6 @@ mod tests {
             ("5.Mi", "5.Mi"),
         ] {
             let got = q(text).to_string();
-            // A few texts are written back as they were read.
-            let want = match text {
-                "12E6" => "12E6",
-                _ => want,
-            };
             assert_eq!(got, want, "{text}");
             assert_eq!(q(&got).to_string(), want, "{text} again");
         }
