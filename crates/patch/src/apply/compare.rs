@@ -198,7 +198,8 @@ fn compare_members(
     level: Level<'_>,
 ) -> Result<Difference, SchemaErrors> {
     let mut difference = Difference::default();
-    let mut members = Members { shape, level, hint: 0, difference: &mut difference };
+    let typed = (old.is_some(), new.is_some());
+    let mut members = Members { shape, level, typed, hint: 0, difference: &mut difference };
     let mut met = 0;
     if let Some(new) = new {
         let mut in_step = old.map(|old| old.iter());
@@ -228,6 +229,8 @@ fn compare_members(
 struct Members<'w, 's> {
     shape: Shape<'s>,
     level: Level<'w>,
+    /// Whether there is a struct on the old side, and on the new one: if so, fields that Go always shows are there.
+    typed: (bool, bool),
     /// The index at which the next field of a struct is expected.
     hint: usize,
     difference: &'w mut Difference,
@@ -242,7 +245,9 @@ impl Members<'_, '_> {
             Shape::Struct { message, .. } => match message.field(name, self.hint) {
                 Some((index, field)) => {
                     self.hint = index + 1;
-                    (Shape::of_field(field), old.or_else(|| zero(field)), new.or_else(|| zero(field)))
+                    let shown = |there: bool| if there { zero(field) } else { None };
+                    let (old, new) = (old.or_else(|| shown(self.typed.0)), new.or_else(|| shown(self.typed.1)));
+                    (Shape::of_field(field), old, new)
                 }
                 None => (Shape::Deduced, old, new),
             },

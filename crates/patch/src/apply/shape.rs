@@ -139,7 +139,7 @@ impl<'s> Relation<'s> {
                     let field = element.message().and_then(|message| message.get(key));
                     let value = match (object.get(key), field) {
                         (Some(value), _) => Some(value.clone()),
-                        (None, Some(field)) => field.default.as_deref().and_then(constant),
+                        (None, Some(field)) => default(field),
                         (None, None) => None,
                     };
                     fields.extend(value.map(|value| (key.clone(), value)));
@@ -168,8 +168,13 @@ impl<'s> Relation<'s> {
     }
 }
 
-fn constant(text: &str) -> Option<Value> {
-    json::parse(text.as_bytes(), &Limits::default()).ok()
+/// The value that an absent key stands for.
+fn default(field: &Field) -> Option<Value> {
+    match &field.default {
+        Some(text) => json::parse(text.as_bytes(), &Limits::default()).ok(),
+        None if field.zero_default => Some(zero_of(&field.ty).clone()),
+        None => None,
+    }
 }
 
 impl Kind {
@@ -191,15 +196,19 @@ pub(super) fn zero(field: &Field) -> Option<&'static Value> {
     match field.presence {
         Presence::OmitZero | Presence::Optional => None,
         Presence::AlwaysNull => Some(&Value::Null),
-        Presence::Always => Some(match field.ty {
-            Ty::String => &ZEROS.text,
-            Ty::Bool => &ZEROS.no,
-            Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::IntOrString | Ty::Double => &ZEROS.number,
-            Ty::Duration => &ZEROS.duration,
-            Ty::Quantity => &ZEROS.quantity,
-            Ty::Message(_) => &ZEROS.object,
-            _ => &Value::Null,
-        }),
+        Presence::Always => Some(zero_of(&field.ty)),
+    }
+}
+
+fn zero_of(ty: &Ty) -> &'static Value {
+    match ty {
+        Ty::String => &ZEROS.text,
+        Ty::Bool => &ZEROS.no,
+        Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::IntOrString | Ty::Double => &ZEROS.number,
+        Ty::Duration => &ZEROS.duration,
+        Ty::Quantity => &ZEROS.quantity,
+        Ty::Message(_) => &ZEROS.object,
+        _ => &Value::Null,
     }
 }
 

@@ -1,0 +1,185 @@
+//! Replays what the reference server was recorded to answer, as far as it follows from an object and what changes it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use binnacle_kinds::tables;
+use binnacle_meta::GroupVersion;
+use binnacle_patch::apply::{self, Update};
+use binnacle_schema::{Message, Value, decode, json};
+
+const NOW: &str = "2026-01-02T03:04:05Z";
+
+/// Kinds whose strategy, admission or controller fills in fields behind the back of the field managers, so that the
+/// answer is not what was tracked. (In `generate-name-cluster` an empty list was sent and null answered.)
+const FILLED: [&str; 9] = [
+    "CertificateSigningRequest",
+    "CustomResourceDefinition",
+    "Job",
+    "Namespace",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "Pod",
+    "Service",
+    "VolumeAttributesClass",
+];
+
+/// The recorded cases of an area; `None` where they are not at hand.
+fn cases(area: &str) -> Option<Vec<Value>> {
+    let shared = std::env::var_os("BINNACLE_SHARED").map(PathBuf::from);
+    let shared = shared.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"));
+    let path = shared.join("conformance/cases").join(format!("{area}.json"));
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        println!("skipped: no {}", path.display());
+        return None;
+    };
+    // What the recording made nameless gets a value of its type again.
+    let text = text.replace("\"<time>\"", &format!("\"{NOW}\"")).replace("<time>", NOW);
+    let text = text.replace("<microtime>", "2026-01-02T03:04:05.000000Z");
+    let text = (1..9).fold(text, |text, n| text.replace(&format!("\"<nodeport:{n}>\""), &format!("{}", 30000 + n)));
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let value = tree(&value);
+    Some(value.list_at(&["cases"]).to_vec())
+}
+
+fn tree(value: &serde_json::Value) -> Value {
+    match value {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(b) => Value::Bool(*b),
+        serde_json::Value::Number(n) => n.as_i64().map_or_else(|| Value::Float(n.as_f64().unwrap()), Value::Int),
+        serde_json::Value::String(s) => Value::from(s.as_str()),
+        serde_json::Value::Array(items) => Value::List(items.iter().map(tree).collect()),
+        serde_json::Value::Object(members) => {
+            Value::Object(members.iter().map(|(k, v)| (k.as_str(), tree(v))).collect())
+        }
+    }
+}
+
+fn message(object: &Value) -> Option<&'static Message> {
+    let version = GroupVersion::parse(object.str_at(&["apiVersion"]))?;
+    tables::kind(&version.group, &version.version, object.str_at(&["kind"]))
+}
+
+fn decoded(object: &Value) -> Option<Value> {
+    decode::value(object.clone(), message(object)?).ok().map(|decoded| decoded.value)
+}
+
+/// The entries without times, in the recording's order.
+fn entries(object: &Value) -> Vec<String> {
+    let mut list = object.list_at(&["metadata", "managedFields"]).to_vec();
+    for entry in &mut list {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("time");
+        }
+    }
+    let mut texts: Vec<String> = list.iter().map(json::to_string).collect();
+    texts.sort();
+    texts
+}
+
+struct Request<'c> {
+    step: &'c Value,
+    subresource: &'c str,
+    manager: &'c str,
+}
+
+impl<'c> Request<'c> {
+    fn of(step: &'c Value) -> Self {
+        let parts: Vec<&str> = step.str_at(&["path"]).split('/').collect();
+        let namespaced = parts.iter().position(|part| *part == "namespaces");
+        // .../namespaces/{ns}/{resource}/{name}/{subresource}, .../{resource}/{name}/{subresource}
+        let from = match namespaced {
+            Some(at) if parts.len() > at + 2 && !["status", "finalize"].contains(&parts[at + 2]) => at + 2,
+            Some(at) => at,
+            None if parts.get(1) == Some(&"apis") => 4,
+            None => 3,
+        };
+        let subresource = parts.get(from + 2).copied().unwrap_or_default();
+        let manager = match step.str_at(&["query", "fieldManager"]) {
+            "" => "conformance",
+            manager => manager,
+        };
+        Self { step, subresource, manager }
+    }
+
+    fn is_apply(&self) -> bool {
+        self.step.str_at(&["headers", "Content-Type"]).starts_with("application/apply-patch")
+    }
+
+    fn key(&self, object: &Value) -> String {
+        let name = object.str_at(&["metadata", "name"]);
+        format!("{} {} {name}", object.str_at(&["apiVersion"]), object.str_at(&["kind"]))
+    }
+}
+
+fn update<'a>(request: &Request<'a>, object: &'a Value, message: &'static Message) -> Update<'a> {
+    let reset: &[&str] = match request.subresource {
+        "status" => &["spec"],
+        "" if message.get("status").is_some() => &["status"],
+        _ => &[],
+    };
+    let now = binnacle_meta::Time::parse(NOW).unwrap().unix_seconds();
+    let api_version = object.str_at(&["apiVersion"]);
+    Update { message, api_version, manager: request.manager, subresource: request.subresource, now, reset }
+}
+
+#[test]
+fn updates() {
+    let mut checked = 0;
+    let mut wrong = Vec::new();
+    for area in [
+        "builtin-crud",
+        "deletion",
+        "lists",
+        "patch",
+        "status",
+        "builtin-apply",
+        "apply",
+        "metadata",
+        "services",
+        "pods",
+    ] {
+        for case in cases(area).unwrap_or_default() {
+            let mut known: HashMap<String, Value> = HashMap::new();
+            for step in case.list_at(&["steps"]) {
+                let body = step.at(&["expect", "body"]);
+                let Some(body) = body.filter(|body| body.at(&["metadata", "managedFields"]).is_some()) else {
+                    continue;
+                };
+                let Some(answer) = decoded(body) else { continue };
+                let Some(message) = message(&answer) else { continue };
+                let request = Request::of(step);
+                let verb = step.str_at(&["do"]);
+                let live = known.get(&request.key(&answer));
+                if FILLED.contains(&answer.str_at(&["kind"])) || case.str_at(&["name"]) == "generate-name-cluster" {
+                    continue;
+                }
+                let writes = matches!(verb, "POST" | "PUT" | "PATCH") && !request.is_apply();
+                if writes && (verb == "POST" || live.is_some()) {
+                    let mut object = answer.clone();
+                    let sent = step.at(&["body", "metadata", "managedFields"]).cloned();
+                    let sent = sent.or_else(|| live.and_then(|live| live.at(&["metadata", "managedFields"]).cloned()));
+                    let metadata = object.get_mut("metadata").unwrap().make_object();
+                    metadata.remove("managedFields");
+                    if let Some(sent) = sent {
+                        metadata.insert("managedFields", sent);
+                    }
+                    let api_version = answer.clone();
+                    apply::track_update(&update(&request, &api_version, message), live, &mut object);
+                    checked += 1;
+                    let (got, want) = (entries(&object), entries(&answer));
+                    if got != want {
+                        let name = case.str_at(&["name"]);
+                        wrong.push(format!(
+                            "{area}/{name} {verb} {}\n  got  {got:?}\n  want {want:?}",
+                            step.str_at(&["path"])
+                        ));
+                    }
+                }
+                known.insert(request.key(&answer), answer);
+            }
+        }
+    }
+    assert!(checked == 0 || checked > 100, "{checked} writes are too few");
+    assert!(wrong.is_empty(), "{} of {checked}:\n{}", wrong.len(), wrong.join("\n"));
+}
