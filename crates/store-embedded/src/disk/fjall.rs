@@ -68,7 +68,8 @@ impl FjallDisk {
             .max_journaling_size(64 << 20)
             .max_cached_files(Some(64))
             .manual_journal_persist(true)
-            .worker_threads(1)
+            // One would do, but flushing must not wait behind a long merge: with four full memtables commits stand still.
+            .worker_threads(2)
             .open()
             .map_err(to_io)?;
         let keyspace = |name: &str, memtable: u64, block: u32| {
