@@ -40,8 +40,18 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Value, Option<Finding>), 
         };
         YamlError::document(what)
     })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if !text.chars().all(is_allowed) {
+        return Err(YamlError::document("control characters are not allowed"));
+    }
     let document = compose::compose(text, limits)?;
     decode::decode(&document, limits)
+}
+
+/// What Go's reader lets pass.
+fn is_allowed(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+        && c != '\u{feff}'
 }
 
 impl YamlError {

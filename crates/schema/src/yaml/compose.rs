@@ -224,6 +224,7 @@ fn problem(kind: &ErrorKind) -> (Stage, String) {
         | ErrorKind::PlainScalarStartsWithDashFlowIndicator => {
             (Scanning, "found character that cannot start any token")
         }
+        ErrorKind::RecursionLimitExceeded => (Scanning, "exceeded max depth"),
         // What Go's parser would accept, or bounds of the parser: its own words.
         other => return (Scanning, other.to_string()),
     };

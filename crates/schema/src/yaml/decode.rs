@@ -345,6 +345,8 @@ mod tests {
         for (text, want) in [
             ("", "null"),
             ("# nothing\n", "null"),
+            ("\u{feff}a: 1\n", r#"{"a":1}"#),
+            ("a: \u{1f600}\u{85}\n", "{\"a\":\"\u{1f600}\u{85}\"}"),
             ("---\na: 1\n---\nb: 2\n", r#"{"a":1}"#),
             ("b: 1\na: yes\n", r#"{"a":true,"b":1}"#),
             ("a: 1.0\nb: 1e3\nc: 1.5\nd: 1e21\n", r#"{"a":1,"b":1000,"c":1.5,"d":1e+21}"#),
@@ -369,6 +371,7 @@ mod tests {
             ("a: b: c", "yaml: mapping values are not allowed in this context"),
             ("x: 1\na: b: c", "yaml: line 2: mapping values are not allowed in this context"),
             ("a: *x\n", "yaml: unknown anchor 'x' referenced"),
+            ("a: \u{1}\n", "yaml: control characters are not allowed"),
             ("a: &x\n  b: *x\n", "yaml: anchor 'x' value contains itself"),
             ("{a: b}: c\n", r#"yaml: invalid map key: map[interface {}]interface {}{"a":"b"}"#),
             ("a: {{ x }}\n", r#"yaml: invalid map key: map[interface {}]interface {}{"x":interface {}(nil)}"#),

@@ -289,12 +289,12 @@ impl Styles {
         if text.is_empty() {
             return Self { plain: true, single_quoted: true, block: false };
         }
-        let chars: Vec<char> = text.chars().collect();
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let (mut special, mut breaks, mut break_space, mut space_break) = (false, false, false, false);
         let mut before = '\n';
-        for (i, &c) in chars.iter().enumerate() {
-            let blank_follows = chars.get(i + 1).is_none_or(|next| matches!(next, ' ' | '\t'));
+        let mut chars = text.char_indices().peekable();
+        while let Some((i, c)) = chars.next() {
+            let blank_follows = chars.peek().is_none_or(|(_, next)| matches!(next, ' ' | '\t'));
             indicators |= match c {
                 ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => i == 0,
                 '#' => matches!(before, ' ' | '\t' | '\0') || is_break(before),
@@ -310,14 +310,14 @@ impl Styles {
         }
         // YAML 1.1 breaks lines at characters which are ordinary ones in YAML 1.2; escaped, they are the same to both. Go
         // writes them as they are.
-        special |= chars.iter().any(|c| is_break(*c) && *c != '\n');
-        let edge = |c: Option<&char>| c.is_some_and(|c| *c == ' ' || is_break(*c));
-        let edges = edge(chars.first()) || edge(chars.last());
+        special |= breaks && text.chars().any(|c| is_break(c) && c != '\n');
+        let edge = |c: char| c == ' ' || is_break(c);
+        let edges = text.starts_with(edge) || text.ends_with(edge);
         let bad = space_break || special;
         Self {
             plain: !(indicators || edges || break_space || bad || breaks),
             single_quoted: !(break_space || bad),
-            block: !(bad || chars.last() == Some(&' ')),
+            block: !(bad || text.ends_with(' ')),
         }
     }
 }
@@ -372,30 +372,24 @@ fn escape(c: char) -> Cow<'static, str> {
 
 /// The order of keys: letters behind everything else, numbers by value.
 fn natural_order(a: &str, b: &str) -> Ordering {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    for i in 0..a.len().min(b.len()) {
-        let (x, y) = (a[i], b[i]);
-        if x == y {
-            continue;
-        }
-        match (x.is_alphabetic(), y.is_alphabetic()) {
-            (true, true) => return x.cmp(&y),
-            (true, false) => return Ordering::Greater,
-            (false, true) => return Ordering::Less,
-            (false, false) => {}
-        }
-        // A zero behind other digits counts, one in front does not.
-        let digits_before = a[..i].iter().rev().take_while(|c| c.is_ascii_digit()).any(|c| *c != '0');
-        let start = i128::from((x == '0' || y == '0') && digits_before);
-        let number = |text: &[char]| {
-            let digits = text[i..].iter().take_while(|c| c.is_ascii_digit());
-            digits.fold((start, 0usize), |(value, count), c| {
-                (value.saturating_mul(10).saturating_add(i128::from(u32::from(*c) - 48)), count + 1)
-            })
-        };
-        return number(&a).cmp(&number(&b)).then(x.cmp(&y));
+    let differing = a.char_indices().zip(b.chars()).find(|((_, x), y)| x != y);
+    let Some(((at, x), y)) = differing else { return a.len().cmp(&b.len()) };
+    match (x.is_alphabetic(), y.is_alphabetic()) {
+        (true, true) => return x.cmp(&y),
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
     }
-    a.len().cmp(&b.len())
+    // A zero behind other digits counts, one in front does not.
+    let digits_before = a[..at].bytes().rev().take_while(u8::is_ascii_digit).any(|b| b != b'0');
+    let start = i128::from((x == '0' || y == '0') && digits_before);
+    let number = |rest: &str| {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit);
+        digits.fold((start, 0usize), |(value, count), b| {
+            (value.saturating_mul(10).saturating_add(i128::from(b - b'0')), count + 1)
+        })
+    };
+    number(&a[at..]).cmp(&number(&b[at..])).then(x.cmp(&y))
 }
 
 #[cfg(test)]
