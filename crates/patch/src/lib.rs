@@ -5,3 +5,5 @@
 pub mod apply;
 pub mod json_patch;
 pub mod merge;
+mod order;
+pub mod strategic;

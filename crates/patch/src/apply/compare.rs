@@ -5,10 +5,11 @@ use std::cmp::Ordering;
 use binnacle_meta::Text;
 use binnacle_schema::{Object, Ty, Value};
 
-use super::element::{PathElement, same};
+use super::element::PathElement;
 use super::schema_error::SchemaErrors;
 use super::set::{Node, Set};
 use super::shape::{Kind, Relation, Shape, zero};
+use crate::order::same;
 
 /// The fields in which an object differs from an earlier one.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,85 @@
+//! A total order of values, so that they can be told apart and looked up.
+
+use std::cmp::Ordering;
+
+use binnacle_meta::Text;
+use binnacle_schema::{Object, Value};
+
+/// A value that is ordered by [`order`].
+#[derive(Clone, Debug)]
+pub(crate) struct Ordered(pub(crate) Value);
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> Ordering {
+        order(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ordered {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ordered {}
+
+/// Whether two values are equal; numbers are equal whatever holds them.
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Int(a), Value::Float(b)) | (Value::Float(b), Value::Int(a)) => *a as f64 == *b,
+        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            // Both sides mostly have the same members in the same order.
+            a.len() == b.len()
+                && a.iter().zip(b.iter()).all(|((name, a), (other, found))| {
+                    if name == other { same(a, found) } else { b.get(name).is_some_and(|b| same(a, b)) }
+                })
+        }
+        _ => a == b,
+    }
+}
+
+/// A total order of values: numbers, texts, truth values, lists, objects, null.
+pub(crate) fn order(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => a.cmp(b),
+        (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => {
+            let number = |value: &Value| value.as_f64().unwrap_or_default();
+            number(a).total_cmp(&number(b))
+        }
+        (Value::Str(a) | Value::Raw(a), Value::Str(b) | Value::Raw(b)) => a.cmp(b),
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::List(a), Value::List(b)) => {
+            let first = a.iter().zip(b).map(|(a, b)| order(a, b)).find(|ordering| ordering.is_ne());
+            first.unwrap_or_else(|| a.len().cmp(&b.len()))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let sorted = |object: &Object| {
+                let mut members: Vec<(Text, Value)> = object.iter().map(|(n, v)| (n.clone(), v.clone())).collect();
+                members.sort_by(|a, b| a.0.cmp(&b.0));
+                members
+            };
+            let (a, b) = (sorted(a), sorted(b));
+            let first = a.iter().zip(&b).map(|(a, b)| a.0.cmp(&b.0).then_with(|| order(&a.1, &b.1)));
+            first.into_iter().find(|ordering| ordering.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
+        }
+        _ => rank(a).cmp(&rank(b)),
+    }
+}
+
+fn rank(value: &Value) -> u8 {
+    match value {
+        Value::Int(_) | Value::Float(_) => 0,
+        Value::Str(_) | Value::Raw(_) => 1,
+        Value::Bool(_) => 2,
+        Value::List(_) => 3,
+        Value::Object(_) => 4,
+        Value::Null => 5,
+    }
+}

@@ -1,0 +1,149 @@
+//! Strategic merge patch: a merge patch that knows from the schema which lists are sets and which are maps, with
+//! directives in the patch for what the schema leaves open.
+
+use binnacle_schema::{Message, Object, Value};
+
+mod error;
+mod format;
+mod index;
+mod lists;
+mod meta;
+mod order;
+
+pub use error::StrategicError;
+pub use format::go_print;
+
+use meta::{Meta, Strategy};
+
+/// In a map or an element of a list: what to do with it instead of merging.
+const DIRECTIVE: &str = "$patch";
+/// Beside a list of scalars: `$deleteFromPrimitiveList/finalizers`.
+const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
+/// Beside a list: `$setElementOrder/containers`.
+const ELEMENT_ORDER: &str = "$setElementOrder";
+/// In a map: the members that may stay.
+const RETAIN_KEYS: &str = "$retainKeys";
+
+/// Applies `patch`, an object, to `live`, which follows `message`. The result is as free in form as the patch.
+pub fn apply(live: Value, patch: &Value, message: &Message) -> Result<Value, StrategicError> {
+    let patch = patch.as_object().cloned().unwrap_or_default();
+    merge_map(live.into_object().unwrap_or_default(), patch, Meta::Struct(message)).map(Value::Object)
+}
+
+fn merge_map(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<Object, StrategicError> {
+    if let Some(directive) = patch.get(DIRECTIVE) {
+        return match directive.as_str() {
+            Some("replace") => {
+                patch.remove(DIRECTIVE);
+                Ok(patch)
+            }
+            Some("delete") => Ok(Object::new()),
+            _ => Err(StrategicError::unknown_directive(directive, &patch)),
+        };
+    }
+    retain_keys(&mut original, &mut patch)?;
+    order::merge_ordered_lists(&mut original, &mut patch, meta)?;
+    for (name, change) in patch {
+        merge_member(&mut original, &name, change, meta)?;
+    }
+    Ok(original)
+}
+
+/// Merges one member of a patch that is no directive of its map.
+fn merge_member(original: &mut Object, name: &str, change: Value, meta: Meta<'_>) -> Result<(), StrategicError> {
+    let (name, deletes) = match name.strip_prefix(DELETE_FROM_LIST) {
+        Some(rest) => (rest.strip_prefix('/').ok_or_else(StrategicError::bad_deletion_list)?, true),
+        None => (name, false),
+    };
+    if change.is_null() {
+        original.remove(name);
+        return Ok(());
+    }
+    let Some(value) = original.get_mut(name) else {
+        if !deletes {
+            set(original, name, without_nulls(change));
+        }
+        return Ok(());
+    };
+    match (std::mem::take(value), change) {
+        (Value::Object(live), Value::Object(change)) => {
+            let (below, strategy, _) = meta.member(name)?;
+            // Either way a map stands here again.
+            let merged = if strategy == Strategy::Replace { change } else { merge_map(live, change, below)? };
+            original.insert(name, merged);
+        }
+        (Value::List(live), Value::List(change)) => {
+            let (below, strategy, key) = meta.list(name)?;
+            let merged = if strategy == Strategy::Merge || deletes {
+                lists::merge(live, change, below, key, deletes)?
+            } else {
+                change
+            };
+            original.insert(name, Value::List(merged));
+        }
+        // A list of deletions does nothing to what is no list.
+        (live, _) if deletes => {
+            original.insert(name, live);
+        }
+        (live, change) => {
+            let same_kind = std::mem::discriminant(&live) == std::mem::discriminant(&change);
+            set(original, name, if same_kind { change } else { without_nulls(change) });
+        }
+    }
+    Ok(())
+}
+
+fn set(original: &mut Object, name: &str, value: Value) {
+    match without_directives(value) {
+        Some(value) => {
+            original.insert(name, value);
+        }
+        None => {
+            original.remove(name);
+        }
+    }
+}
+
+/// Clears what `$retainKeys` does not name. All that the patch sets must be named.
+fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), StrategicError> {
+    let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
+    let Value::List(retained) = retained else { return Err(StrategicError::bad_retain_keys()) };
+    let names: std::collections::HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
+    let directive = |name: &str| name.starts_with(DELETE_FROM_LIST) || name.starts_with(ELEMENT_ORDER);
+    for (name, value) in patch.iter() {
+        if !value.is_null() && !directive(name) && !names.contains(name.as_str()) {
+            return Err(StrategicError::bad_retain_keys());
+        }
+    }
+    original.retain(|name, _| names.contains(name.as_str()));
+    Ok(())
+}
+
+/// What of a patch becomes part of an object that had nothing there: maps that are a directive go, with all that is in
+/// them.
+fn without_directives(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(object) if object.contains(DIRECTIVE) => None,
+        Value::Object(object) => {
+            let kept = object.into_iter().filter_map(|(name, value)| Some((name, without_directives(value)?)));
+            Some(Value::Object(kept.collect()))
+        }
+        Value::List(items) => Some(Value::List(items.into_iter().filter_map(without_directives).collect())),
+        other => Some(other),
+    }
+}
+
+/// Without the members that are null, at any depth.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let kept = object.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(name, value)| (name, without_nulls(value))).collect())
+        }
+        Value::List(items) => Value::List(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! Finding elements of lists by their merge key, or by value for lists of scalars.
+
+use std::collections::BTreeMap;
+
+use binnacle_schema::Value;
+
+use crate::order::Ordered;
+
+/// Where elements stand in a list: of equal ones the first.
+#[derive(Debug)]
+pub(super) struct Index<'k> {
+    key: &'k str,
+    places: BTreeMap<Ordered, usize>,
+}
+
+impl<'k> Index<'k> {
+    /// `key` is empty for lists of scalars.
+    pub(super) fn new(items: &[Value], key: &'k str) -> Self {
+        let mut index = Self { key, places: BTreeMap::new() };
+        items.iter().enumerate().for_each(|(at, item)| index.push(item, at));
+        index
+    }
+
+    pub(super) fn push(&mut self, item: &Value, at: usize) {
+        if let Some(identity) = self.identity(item) {
+            self.places.entry(Ordered(identity.clone())).or_insert(at);
+        }
+    }
+
+    /// The place of an equal element.
+    pub(super) fn find(&self, item: &Value) -> Option<usize> {
+        self.place_of(self.identity(item)?)
+    }
+
+    /// The place of the element with this merge key, or of this scalar.
+    pub(super) fn place_of(&self, identity: &Value) -> Option<usize> {
+        self.places.get(&Ordered(identity.clone())).copied()
+    }
+
+    fn identity<'v>(&self, item: &'v Value) -> Option<&'v Value> {
+        if self.key.is_empty() { Some(item) } else { item.get(self.key) }
+    }
+}

@@ -1,0 +1,138 @@
+//! Merging lists.
+
+use binnacle_schema::{Object, Value};
+
+use super::index::Index;
+use super::meta::Meta;
+use super::{DIRECTIVE, StrategicError, merge_map, order};
+
+/// What a list holds: all its elements are of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Elements {
+    Maps,
+    Scalars,
+}
+
+/// The one type of all elements of two lists.
+pub(super) fn element_type(original: &[Value], patch: &[Value]) -> Result<Elements, StrategicError> {
+    let mut all = original.iter().chain(patch);
+    let Some(first) = all.next() else {
+        return Err(StrategicError::other("no elements in any of the given slices"));
+    };
+    if matches!(first, Value::List(_)) {
+        return Err(StrategicError::list_of_lists());
+    }
+    let kind = std::mem::discriminant(first);
+    if first.is_null() || all.any(|item| std::mem::discriminant(item) != kind) {
+        return Err(StrategicError::mixed_elements(original, patch));
+    }
+    Ok(if matches!(first, Value::Object(_)) { Elements::Maps } else { Elements::Scalars })
+}
+
+/// Merges by `key`, or as sets for lists of scalars; `deletes` takes the scalars of the patch out instead.
+pub(super) fn merge(
+    mut original: Vec<Value>,
+    mut patch: Vec<Value>,
+    meta: Meta<'_>,
+    key: &str,
+    deletes: bool,
+) -> Result<Vec<Value>, StrategicError> {
+    if original.is_empty() && patch.is_empty() {
+        return Ok(original);
+    }
+    let elements = element_type(&original, &patch)?;
+    if elements == Elements::Scalars {
+        if deletes {
+            let deleted = Index::new(&patch, "");
+            original.retain(|item| deleted.find(item).is_none());
+            return Ok(original);
+        }
+        let mut merged = original.clone();
+        let mut met = Index::new(&[], "");
+        merged.extend(patch.iter().cloned());
+        merged.retain(|item| {
+            let first = met.find(item).is_none();
+            met.push(item, 0);
+            first
+        });
+        return order::enforce(merged, &patch, &original, "", elements);
+    }
+    if key.is_empty() {
+        let kind = meta.kind();
+        return Err(StrategicError::other(format!("cannot merge lists without merge key for {kind}")));
+    }
+    follow_directives(&mut original, &mut patch, key)?;
+    let merged = merge_maps(original.clone(), &patch, meta, key)?;
+    order::enforce(merged, &patch, &original, key, elements)
+}
+
+/// Carries out the elements of the patch that are directives and takes them out of it.
+fn follow_directives(original: &mut Vec<Value>, patch: &mut Vec<Value>, key: &str) -> Result<(), StrategicError> {
+    let mut replace = false;
+    let mut deleted = Vec::new();
+    let mut failure = None;
+    patch.retain(|item| {
+        let Value::Object(map) = item else { return true };
+        let Some(directive) = map.get(DIRECTIVE) else { return true };
+        let error = match directive.as_str() {
+            Some("delete") => match map.get(key) {
+                Some(value) => {
+                    deleted.push(value.clone());
+                    None
+                }
+                None => Some(StrategicError::no_merge_key(map, key)),
+            },
+            Some("replace") => {
+                replace = true;
+                None
+            }
+            Some("merge") => Some(StrategicError::other("merging lists cannot yet be specified in the patch")),
+            _ => Some(StrategicError::unknown_directive(directive, map)),
+        };
+        failure = failure.take().or(error);
+        false
+    });
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    if replace {
+        *original = std::mem::take(patch);
+    } else if !deleted.is_empty() {
+        let deleted = Index::new(&deleted, "");
+        original.retain(|item| item.get(key).is_none_or(|value| deleted.find(value).is_none()));
+    }
+    Ok(())
+}
+
+fn merge_maps(
+    mut merged: Vec<Value>,
+    patch: &[Value],
+    meta: Meta<'_>,
+    key: &str,
+) -> Result<Vec<Value>, StrategicError> {
+    let mut index = Index::new(&merged, key);
+    for item in patch {
+        let Value::Object(change) = item else { return Err(StrategicError::not_a_map(item)) };
+        let value = change.get(key).ok_or_else(|| StrategicError::no_merge_key(change, key))?;
+        match index.place_of(value) {
+            Some(at) => {
+                let live = std::mem::take(&mut merged[at]).into_object().unwrap_or_default();
+                merged[at] = Value::Object(merge_map(live, change.clone(), meta)?);
+            }
+            None => {
+                index.push(item, merged.len());
+                merged.push(item.clone());
+            }
+        }
+    }
+    Ok(merged)
+}
+
+/// The map that an element is, with its merge key.
+pub(super) fn keyed<'v>(item: &'v Value, key: &str) -> Result<&'v Object, StrategicError> {
+    match item {
+        Value::Object(map) if map.contains(key) => Ok(map),
+        Value::Object(map) => Err(StrategicError::no_merge_key(map, key)),
+        other => Err(StrategicError::not_a_map(other)),
+    }
+}

@@ -1,0 +1,111 @@
+//! What the schema says to strategic merge patch.
+
+use binnacle_meta::go_quote;
+use binnacle_schema::{Field, Message, Ty};
+
+use super::StrategicError;
+
+/// The type of a value that is merged.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Meta<'s> {
+    Struct(&'s Message),
+    /// A struct of Go that shows no fields in JSON, by its name.
+    Bare(&'static str),
+    /// Something else, by what Go calls its kind.
+    Kind(&'static str),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strategy {
+    Merge,
+    Replace,
+    /// Maps are merged, lists replaced.
+    Unsaid,
+}
+
+impl<'s> Meta<'s> {
+    fn of(ty: &'s Ty) -> Self {
+        if let Some(message) = ty.message() {
+            return Self::Struct(message);
+        }
+        if ty.element().is_some() {
+            return Self::Kind("slice");
+        }
+        match ty {
+            Ty::Map(_) | Ty::StaticMap(_) => Self::Kind("map"),
+            Ty::String => Self::Kind("string"),
+            Ty::Bool => Self::Kind("bool"),
+            Ty::Int32 => Self::Kind("int32"),
+            Ty::Int64 => Self::Kind("int64"),
+            Ty::Uint32 => Self::Kind("uint32"),
+            Ty::Double => Self::Kind("float64"),
+            Ty::Bytes => Self::Kind("slice"),
+            Ty::RawExtension => Self::Bare("RawExtension"),
+            Ty::FieldsV1 => Self::Bare("FieldsV1"),
+            Ty::SchemaOrBool(_) => Self::Bare("JSONSchemaPropsOrBool"),
+            Ty::SchemaOrArray(_) => Self::Bare("JSONSchemaPropsOrArray"),
+            Ty::SchemaOrStrings(_) => Self::Bare("JSONSchemaPropsOrStringArray"),
+            _ => Self::Bare("JSON"),
+        }
+    }
+
+    /// What Go calls the kind of the type.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Struct(_) | Self::Bare(_) => "struct",
+            Self::Kind(kind) => kind,
+        }
+    }
+
+    /// Type, strategy and merge key of a member that is a map.
+    pub(super) fn member(self, name: &str) -> Result<(Self, Strategy, &'s str), StrategicError> {
+        let field = self.field(name)?;
+        Ok((Self::of(&field.ty), strategy(field), &field.patch.merge_key))
+    }
+
+    /// Type of the elements, strategy and merge key of a member that is a list.
+    pub(super) fn list(self, name: &str) -> Result<(Self, Strategy, &'s str), StrategicError> {
+        let field = self.field(name)?;
+        let element = match field.ty.element() {
+            Some(element) if element.element().is_some() => {
+                return Err(StrategicError::other("unexpected slice of slice"));
+            }
+            Some(element) => Self::of(element),
+            None if field.ty.message().is_some() => Self::of(&field.ty),
+            None => {
+                let kind = self.kind();
+                return Err(StrategicError::other(format!("expected slice or array type, but got: {kind}")));
+            }
+        };
+        Ok((element, strategy(field), &field.patch.merge_key))
+    }
+
+    fn field(self, name: &str) -> Result<&'s Field, StrategicError> {
+        let unknown = |of: &str| {
+            let name = go_quote(name);
+            StrategicError::other(format!("unable to find api field in struct {of} for the json field {name}"))
+        };
+        match self {
+            Self::Struct(message) => {
+                // Go's JSON library finds fields in any case.
+                let inexact = || message.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+                let of = message.name.rsplit('.').next().unwrap_or_default();
+                message.get(name).or_else(inexact).ok_or_else(|| unknown(of))
+            }
+            Self::Bare(of) => Err(unknown(of)),
+            Self::Kind(kind) => Err(StrategicError::other(format!(
+                "merging an object in json but data type is not struct, instead is: {kind}"
+            ))),
+        }
+    }
+}
+
+fn strategy(field: &Field) -> Strategy {
+    if field.patch.merge {
+        Strategy::Merge
+    } else if field.patch.replace {
+        Strategy::Replace
+    } else {
+        Strategy::Unsaid
+    }
+}
