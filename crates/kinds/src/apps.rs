@@ -1,5 +1,21 @@
 //! `apps`: workloads made of pods.
 
+mod controller_revision;
+mod daemon_set;
+mod deployment;
+mod replica_set;
+mod stateful_set;
+
 use crate::all::Entry;
 
-pub(crate) const STRATEGIES: &[Entry] = &[];
+#[rustfmt::skip]
+pub(crate) const STRATEGIES: &[Entry] = &[
+    ("ControllerRevision", &controller_revision::ControllerRevision),
+    ("DaemonSet", &daemon_set::DaemonSet),
+    ("Deployment", &deployment::Deployment),
+    ("ReplicaSet", &replica_set::ReplicaSet),
+    ("StatefulSet", &stateful_set::StatefulSet),
+];
+
+/// Where all but the revisions have their template for pods.
+const TEMPLATE: &[&str] = &["spec", "template"];

@@ -1,5 +1,12 @@
 //! `batch`: pods that run to completion, once or on a schedule.
 
+mod cron_job;
+mod job;
+
 use crate::all::Entry;
 
-pub(crate) const STRATEGIES: &[Entry] = &[];
+#[rustfmt::skip]
+pub(crate) const STRATEGIES: &[Entry] = &[
+    ("CronJob", &cron_job::CronJob),
+    ("Job", &job::Job),
+];

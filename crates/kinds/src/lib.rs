@@ -7,8 +7,12 @@ mod apps;
 mod batch;
 mod conversion;
 mod core;
+mod equality;
+mod pod_spec;
 mod strategy;
 pub mod tables;
+mod tree;
+mod workload;
 
 pub use all::strategy;
 pub use conversion::{Convert, conversion};

@@ -1,0 +1,108 @@
+//! `StatefulSet`: pods with names and storage of their own.
+
+use binnacle_schema::Value;
+use binnacle_validation::names;
+
+use super::TEMPLATE;
+use crate::core::persistent_volume_claim::set_claim_defaults;
+use crate::pod_spec::set_template_defaults;
+use crate::tree::{default_nil, default_zero, is_zero, keep, remove_at, struct_mut, structs_mut, text};
+use crate::workload::{prepare_create, prepare_scale, prepare_update};
+use crate::{Situation, Strategy};
+
+const MAX_UNAVAILABLE: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
+
+pub(super) struct StatefulSet;
+
+impl Strategy for StatefulSet {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        let spec = object.make_at(&["spec"]);
+        default_zero(spec, "podManagementPolicy", "OrderedReady");
+        let strategy = spec.object_entry("updateStrategy");
+        if is_zero(strategy, "type") {
+            strategy.insert("type", "RollingUpdate");
+            strategy.object_entry("rollingUpdate");
+        }
+        if text(strategy, "type") == "RollingUpdate"
+            && let Some(rolling) = struct_mut(strategy, "rollingUpdate")
+        {
+            default_nil(rolling, "partition", 0i64);
+        }
+        let retention = spec.object_entry("persistentVolumeClaimRetentionPolicy");
+        default_zero(retention, "whenDeleted", "Retain");
+        default_zero(retention, "whenScaled", "Retain");
+        default_nil(spec, "replicas", 1i64);
+        default_nil(spec, "revisionHistoryLimit", 10i64);
+        set_template_defaults(spec.object_entry("template"));
+        for claim in structs_mut(spec, "volumeClaimTemplates") {
+            set_claim_defaults(claim);
+            // Whatever the client says they are.
+            claim.insert("apiVersion", "v1");
+            claim.insert("kind", "PersistentVolumeClaim");
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        remove_at(object, MAX_UNAVAILABLE);
+        prepare_create(object, TEMPLATE);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        // Feature gate `MaxUnavailableStatefulSet` is off.
+        if old.at(MAX_UNAVAILABLE).is_none_or(Value::is_null) {
+            remove_at(object, MAX_UNAVAILABLE);
+        }
+        prepare_update(object, old, TEMPLATE, "io.k8s.api.apps.v1.StatefulSetSpec");
+    }
+
+    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        if subresource == "scale" {
+            prepare_scale(object, old);
+            return self.prepare_for_update(situation, object, old);
+        }
+        keep(object, old, "spec");
+    }
+
+    /// Pods are named after the set and have its name as host name.
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::dns1123_label_name(name, prefix)
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if object.int_at(&["spec", "revisionHistoryLimit"]).is_some_and(|limit| limit < 0) {
+            warnings.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned());
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn defaults() {
+        for (given, want) in [
+            (value!({}), value!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0i64}})),
+            (value!({"type": "RollingUpdate"}), value!({"type": "RollingUpdate"})),
+            (
+                value!({"type": "RollingUpdate", "rollingUpdate": {}}),
+                value!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0i64}}),
+            ),
+            (value!({"type": "OnDelete"}), value!({"type": "OnDelete"})),
+        ] {
+            let mut object = value!({"spec": {"updateStrategy": given, "volumeClaimTemplates": [{"spec": {}}]}});
+            StatefulSet.set_defaults("v1", &mut object);
+            assert_eq!(object.at(&["spec", "updateStrategy"]), Some(&want));
+            assert_eq!(
+                object.list_at(&["spec", "volumeClaimTemplates"]),
+                [value!({
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}
+                })]
+            );
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `CronJob`: jobs on a schedule.
+
+use binnacle_schema::Value;
+
+use super::job::set_failure_policy_defaults;
+use crate::pod_spec::set_template_defaults;
+use crate::tree::{default_nil, default_zero, keep};
+use crate::workload::{dns_label_recommended, prepare_create, prepare_update};
+use crate::{Situation, Strategy};
+
+const TEMPLATE: &[&str] = &["spec", "jobTemplate", "spec", "template"];
+
+pub(super) struct CronJob;
+
+impl Strategy for CronJob {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        let spec = object.make_at(&["spec"]);
+        default_zero(spec, "concurrencyPolicy", "Allow");
+        default_nil(spec, "suspend", false);
+        default_nil(spec, "successfulJobsHistoryLimit", 3i64);
+        default_nil(spec, "failedJobsHistoryLimit", 1i64);
+        let job = object.make_at(&["spec", "jobTemplate", "spec"]);
+        set_failure_policy_defaults(job);
+        set_template_defaults(job.object_entry("template"));
+    }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        prepare_create(object, TEMPLATE);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        prepare_update(object, old, TEMPLATE, "io.k8s.api.batch.v1.CronJobSpec");
+    }
+
+    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, "spec");
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let schedule = object.str_at(&["spec", "schedule"]);
+        match old {
+            None => dns_label_recommended(object),
+            Some(_) if schedule.contains("TZ") => vec![format!(
+                "cannot use TZ or CRON_TZ in {schedule}, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#time-zones for more details"
+            )],
+            Some(_) => Vec::new(),
+        }
+    }
+}

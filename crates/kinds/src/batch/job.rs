@@ -1,0 +1,127 @@
+//! `Job`: pods that run to completion.
+
+use binnacle_schema::{Object, Value};
+
+use crate::pod_spec::set_template_defaults;
+use crate::tree::{default_nil, default_zero, is_nil, keep, struct_mut, structs_mut};
+use crate::workload::{dns_label_recommended, prepare_create, prepare_update};
+use crate::{Situation, Strategy};
+
+const TEMPLATE: &[&str] = &["spec", "template"];
+
+/// The labels of a job's pods, those of before v1.27 among them.
+const JOB_NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
+const CONTROLLER_UID_LABELS: [&str; 2] = ["controller-uid", CONTROLLER_UID_LABEL];
+const CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
+
+pub(super) struct Job;
+
+impl Strategy for Job {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        let spec = object.make_at(&["spec"]);
+        if is_nil(spec, "completions") && is_nil(spec, "parallelism") {
+            spec.insert("completions", 1i64);
+        }
+        default_nil(spec, "parallelism", 1i64);
+        let limit = if is_nil(spec, "backoffLimitPerIndex") { 6 } else { i64::from(i32::MAX) };
+        default_nil(spec, "backoffLimit", limit);
+        let labels = spec.get("template").and_then(|template| template.object_at(&["metadata", "labels"])).cloned();
+        default_nil(spec, "completionMode", "NonIndexed");
+        default_nil(spec, "suspend", false);
+        let replacement = if is_nil(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
+        default_nil(spec, "podReplacementPolicy", replacement);
+        default_nil(spec, "manualSelector", false);
+        set_failure_policy_defaults(spec);
+        set_template_defaults(spec.object_entry("template"));
+        let metadata = object.make_at(&["metadata"]);
+        if let Some(labels) = labels
+            && metadata.get("labels").and_then(Value::as_object).is_none_or(Object::is_empty)
+        {
+            metadata.insert("labels", labels);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        if !object.bool_at(&["spec", "manualSelector"]) {
+            generate_selector(object);
+        }
+        prepare_create(object, TEMPLATE);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        prepare_update(object, old, TEMPLATE, "io.k8s.api.batch.v1.JobSpec");
+    }
+
+    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, "spec");
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some() { Vec::new() } else { dns_label_recommended(object) }
+    }
+}
+
+/// A condition that a rule names is one that holds, unless it says otherwise.
+pub(super) fn set_failure_policy_defaults(spec: &mut Object) {
+    let Some(policy) = struct_mut(spec, "podFailurePolicy") else { return };
+    for rule in structs_mut(policy, "rules") {
+        structs_mut(rule, "onPodConditions").for_each(|pattern| default_zero(pattern, "status", "True"));
+    }
+}
+
+/// Labels the pods so that a job finds its own and no others. What the client set itself stays; validation sees
+/// whether it fits.
+fn generate_selector(object: &mut Value) {
+    let name = object.str_at(&["metadata", "name"]).to_owned();
+    let uid = object.str_at(&["metadata", "uid"]).to_owned();
+    let labels = object.make_at(&["spec", "template", "metadata", "labels"]);
+    for label in JOB_NAME_LABELS {
+        labels.entry(label, || name.as_str().into());
+    }
+    for label in CONTROLLER_UID_LABELS {
+        labels.entry(label, || uid.as_str().into());
+    }
+    let selected = object.make_at(&["spec", "selector", "matchLabels"]);
+    selected.entry(CONTROLLER_UID_LABEL, || uid.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn counts() {
+        for (given, completions, parallelism, backoff) in [
+            (value!({}), Some(1), 1, 6),
+            (value!({"completions": 3i64}), Some(3), 1, 6),
+            (value!({"parallelism": 2i64}), None, 2, 6),
+            (value!({"backoffLimitPerIndex": 1i64, "completions": 2i64}), Some(2), 1, 2147483647),
+        ] {
+            let mut object = value!({"spec": given});
+            Job.set_defaults("v1", &mut object);
+            assert_eq!(object.int_at(&["spec", "completions"]), completions);
+            assert_eq!(object.int_at(&["spec", "parallelism"]), Some(parallelism));
+            assert_eq!(object.int_at(&["spec", "backoffLimit"]), Some(backoff));
+        }
+    }
+
+    #[test]
+    fn selectors() {
+        let mut object = value!({
+            "metadata": {"name": "j", "uid": "u"},
+            "spec": {"template": {"metadata": {"labels": {"job-name": "mine"}}}}
+        });
+        Job.prepare_for_create(&Situation { now: 0, namespace: "default", dry_run: false }, &mut object);
+        assert_eq!(
+            object.get("spec"),
+            Some(&value!({
+                "template": {"metadata": {"labels": {
+                    "job-name": "mine", "batch.kubernetes.io/job-name": "j",
+                    "controller-uid": "u", "batch.kubernetes.io/controller-uid": "u"
+                }}},
+                "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
+            }))
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! `LimitRange`: what one pod, container or claim of a namespace may ask for.
+
+use binnacle_schema::{Object, Value};
+
+use crate::Strategy;
+use crate::pod_spec::resources;
+use crate::tree::{struct_mut, structs_mut, text};
+
+const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
+
+pub(super) struct LimitRange;
+
+impl Strategy for LimitRange {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+        for limit in structs_mut(spec, "limits") {
+            if text(limit, "type") == "Container" {
+                set_container_defaults(limit);
+            }
+            for name in LISTS {
+                if let Some(list) = struct_mut(limit, name) {
+                    resources::round_up(list);
+                }
+            }
+        }
+    }
+}
+
+/// The default limit is the maximum; the default request is the default limit, else the minimum.
+fn set_container_defaults(limit: &mut Object) {
+    fill(limit, "default", "max");
+    fill(limit, "defaultRequest", "default");
+    fill(limit, "defaultRequest", "min");
+}
+
+fn fill(limit: &mut Object, to: &str, from: &str) {
+    let Some(source) = limit.get(from).and_then(Value::as_object).cloned() else { return };
+    let list = limit.object_entry(to);
+    for (name, quantity) in source {
+        list.entry(&name, || quantity);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn container_defaults() {
+        let mut object = value!({"spec": {"limits": [
+            {"type": "Container", "max": {"cpu": "2", "memory": "1Gi"}, "default": {"cpu": "1"}, "min": {"storage": "1"}},
+            {"type": "Pod", "max": {"cpu": "100u"}}
+        ]}});
+        LimitRange.set_defaults("v1", &mut object);
+        assert_eq!(
+            object,
+            value!({"spec": {"limits": [
+                {
+                    "type": "Container",
+                    "max": {"cpu": "2", "memory": "1Gi"},
+                    "min": {"storage": "1"},
+                    "default": {"cpu": "1", "memory": "1Gi"},
+                    "defaultRequest": {"cpu": "1", "memory": "1Gi", "storage": "1"}
+                },
+                {"type": "Pod", "max": {"cpu": "1m"}}
+            ]}})
+        );
+    }
+}

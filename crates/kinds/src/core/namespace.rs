@@ -1,0 +1,85 @@
+//! `Namespace`: the scope of names.
+
+use binnacle_schema::{Object, Value, value};
+
+use crate::tree::{default_zero, keep, keep_at, struct_mut, text};
+use crate::{Situation, Strategy};
+use binnacle_validation::names;
+
+const FINALIZER: &str = "kubernetes";
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+pub(super) struct Namespace;
+
+impl Strategy for Namespace {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        label_with_name(object);
+        default_zero(object.make_at(&["status"]), "phase", "Active");
+    }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        // A generated name is known only now.
+        label_with_name(object);
+        object.make_object().insert("status", value!({"phase": "Active"}));
+        let spec = object.make_at(&["spec"]);
+        let finalizers = spec.get("finalizers").and_then(Value::as_list).unwrap_or(&[]);
+        if !finalizers.iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER)) {
+            // No default: it goes away over the life of the object.
+            let mut all = finalizers.to_vec();
+            all.push(FINALIZER.into());
+            spec.insert("finalizers", all);
+        }
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep_at(object, old, &["spec", "finalizers"]);
+        keep(object, old, "status");
+    }
+
+    /// `finalize` is the only way to change `spec.finalizers`.
+    fn prepare_for_subresource(&self, subresource: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, if subresource == "finalize" { "status" } else { "spec" });
+    }
+
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::dns1123_label_name(name, prefix)
+    }
+}
+
+/// Selectors can only see labels: the name is one.
+fn label_with_name(object: &mut Value) {
+    let metadata = object.make_at(&["metadata"]);
+    let name = text(metadata, "name").to_owned();
+    if name.is_empty() {
+        return;
+    }
+    match struct_mut(metadata, "labels") {
+        Some(labels) => {
+            labels.insert(NAME_LABEL, name);
+        }
+        None => {
+            metadata.insert("labels", Object::from_iter([(NAME_LABEL, name)]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn create() {
+        let mut object =
+            value!({"metadata": {"name": "a"}, "spec": {"finalizers": ["x/y"]}, "status": {"phase": "Terminating"}});
+        Namespace.set_defaults("v1", &mut object);
+        Namespace.prepare_for_create(&Situation { now: 0, namespace: "", dry_run: false }, &mut object);
+        assert_eq!(
+            object,
+            value!({
+                "metadata": {"name": "a", "labels": {"kubernetes.io/metadata.name": "a"}},
+                "spec": {"finalizers": ["x/y", "kubernetes"]},
+                "status": {"phase": "Active"}
+            })
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! `Node`: a machine that runs pods.
+
+use binnacle_schema::Value;
+
+use crate::pod_spec::resources;
+use crate::tree::{is_nil, keep, remove_at, struct_mut, text};
+use crate::{Situation, Strategy};
+
+pub(super) struct Node;
+
+impl Strategy for Node {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+            if is_nil(status, "allocatable")
+                && let Some(capacity) = status.get("capacity").filter(|capacity| !capacity.is_null()).cloned()
+            {
+                status.insert("allocatable", capacity);
+            }
+            for name in ["capacity", "allocatable"] {
+                if let Some(list) = struct_mut(status, name) {
+                    resources::round_up(list);
+                }
+            }
+        }
+        agree_on_pod_cidrs(object);
+    }
+
+    /// Nodes register with their status: it stays. Dynamic configuration is gone.
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        remove_at(object, &["spec", "configSource"]);
+        remove_at(object, &["status", "config"]);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, "status");
+        if old.at(&["spec", "configSource"]).is_none_or(Value::is_null) {
+            remove_at(object, &["spec", "configSource"]);
+        }
+    }
+
+    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, "spec");
+        if old.at(&["status", "config"]).is_none_or(Value::is_null) {
+            remove_at(object, &["status", "config"]);
+        }
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if object.at(&["spec", "configSource"]).is_some_and(|source| !source.is_null()) {
+            warnings.push("spec.configSource: the feature is removed".to_owned());
+        }
+        if !object.str_at(&["spec", "externalID"]).is_empty() {
+            warnings.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+        }
+        warnings
+    }
+}
+
+/// `podCIDR` is the first of `podCIDRs`; where the two disagree a client knew only the first.
+fn agree_on_pod_cidrs(object: &mut Value) {
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let one = text(spec, "podCIDR").to_owned();
+    let first = spec.get("podCIDRs").and_then(Value::as_list).and_then(<[Value]>::first).and_then(Value::as_str);
+    match (one.as_str(), first.map(str::to_owned)) {
+        ("", Some(first)) => {
+            spec.insert("podCIDR", first);
+        }
+        ("", None) => {}
+        (one, first) if first.as_deref() == Some(one) => {}
+        (one, _) => {
+            spec.insert("podCIDRs", vec![one]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn defaults() {
+        for (given, want) in [
+            (
+                value!({"status": {"capacity": {"cpu": "1500u"}}}),
+                value!({"status": {"capacity": {"cpu": "2m"}, "allocatable": {"cpu": "2m"}}}),
+            ),
+            (
+                value!({"spec": {"podCIDR": "10.0.0.0/24"}}),
+                value!({"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}}),
+            ),
+            (
+                value!({"spec": {"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}}),
+                value!({"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"]}}),
+            ),
+            (
+                value!({"spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"]}}),
+                value!({"spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]}}),
+            ),
+        ] {
+            let mut object = given;
+            Node.set_defaults("v1", &mut object);
+            assert_eq!(object, want);
+        }
+    }
+}

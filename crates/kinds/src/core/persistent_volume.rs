@@ -1,0 +1,88 @@
+//! `PersistentVolume`: storage of the cluster that a claim can be bound to.
+
+use binnacle_meta::Time;
+use binnacle_schema::{Value, value};
+
+use crate::pod_spec::{resources, set_remote_volume_defaults};
+use crate::tree::{default_nil, default_zero, keep, struct_mut};
+use crate::{Situation, Strategy};
+
+pub(super) struct PersistentVolume;
+
+impl Strategy for PersistentVolume {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        default_zero(object.make_at(&["status"]), "phase", "Pending");
+        let spec = object.make_at(&["spec"]);
+        default_zero(spec, "persistentVolumeReclaimPolicy", "Retain");
+        default_nil(spec, "volumeMode", "Filesystem");
+        if let Some(capacity) = struct_mut(spec, "capacity") {
+            resources::round_up(capacity);
+        }
+        if let Some(path) = struct_mut(spec, "hostPath") {
+            default_nil(path, "type", "");
+        }
+        set_remote_volume_defaults(spec);
+    }
+
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        let status = value!({"phase": "Pending", "lastPhaseTransitionTime": (now(situation))});
+        object.make_object().insert("status", status);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, "status");
+    }
+
+    /// The time of the last change of phase is kept by the server for clients that do not.
+    fn prepare_for_subresource(&self, _: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, "spec");
+        let time = |object: &Value| object.at(&["status", "lastPhaseTransitionTime"]).filter(|t| !t.is_null()).cloned();
+        let (new_time, old_time) = (time(object), time(old));
+        let same_phase = object.str_at(&["status", "phase"]) == old.str_at(&["status", "phase"]);
+        let status = object.make_at(&["status"]);
+        match (same_phase, new_time) {
+            (true, None) => {
+                if let Some(time) = old_time {
+                    status.insert("lastPhaseTransitionTime", time);
+                }
+            }
+            (false, time) if time.is_none() || time == old_time => {
+                status.insert("lastPhaseTransitionTime", now(situation));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn now(situation: &Situation<'_>) -> String {
+    Time::from_unix(situation.now, 0).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phase_changes_are_dated() {
+        let t = "2020-01-01T00:00:00Z";
+        let status = |phase: &str, time: Option<&str>| {
+            let mut status = value!({"phase": phase});
+            if let Some(time) = time {
+                status.make_object().insert("lastPhaseTransitionTime", time);
+            }
+            value!({"status": status, "spec": {}})
+        };
+        let situation = Situation { now: 60, namespace: "", dry_run: false };
+        for (old, new, want) in [
+            (status("Pending", Some(t)), status("Pending", None), Some(t)),
+            (status("Pending", None), status("Pending", None), None),
+            (status("Pending", Some(t)), status("Bound", None), Some("1970-01-01T00:01:00Z")),
+            (status("Pending", Some(t)), status("Bound", Some(t)), Some("1970-01-01T00:01:00Z")),
+            (status("Pending", Some(t)), status("Bound", Some("2021-01-01T00:00:00Z")), Some("2021-01-01T00:00:00Z")),
+        ] {
+            let mut object = new;
+            PersistentVolume.prepare_for_subresource("status", &situation, &mut object, &old);
+            assert_eq!(object.at(&["status", "lastPhaseTransitionTime"]).and_then(Value::as_str), want);
+        }
+    }
+}

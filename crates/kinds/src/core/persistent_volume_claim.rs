@@ -1,0 +1,126 @@
+//! `PersistentVolumeClaim`: a wish for storage.
+
+use binnacle_schema::{Object, Value};
+
+use crate::pod_spec::{resources, set_claim_spec_defaults};
+use crate::tree::{default_zero, is_nil, keep, struct_mut, text};
+use crate::{Situation, Strategy};
+
+pub(super) struct PersistentVolumeClaim;
+
+impl Strategy for PersistentVolumeClaim {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        set_claim_defaults(object.make_object());
+    }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        object.make_object().remove("status");
+        // The zero status shows no phase: the default applies when it is read again.
+        default_zero(object.make_at(&["status"]), "phase", "Pending");
+        settle_data_source(object.make_at(&["spec"]), None);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, "status");
+        settle_data_source(object.make_at(&["spec"]), old.get("spec"));
+    }
+
+    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, "spec");
+        // Feature gate `PersistentVolumeClaimUnusedSinceTime` is off and drops nothing: it is the controller's.
+    }
+}
+
+/// Defaults of a claim, alike for objects and for the templates of stateful sets.
+pub(crate) fn set_claim_defaults(claim: &mut Object) {
+    let status = claim.object_entry("status");
+    default_zero(status, "phase", "Pending");
+    for name in ["capacity", "allocatedResources"] {
+        if let Some(list) = struct_mut(status, name) {
+            resources::round_up(list);
+        }
+    }
+    set_claim_spec_defaults(claim.object_entry("spec"));
+}
+
+/// Brings `dataSource` and `dataSourceRef` together (KEP-1495): each is filled in from the other. Sources that the
+/// former never knew are dropped as they always were, unless the claim has one already.
+fn settle_data_source(spec: &mut Object, old: Option<&Value>) {
+    let had = |name: &str| old.and_then(|old| old.get(name)).is_some_and(|source| !source.is_null());
+    // Feature gate `CrossNamespaceVolumeDataSource` is off.
+    if !had("dataSourceRef") && has_namespace(spec) {
+        spec.remove("dataSourceRef");
+    }
+    if !had("dataSource")
+        && !had("dataSourceRef")
+        && is_nil(spec, "dataSourceRef")
+        && !spec.get("dataSource").is_some_and(is_claim_or_snapshot)
+    {
+        spec.remove("dataSource");
+    }
+    normalize_data_sources(spec);
+}
+
+/// Fills in the one of `dataSource` and `dataSourceRef` that is missing.
+fn normalize_data_sources(spec: &mut Object) {
+    match (is_nil(spec, "dataSource"), is_nil(spec, "dataSourceRef")) {
+        (false, true) => copy_source(spec, "dataSource", "dataSourceRef"),
+        (true, false) if !has_namespace(spec) => copy_source(spec, "dataSourceRef", "dataSource"),
+        _ => {}
+    }
+}
+
+fn copy_source(spec: &mut Object, from: &str, to: &str) {
+    let Some(source) = spec.get(from).and_then(Value::as_object) else { return };
+    let members = ["apiGroup", "kind", "name"];
+    let copy: Object = members.into_iter().filter_map(|name| Some((name, source.get(name)?.clone()))).collect();
+    spec.insert(to, copy);
+}
+
+fn has_namespace(spec: &Object) -> bool {
+    spec.get("dataSourceRef").is_some_and(|source| !source.str_at(&["namespace"]).is_empty())
+}
+
+fn is_claim_or_snapshot(source: &Value) -> bool {
+    let Some(source) = source.as_object() else { return false };
+    matches!(
+        (text(source, "kind"), text(source, "apiGroup")),
+        ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn data_sources() {
+        let claim = value!({"kind": "PersistentVolumeClaim", "name": "a"});
+        let other = value!({"apiGroup": "x", "kind": "Y", "name": "a"});
+        let elsewhere = value!({"kind": "PersistentVolumeClaim", "name": "a", "namespace": "n"});
+        for (given, old, want) in [
+            (
+                value!({"dataSource": (claim.clone())}),
+                None,
+                value!({"dataSource": (claim.clone()), "dataSourceRef": (claim.clone())}),
+            ),
+            (
+                value!({"dataSourceRef": (other.clone())}),
+                None,
+                value!({"dataSource": (other.clone()), "dataSourceRef": (other.clone())}),
+            ),
+            (value!({"dataSource": (other.clone())}), None, value!({})),
+            (value!({"dataSourceRef": (elsewhere.clone())}), None, value!({})),
+            (
+                value!({"dataSource": (other.clone())}),
+                Some(value!({"dataSource": (other.clone())})),
+                value!({"dataSource": (other.clone()), "dataSourceRef": (other.clone())}),
+            ),
+        ] {
+            let mut spec = given;
+            settle_data_source(spec.make_object(), old.as_ref());
+            assert_eq!(spec, want);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What create adds for the scheduler: the condition of a gated pod, and label keys turned into selectors.
+
+use binnacle_schema::{Object, Value, value};
+
+use crate::tree::{struct_mut, structs_mut};
+
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/// A pod with scheduling gates says so.
+pub(super) fn set_gated_condition(object: &mut Value) {
+    if object.list_at(&["spec", "schedulingGates"]).is_empty() {
+        return;
+    }
+    let condition = value!({
+        "type": "PodScheduled",
+        "status": "False",
+        "lastTransitionTime": null,
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates"
+    });
+    object.make_at(&["status"]).insert("conditions", vec![condition]);
+}
+
+/// `matchLabelKeys` and `mismatchLabelKeys` become requirements with the values of the pod's own labels (KEP-3633,
+/// KEP-3243). A selector that is absent matches nothing and stays so.
+pub(super) fn merge_label_keys(object: &mut Value) {
+    let labels = object.object_at(&["metadata", "labels"]).cloned().unwrap_or_default();
+    let spec = object.make_at(&["spec"]);
+    if let Some(affinity) = struct_mut(spec, "affinity") {
+        for kind in ["podAffinity", "podAntiAffinity"] {
+            let Some(rules) = struct_mut(affinity, kind) else { continue };
+            structs_mut(rules, PREFERRED)
+                .filter_map(|weighted| struct_mut(weighted, "podAffinityTerm"))
+                .for_each(|term| merge_term(term, &labels));
+            structs_mut(rules, REQUIRED).for_each(|term| merge_term(term, &labels));
+        }
+    }
+    for constraint in structs_mut(spec, "topologySpreadConstraints") {
+        merge(constraint, "matchLabelKeys", "In", &labels);
+    }
+}
+
+fn merge_term(term: &mut Object, labels: &Object) {
+    merge(term, "matchLabelKeys", "In", labels);
+    merge(term, "mismatchLabelKeys", "NotIn", labels);
+}
+
+fn merge(holder: &mut Object, keys: &str, operator: &str, labels: &Object) {
+    let Some(keys) = holder.get(keys).and_then(Value::as_list).map(<[Value]>::to_vec) else { return };
+    let Some(selector) = struct_mut(holder, "labelSelector") else { return };
+    let requirements: Vec<Value> = keys
+        .iter()
+        .filter_map(|key| Some((key.clone(), labels.get(key.as_str()?)?.clone())))
+        .map(|(key, label)| value!({"key": key, "operator": operator, "values": [label]}))
+        .collect();
+    if requirements.is_empty() {
+        return;
+    }
+    let expressions = selector.entry("matchExpressions", || Value::List(Vec::new()));
+    match expressions {
+        Value::List(items) => items.extend(requirements),
+        other => *other = Value::List(requirements),
+    }
+}

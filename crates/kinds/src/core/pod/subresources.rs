@@ -1,0 +1,110 @@
+//! What updates through `status`, `ephemeralcontainers` and `resize` may change of a pod.
+
+use binnacle_schema::{Object, Value};
+
+use crate::tree::{is_zero, keep, keep_at, remove_at, structs_mut, text};
+
+/// Metadata that belongs to the main endpoint.
+const MAIN_METADATA: [&str; 7] =
+    ["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"];
+
+/// Old kubelets send a pod back without what they do not know: that is restored.
+pub(super) fn prepare_status(object: &mut Value, old: &Value) {
+    keep(object, old, "spec");
+    remove_at(object, &["metadata", "deletionTimestamp"]);
+    keep_at(object, old, &["metadata", "ownerReferences"]);
+    if object.str_at(&["status", "qosClass"]).is_empty() {
+        keep_at(object, old, &["status", "qosClass"]);
+    }
+    keep_observed_generations(object, old);
+}
+
+/// A generation once observed is not forgotten, neither of the status nor of a condition. Conditions of one type are
+/// taken in order: there may be several.
+fn keep_observed_generations(object: &mut Value, old: &Value) {
+    let status = object.make_at(&["status"]);
+    let none = Object::new();
+    let old = old.object_at(&["status"]).unwrap_or(&none);
+    if is_zero(status, "observedGeneration")
+        && let Some(generation) = old.get("observedGeneration").cloned()
+    {
+        status.insert("observedGeneration", generation);
+    }
+    let mut known: Vec<&Value> = old.get("conditions").and_then(Value::as_list).unwrap_or(&[]).iter().collect();
+    for condition in structs_mut(status, "conditions") {
+        let Some(at) = known.iter().position(|old| old.str_at(&["type"]) == text(condition, "type")) else { continue };
+        let generation = known.remove(at).get("observedGeneration").cloned();
+        if is_zero(condition, "observedGeneration")
+            && let Some(generation) = generation
+        {
+            condition.insert("observedGeneration", generation);
+        }
+    }
+}
+
+/// Only `spec.ephemeralContainers`.
+pub(super) fn prepare_ephemeral_containers(object: &mut Value, old: &Value) {
+    let containers = object.at(&["spec", "ephemeralContainers"]).cloned();
+    keep_main(object, old);
+    match containers {
+        Some(containers) => {
+            object.make_at(&["spec"]).insert("ephemeralContainers", containers);
+        }
+        None => remove_at(object, &["spec", "ephemeralContainers"]),
+    }
+}
+
+/// Only the resources of the pod and of its containers, and how containers take a resize. A list of containers that is
+/// not the old one stays for validation to refuse.
+pub(super) fn prepare_resize(object: &mut Value, old: &Value) {
+    let lists = ["containers", "initContainers"];
+    let length = |object: &Value, list: &str| object.list_at(&["spec", list]).len();
+    if lists.iter().any(|list| length(object, list) != length(old, list)) {
+        return;
+    }
+    let pod_resources = object.at(&["spec", "resources"]).cloned();
+    let merged: Vec<(&str, Vec<Value>)> = lists
+        .into_iter()
+        .map(|list| (list, merge(object.list_at(&["spec", list]), old.list_at(&["spec", list]))))
+        .collect();
+    keep_main(object, old);
+    let spec = object.make_at(&["spec"]);
+    set(spec, "resources", pod_resources);
+    for (list, containers) in merged {
+        if !containers.is_empty() {
+            spec.insert(list, containers);
+        }
+    }
+}
+
+fn merge(new: &[Value], old: &[Value]) -> Vec<Value> {
+    if new.iter().zip(old).any(|(new, old)| new.str_at(&["name"]) != old.str_at(&["name"])) {
+        return new.to_vec();
+    }
+    let mut merged = old.to_vec();
+    for (container, new) in merged.iter_mut().zip(new) {
+        let container = container.make_object();
+        set(container, "resources", new.get("resources").cloned());
+        set(container, "resizePolicy", new.get("resizePolicy").cloned());
+    }
+    merged
+}
+
+fn set(object: &mut Object, name: &str, value: Option<Value>) {
+    match value {
+        Some(value) => {
+            object.insert(name, value);
+        }
+        None => {
+            object.remove(name);
+        }
+    }
+}
+
+fn keep_main(object: &mut Value, old: &Value) {
+    keep(object, old, "spec");
+    keep(object, old, "status");
+    for member in MAIN_METADATA {
+        keep_at(object, old, &["metadata", member]);
+    }
+}

@@ -1,0 +1,134 @@
+//! `Service`: one address for a set of pods.
+
+mod type_change;
+
+use binnacle_schema::{Object, Value, value};
+use binnacle_validation::names;
+
+use crate::tree::{default_nil, default_zero, is_nil, keep, structs_mut, text};
+use crate::{Situation, Strategy};
+
+const CLIENT_IP_TIMEOUT: i64 = 3 * 60 * 60;
+
+pub(super) struct Service;
+
+impl Strategy for Service {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        let spec = object.make_at(&["spec"]);
+        set_session_defaults(spec);
+        default_zero(spec, "type", "ClusterIP");
+        structs_mut(spec, "ports").for_each(set_port_defaults);
+        if is_externally_accessible(spec) {
+            default_zero(spec, "externalTrafficPolicy", "Cluster");
+        }
+        let kind = text(spec, "type").to_owned();
+        if ["NodePort", "LoadBalancer", "ClusterIP"].contains(&kind.as_str()) {
+            default_nil(spec, "internalTrafficPolicy", "Cluster");
+        }
+        if kind == "LoadBalancer" {
+            default_nil(spec, "allocateLoadBalancerNodePorts", true);
+            set_ingress_defaults(object);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        object.make_object().remove("status");
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, "status");
+        type_change::drop_dependent_fields(object, old);
+    }
+
+    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        keep(object, old, "spec");
+    }
+
+    /// Feature gate `RelaxedServiceNameValidation`: a name may begin with a digit.
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::dns1123_label_name(name, prefix)
+    }
+}
+
+fn set_session_defaults(spec: &mut Object) {
+    default_zero(spec, "sessionAffinity", "None");
+    match text(spec, "sessionAffinity") {
+        "None" => {
+            spec.remove("sessionAffinityConfig");
+        }
+        "ClientIP" => {
+            let timeout = spec.get("sessionAffinityConfig").and_then(|c| c.at(&["clientIP", "timeoutSeconds"]));
+            if timeout.is_none_or(Value::is_null) {
+                spec.insert("sessionAffinityConfig", value!({"clientIP": {"timeoutSeconds": CLIENT_IP_TIMEOUT}}));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn set_port_defaults(port: &mut Object) {
+    default_zero(port, "protocol", "TCP");
+    default_zero(port, "targetPort", port.get("port").and_then(Value::as_i64).unwrap_or(0));
+}
+
+/// Load balancers that give an address are reached at it.
+fn set_ingress_defaults(object: &mut Value) {
+    let status = object.at_mut(&["status", "loadBalancer"]).and_then(Value::as_object_mut);
+    for ingress in status.into_iter().flat_map(|balancer| structs_mut(balancer, "ingress")) {
+        if !text(ingress, "ip").is_empty() && is_nil(ingress, "ipMode") {
+            ingress.insert("ipMode", "VIP");
+        }
+    }
+}
+
+/// Whether traffic from outside of the cluster can reach it.
+fn is_externally_accessible(spec: &Object) -> bool {
+    match text(spec, "type") {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => spec.get("externalIPs").and_then(Value::as_list).is_some_and(|ips| !ips.is_empty()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults() {
+        for (given, want) in [
+            (
+                value!({"ports": [{"port": 80i64}, {"port": 81i64, "targetPort": "web", "protocol": "UDP"}], "sessionAffinityConfig": {}}),
+                value!({
+                    "ports": [{"port": 80i64, "protocol": "TCP", "targetPort": 80i64}, {"port": 81i64, "targetPort": "web", "protocol": "UDP"}],
+                    "sessionAffinity": "None", "type": "ClusterIP", "internalTrafficPolicy": "Cluster"
+                }),
+            ),
+            (
+                value!({"type": "ExternalName", "sessionAffinity": "ClientIP"}),
+                value!({
+                    "type": "ExternalName", "sessionAffinity": "ClientIP",
+                    "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800i64}}
+                }),
+            ),
+            (
+                value!({"type": "LoadBalancer"}),
+                value!({
+                    "type": "LoadBalancer", "sessionAffinity": "None", "externalTrafficPolicy": "Cluster",
+                    "internalTrafficPolicy": "Cluster", "allocateLoadBalancerNodePorts": true
+                }),
+            ),
+            (
+                value!({"externalIPs": ["1.2.3.4"]}),
+                value!({
+                    "externalIPs": ["1.2.3.4"], "type": "ClusterIP", "sessionAffinity": "None",
+                    "externalTrafficPolicy": "Cluster", "internalTrafficPolicy": "Cluster"
+                }),
+            ),
+        ] {
+            let mut object = value!({"spec": given});
+            Service.set_defaults("v1", &mut object);
+            assert_eq!(object, value!({"spec": want}));
+        }
+    }
+}

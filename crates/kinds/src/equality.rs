@@ -1,0 +1,133 @@
+//! Whether two values mean the same to the API: apimachinery's `equality.Semantic`, which decides whether a change of
+//! a spec starts a new generation and whether an immutable field was touched.
+
+use binnacle_meta::Quantity;
+use binnacle_schema::{Field, Message, Object, Presence, Ty, Value};
+
+use crate::tables;
+
+/// Whether two values of a definition (`io.k8s.api.core.v1.PodSpec`) mean the same; `None` is the zero value.
+pub(crate) fn equal(definition: &str, a: Option<&Value>, b: Option<&Value>) -> bool {
+    let (a, b) = (present(a), present(b));
+    if a == b {
+        return true;
+    }
+    let Some(message) = tables::message(definition) else { return false };
+    let empty = Object::new();
+    match (a.map_or(Some(&empty), Value::as_object), b.map_or(Some(&empty), Value::as_object)) {
+        (Some(a), Some(b)) => structs(a, b, message),
+        _ => false,
+    }
+}
+
+/// Whether the values at a path of two objects mean the same; `definition` is that of the values.
+pub(crate) fn equal_at(definition: &str, a: &Value, b: &Value, path: &[&str]) -> bool {
+    equal(definition, a.at(path), b.at(path))
+}
+
+/// Maps of texts, such as labels: nil is the empty map.
+pub(crate) fn equal_maps(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let size = |value: Option<&Value>| value.and_then(Value::as_object).map_or(0, Object::len);
+    (size(a) == 0 && size(b) == 0) || present(a) == present(b)
+}
+
+fn present(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_null())
+}
+
+fn structs(a: &Object, b: &Object, message: &Message) -> bool {
+    message.fields.iter().all(|field| members(present(a.get(&field.name)), present(b.get(&field.name)), field))
+}
+
+fn members(a: Option<&Value>, b: Option<&Value>, field: &Field) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => values(a, b, &field.ty),
+        (Some(one), None) | (None, Some(one)) => is_empty(one, field),
+    }
+}
+
+/// Whether a value that one side has is what the absent one means: lists and maps are alike nil and empty, pointers
+/// are not, and what is no pointer has its zero value.
+fn is_empty(value: &Value, field: &Field) -> bool {
+    match value {
+        Value::List(items) => items.is_empty(),
+        Value::Object(members) if field.ty.map_value().is_some() => members.is_empty(),
+        _ if matches!(field.presence, Presence::Optional | Presence::AlwaysNull) => false,
+        _ => is_zero(value, &field.ty),
+    }
+}
+
+fn is_zero(value: &Value, ty: &Ty) -> bool {
+    match (value, ty) {
+        (Value::Null | Value::Bool(false) | Value::Int(0), _) => true,
+        (Value::Float(n), _) => *n == 0.0,
+        (Value::Str(text), Ty::Quantity) => text.parse::<Quantity>().is_ok_and(|q| q.is_zero()),
+        (Value::Str(text), _) => text.is_empty(),
+        (Value::List(items), _) => items.is_empty(),
+        (Value::Object(object), _) => match ty.message() {
+            Some(message) => structs(object, &Object::new(), message),
+            None => object.is_empty(),
+        },
+        _ => false,
+    }
+}
+
+fn values(a: &Value, b: &Value, ty: &Ty) -> bool {
+    if a == b {
+        return true;
+    }
+    match (a, b) {
+        (Value::Str(a), Value::Str(b)) if matches!(ty, Ty::Quantity) => {
+            matches!((a.parse::<Quantity>(), b.parse::<Quantity>()), (Ok(a), Ok(b)) if a == b)
+        }
+        (Value::Object(a), Value::Object(b)) => match (ty.message(), ty.map_value()) {
+            (Some(message), _) => structs(a, b, message),
+            (None, Some(element)) => {
+                a.len() == b.len()
+                    && a.iter().all(|(name, value)| b.get(name).is_some_and(|other| values(value, other, element)))
+            }
+            _ => false,
+        },
+        (Value::List(a), Value::List(b)) => {
+            let Some(element) = ty.element() else { return false };
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| values(a, b, element))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn meaning() {
+        for (a, b, want) in [
+            (value!({"nodeName": "a"}), value!({"nodeName": "a", "containers": null}), true),
+            (value!({"nodeName": "a"}), value!({"nodeName": "b"}), false),
+            (value!({"nodeSelector": {}}), value!({}), true),
+            (value!({"affinity": {}}), value!({}), false),
+            (value!({"hostNetwork": false}), value!({}), true),
+            (value!({"automountServiceAccountToken": false}), value!({}), false),
+            (
+                value!({"containers": [{"name": "c", "resources": {"limits": {"cpu": "1000m"}}}]}),
+                value!({"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]}),
+                true,
+            ),
+            (value!({"containers": [{"name": "c", "resources": {}}]}), value!({"containers": [{"name": "c"}]}), true),
+            (
+                value!({"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}),
+                value!({"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]}),
+                false,
+            ),
+        ] {
+            assert_eq!(equal("io.k8s.api.core.v1.PodSpec", Some(&a), Some(&b)), want, "{a:?} {b:?}");
+            assert_eq!(equal("io.k8s.api.core.v1.PodSpec", Some(&b), Some(&a)), want, "{b:?} {a:?}");
+        }
+        assert!(equal("io.k8s.api.core.v1.PodSpec", None, Some(&value!({}))));
+        assert!(equal_maps(None, Some(&value!({}))));
+        assert!(!equal_maps(None, Some(&value!({"a": "b"}))));
+    }
+}

@@ -1,0 +1,12 @@
+//! What all kinds share that hold a pod or a template for pods: defaults, and what this version drops.
+
+mod containers;
+mod dropped;
+mod image;
+pub(crate) mod resources;
+mod spec;
+mod volumes;
+
+pub(crate) use dropped::{drop_disabled_spec_fields, drop_disabled_status_fields};
+pub(crate) use spec::{drop_init_container_annotations, set_spec_defaults, set_template_defaults};
+pub(crate) use volumes::{set_claim_spec_defaults, set_remote_volume_defaults};

@@ -1,0 +1,140 @@
+//! Names of container images, as far as the pull policy depends on them: what may move is pulled always.
+//!
+//! The grammar is that of `github.com/distribution/reference`.
+
+const DEFAULT_DOMAIN: &str = "docker.io";
+const LEGACY_DOMAIN: &str = "index.docker.io";
+const NAME_MAX: usize = 255;
+const TAG_MAX: usize = 128;
+
+/// `Always` for the tag `latest`, given or meant, and `IfNotPresent` for all else, unreadable names included.
+pub(super) fn pull_policy(image: &str) -> &'static str {
+    if is_latest(image) { "Always" } else { "IfNotPresent" }
+}
+
+fn is_latest(image: &str) -> bool {
+    // A bare image identifier is no name.
+    if image.len() == 64 && image.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
+        return false;
+    }
+    let (domain, rest) = split_domain(image);
+    let lower = rest.split(':').next().unwrap_or("");
+    if lower.to_lowercase() != lower {
+        return false;
+    }
+    let (named, digest) = match rest.split_once('@') {
+        Some((named, digest)) => (named, Some(digest)),
+        None => (rest, None),
+    };
+    let (path, tag) = match named.split_once(':') {
+        Some((path, tag)) => (path, Some(tag)),
+        None => (named, None),
+    };
+    if !is_name(domain, path) || tag.is_some_and(|tag| !is_tag(tag)) || digest.is_some_and(|d| !is_digest(d)) {
+        return false;
+    }
+    match tag {
+        Some(tag) => tag == "latest",
+        None => digest.is_none(),
+    }
+}
+
+/// The registry and the rest: what stands before the first slash is a registry if it looks like a host.
+fn split_domain(image: &str) -> (&str, &str) {
+    let (domain, rest) = match image.split_once('/') {
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" || first.to_lowercase() != first => {
+            (first, rest)
+        }
+        _ => (DEFAULT_DOMAIN, image),
+    };
+    if domain == LEGACY_DOMAIN { (DEFAULT_DOMAIN, rest) } else { (domain, rest) }
+}
+
+fn is_name(domain: &str, path: &str) -> bool {
+    path.len() <= NAME_MAX && path.split('/').all(is_component) && (is_domain(domain) || is_component(domain))
+}
+
+/// Lower-case letters and digits, joined by one dot, one or two underscores, or dashes.
+fn is_component(component: &str) -> bool {
+    let is_alphanumeric = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let bytes = component.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
+    is_alphanumeric(*first)
+        && is_alphanumeric(*last)
+        && bytes
+            .split(|c| is_alphanumeric(*c))
+            .all(|joint| matches!(joint, b"" | b"." | b"_" | b"__") || joint.iter().all(|c| *c == b'-'))
+}
+
+fn is_domain(domain: &str) -> bool {
+    let (host, port) = match domain.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (domain, None),
+    };
+    if port.is_some_and(|port| port.is_empty() || !port.bytes().all(|c| c.is_ascii_digit())) {
+        return false;
+    }
+    if let Some(address) = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
+        return !address.is_empty() && address.bytes().all(|c| c.is_ascii_hexdigit() || c == b':');
+    }
+    host.split('.').all(|label| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-')
+    })
+}
+
+fn is_tag(tag: &str) -> bool {
+    let is_word = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
+    tag.len() <= TAG_MAX
+        && tag.bytes().next().is_some_and(is_word)
+        && tag.bytes().all(|c| is_word(c) || c == b'.' || c == b'-')
+}
+
+/// A known algorithm and a number of its length.
+fn is_digest(digest: &str) -> bool {
+    let digits = match digest.split_once(':') {
+        Some(("sha256", hex)) => (hex, 64),
+        Some(("sha384", hex)) => (hex, 96),
+        Some(("sha512", hex)) => (hex, 128),
+        _ => return false,
+    };
+    digits.0.len() == digits.1 && digits.0.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies() {
+        let digest = format!("nginx@sha256:{}", "a".repeat(64));
+        let tagged_digest = format!("nginx:latest@sha256:{}", "a".repeat(64));
+        let id = "a".repeat(64);
+        for (image, always) in [
+            ("nginx", true),
+            ("nginx:latest", true),
+            ("nginx:1.25", false),
+            ("registry.k8s.io/pause", true),
+            ("registry.k8s.io/pause:3.9", false),
+            ("localhost:5000/team/app", true),
+            ("localhost:5000/team/app:v1", false),
+            ("Example.COM/app", true),
+            ("team/app__x", true),
+            (&digest, false),
+            (&tagged_digest, true),
+            (&id, false),
+            ("", false),
+            ("Nginx", false),
+            ("nginx:", false),
+            ("a//b", false),
+            ("a___b", false),
+            ("nginx:latest ", false),
+            ("foo_bar.com/x", true),
+            ("nginx@sha256:12", false),
+        ] {
+            assert_eq!(is_latest(image), always, "{image:?}");
+        }
+    }
+}

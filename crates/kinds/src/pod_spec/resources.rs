@@ -1,0 +1,189 @@
+//! Lists of resource quantities: rounding, sums over the containers of a pod, and the class of service they earn it.
+
+use binnacle_meta::{Quantity, Text};
+use binnacle_schema::{Object, Value};
+
+use crate::tree::{struct_mut, structs_mut};
+
+const MILLI: i32 = -3;
+
+const LISTS: [&str; 2] = ["limits", "requests"];
+
+/// Quantities are kept to a thousandth; what is finer is rounded up.
+pub(crate) fn round_up(list: &mut Object) {
+    for (_, value) in list.iter_mut() {
+        let Some(mut quantity) = quantity(value) else { continue };
+        if !quantity.round_up(MILLI) {
+            *value = quantity.to_string().into();
+        }
+    }
+}
+
+/// Rounds `limits` and `requests`.
+pub(crate) fn round_up_requirements(requirements: &mut Object) {
+    for name in LISTS {
+        if let Some(list) = struct_mut(requirements, name) {
+            round_up(list);
+        }
+    }
+}
+
+/// Requests of a container that it does not name are its limits. For pods only: a template leaves it to the pod.
+pub(crate) fn default_requests_to_limits(spec: &mut Object) {
+    for list in ["containers", "initContainers"] {
+        for container in structs_mut(spec, list) {
+            let Some(requirements) = struct_mut(container, "resources") else { continue };
+            let Some(limits) = requirements.get("limits").and_then(Value::as_object).cloned() else { continue };
+            let requests = requirements.object_entry("requests");
+            for (name, limit) in limits {
+                requests.entry(&name, || limit);
+            }
+        }
+    }
+}
+
+/// Limits and requests of the pod as a whole, where it has some: huge pages are limited to what the containers may
+/// have, requests are those of the containers, or the limits (KEP-2837).
+pub(crate) fn default_pod_resources(spec: &mut Object) {
+    if spec.get("resources").and_then(Value::as_object).is_none() {
+        return;
+    }
+    default_huge_page_limits(spec);
+    let Some(limits) = spec_list(spec, "limits").filter(|limits| !limits.is_empty()).cloned() else { return };
+    let mut requests = spec_list(spec, "requests").cloned().unwrap_or_default();
+    for (name, sum) in aggregate(spec, "requests") {
+        if is_pod_level(&name) && !is_huge_page(&name) {
+            requests.entry(&name, || sum.to_string().into());
+        }
+    }
+    for (name, limit) in limits {
+        if is_pod_level(&name) {
+            requests.entry(&name, || limit);
+        }
+    }
+    set_spec_list(spec, "requests", requests);
+}
+
+/// The class of service of a pod: `BestEffort` asks for nothing, `Guaranteed` for exactly its limits.
+pub(crate) fn qos_class(spec: &Object) -> &'static str {
+    let mut sums = [Vec::new(), Vec::new()];
+    let mut limited = true;
+    let mut count = |requirements: Option<&Value>| {
+        for (sums, name) in sums.iter_mut().zip(LISTS) {
+            let list = requirements.and_then(|r| r.get(name)).and_then(Value::as_object);
+            let mut positive = 0;
+            for (name, quantity) in quantities(list).filter(|(name, q)| is_compute(name) && q.sign() > 0) {
+                positive += 1;
+                add(sums, name, &quantity);
+            }
+            limited &= name != "limits" || positive == 2;
+        }
+    };
+    match spec.get("resources").filter(|resources| !resources.is_null()) {
+        Some(resources) => count(Some(resources)),
+        None => {
+            for list in ["containers", "initContainers"] {
+                let containers = spec.get(list).and_then(Value::as_list).unwrap_or(&[]);
+                containers.iter().for_each(|container| count(container.get("resources")));
+            }
+        }
+    }
+    let [limits, requests] = sums;
+    if limits.is_empty() && requests.is_empty() {
+        return "BestEffort";
+    }
+    let same = requests.len() == limits.len() && requests.iter().all(|request| limits.contains(request));
+    if limited && same { "Guaranteed" } else { "Burstable" }
+}
+
+/// What all containers of a pod together ask for (`requests`) or may have (`limits`): init containers run one after
+/// the other and before the others, those that keep running beside all that follow.
+pub(crate) fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
+    let containers = |name: &str| spec.get(name).and_then(Value::as_list).unwrap_or(&[]);
+    let own = |container: &Value| -> Vec<(Text, Quantity)> {
+        quantities(container.object_at(&["resources", list])).map(|(name, q)| (name.clone(), q)).collect()
+    };
+    let mut total = Vec::new();
+    for container in containers("containers") {
+        own(container).iter().for_each(|(name, q)| add(&mut total, name, q));
+    }
+    let (mut running, mut peak) = (Vec::new(), Vec::new());
+    for container in containers("initContainers") {
+        let own = own(container);
+        if container.str_at(&["restartPolicy"]) == "Always" {
+            own.iter().for_each(|(name, q)| add(&mut total, name, q));
+            own.iter().for_each(|(name, q)| add(&mut running, name, q));
+            raise(&mut peak, &running);
+        } else {
+            let mut now = own;
+            running.iter().for_each(|(name, q)| add(&mut now, name, q));
+            raise(&mut peak, &now);
+        }
+    }
+    raise(&mut total, &peak);
+    total
+}
+
+/// The quantity of a tree, which validated it when it was read.
+pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
+    value.as_str().and_then(|text| text.parse().ok())
+}
+
+pub(crate) fn is_huge_page(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+/// Whether a pod as a whole can have a request or limit of it.
+pub(crate) fn is_pod_level(name: &str) -> bool {
+    is_compute(name) || is_huge_page(name)
+}
+
+fn is_compute(name: &str) -> bool {
+    name == "cpu" || name == "memory"
+}
+
+fn default_huge_page_limits(spec: &mut Object) {
+    let is_empty = |name: &str| spec_list(spec, name).is_none_or(Object::is_empty);
+    if is_empty("limits") && is_empty("requests") {
+        return;
+    }
+    let mut limits = spec_list(spec, "limits").cloned().unwrap_or_default();
+    for (name, sum) in aggregate(spec, "limits") {
+        let requested = spec_list(spec, "requests").is_some_and(|requests| requests.contains(&name));
+        if is_huge_page(&name) && !requested {
+            limits.entry(&name, || sum.to_string().into());
+        }
+    }
+    set_spec_list(spec, "limits", limits);
+}
+
+fn spec_list<'a>(spec: &'a Object, name: &str) -> Option<&'a Object> {
+    spec.get("resources").and_then(|resources| resources.object_at(&[name]))
+}
+
+fn set_spec_list(spec: &mut Object, name: &str, list: Object) {
+    if !list.is_empty() {
+        spec.object_entry("resources").insert(name, list);
+    }
+}
+
+fn quantities(list: Option<&Object>) -> impl Iterator<Item = (&Text, Quantity)> {
+    list.into_iter().flat_map(Object::iter).filter_map(|(name, value)| Some((name, quantity(value)?)))
+}
+
+fn add(sums: &mut Vec<(Text, Quantity)>, name: &Text, quantity: &Quantity) {
+    match sums.iter_mut().find(|(known, _)| known == name) {
+        Some((_, sum)) => sum.add(quantity),
+        None => sums.push((name.clone(), quantity.clone())),
+    }
+}
+
+fn raise(sums: &mut Vec<(Text, Quantity)>, floor: &[(Text, Quantity)]) {
+    for (name, least) in floor {
+        match sums.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) if *sum < *least => *sum = least.clone(),
+            Some(_) => {}
+            None => sums.push((name.clone(), least.clone())),
+        }
+    }
+}
