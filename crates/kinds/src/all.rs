@@ -1,7 +1,11 @@
 //! All kinds with rules of their own, by group: the one list that makes the set visible.
 //! Each group lists its kinds in its own module.
 
-use crate::{Plain, Strategy, apps, batch, core};
+use crate::{
+    Plain, Strategy, admissionregistration, apiextensions, apiregistration, apiserverinternal, apps, autoscaling,
+    batch, certificates, coordination, core, discovery, flowcontrol, networking, node, policy, rbac, resource,
+    scheduling, storage, storagemigration,
+};
 
 /// A kind and its rules.
 pub(crate) type Entry = (&'static str, &'static dyn Strategy);
@@ -18,6 +22,23 @@ const GROUPS: &[(&str, &[Entry])] = &[
     ("", core::STRATEGIES),
     ("apps", apps::STRATEGIES),
     ("batch", batch::STRATEGIES),
+    ("admissionregistration.k8s.io", admissionregistration::STRATEGIES),
+    ("apiextensions.k8s.io", apiextensions::STRATEGIES),
+    ("apiregistration.k8s.io", apiregistration::STRATEGIES),
+    ("autoscaling", autoscaling::STRATEGIES),
+    ("certificates.k8s.io", certificates::STRATEGIES),
+    ("coordination.k8s.io", coordination::STRATEGIES),
+    ("discovery.k8s.io", discovery::STRATEGIES),
+    ("flowcontrol.apiserver.k8s.io", flowcontrol::STRATEGIES),
+    ("internal.apiserver.k8s.io", apiserverinternal::STRATEGIES),
+    ("networking.k8s.io", networking::STRATEGIES),
+    ("node.k8s.io", node::STRATEGIES),
+    ("policy", policy::STRATEGIES),
+    ("rbac.authorization.k8s.io", rbac::STRATEGIES),
+    ("resource.k8s.io", resource::STRATEGIES),
+    ("scheduling.k8s.io", scheduling::STRATEGIES),
+    ("storage.k8s.io", storage::STRATEGIES),
+    ("storagemigration.k8s.io", storagemigration::STRATEGIES),
 ];
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Conversions work on canonical trees and leave canonical trees. `metadata` stays as it is but for the annotations by
 //! which autoscaling/v1 carries what its structs have no fields for.
 
-mod autoscaling;
+pub(crate) mod autoscaling;
 mod autoscaling_v1;
 mod events;
 mod go_json;

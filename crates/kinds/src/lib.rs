@@ -2,13 +2,31 @@
 //!
 //! Knows nothing of storage, of HTTP or of who is asking.
 
+mod admissionregistration;
 mod all;
+mod apiextensions;
+mod apiregistration;
+mod apiserverinternal;
 mod apps;
+mod autoscaling;
 mod batch;
+mod certificates;
 mod conversion;
+mod coordination;
 mod core;
+mod discovery;
 mod equality;
+mod flowcontrol;
+mod networking;
+mod node;
 mod pod_spec;
+mod policy;
+mod prepare;
+mod rbac;
+mod resource;
+mod scheduling;
+mod storage;
+mod storagemigration;
 mod strategy;
 pub mod tables;
 mod tree;

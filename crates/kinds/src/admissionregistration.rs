@@ -1,0 +1,17 @@
+//! `admissionregistration.k8s.io`: webhooks and policies that take part in admission.
+
+mod defaults;
+mod policy;
+mod policy_binding;
+mod webhook_configuration;
+
+use crate::all::Entry;
+
+pub(crate) const STRATEGIES: &[Entry] = &[
+    ("MutatingAdmissionPolicy", &policy::MutatingAdmissionPolicy),
+    ("MutatingAdmissionPolicyBinding", &policy_binding::MutatingAdmissionPolicyBinding),
+    ("MutatingWebhookConfiguration", &webhook_configuration::MutatingWebhookConfiguration),
+    ("ValidatingAdmissionPolicy", &policy::ValidatingAdmissionPolicy),
+    ("ValidatingAdmissionPolicyBinding", &policy_binding::ValidatingAdmissionPolicyBinding),
+    ("ValidatingWebhookConfiguration", &webhook_configuration::ValidatingWebhookConfiguration),
+];

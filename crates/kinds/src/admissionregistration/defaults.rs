@@ -1,0 +1,27 @@
+//! Defaults of the structs that webhooks and policies share.
+
+use binnacle_schema::{Object, Value};
+
+use crate::prepare::default_to;
+
+/// Which objects a policy or a webhook is about.
+pub(super) fn match_resources(resources: &mut Object) {
+    matching(resources);
+    for list in ["resourceRules", "excludeResourceRules"] {
+        rules(resources, list);
+    }
+}
+
+/// What webhooks and policies match by.
+pub(super) fn matching(members: &mut Object) {
+    default_to(members, "matchPolicy", "Equivalent");
+    default_to(members, "namespaceSelector", Object::new());
+    default_to(members, "objectSelector", Object::new());
+}
+
+/// Rules are about resources of either scope.
+pub(super) fn rules(members: &mut Object, list: &str) {
+    for rule in members.get_mut(list).and_then(Value::as_list_mut).into_iter().flatten() {
+        default_to(rule.make_object(), "scope", "*");
+    }
+}

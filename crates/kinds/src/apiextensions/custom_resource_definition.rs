@@ -1,0 +1,66 @@
+//! CustomResourceDefinition: a kind that users add.
+
+use binnacle_schema::{Value, value};
+
+use crate::prepare::{default_to, default_zero_to, first_generation, next_generation, put_back};
+use crate::{Situation, Strategy};
+
+pub(crate) struct CustomResourceDefinition;
+
+impl Strategy for CustomResourceDefinition {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        let kind = object.str_at(&["spec", "names", "kind"]).to_owned();
+        let names = object.make_at(&["spec", "names"]);
+        default_zero_to(names, "singular", kind.to_lowercase());
+        if !kind.is_empty() {
+            default_zero_to(names, "listKind", format!("{kind}List"));
+        }
+        let spec = object.make_at(&["spec"]);
+        default_to(spec, "conversion", value!({"strategy": "None"}));
+        let service = spec.get_mut("conversion").and_then(|c| c.at_mut(&["webhook", "clientConfig", "service"]));
+        if let Some(service) = service.and_then(Value::as_object_mut) {
+            default_to(service, "port", 443i64);
+        }
+        if object.list_at(&["status", "storedVersions"]).is_empty()
+            && let Some(version) = storage_version(object)
+        {
+            object.make_at(&["status"]).insert("storedVersions", vec![version]);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        object.make_object().insert("status", value!({}));
+        first_generation(object);
+        add_stored_version(object);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        put_back(object, old, "status");
+        next_generation(object, old, &["spec"]);
+        add_stored_version(object);
+    }
+
+    /// Metadata passes: the reference means to put it back and puts back what was sent.
+    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        put_back(object, old, "spec");
+    }
+}
+
+fn storage_version(object: &Value) -> Option<String> {
+    let version = object.list_at(&["spec", "versions"]).iter().find(|version| version.bool_at(&["storage"]))?;
+    Some(version.str_at(&["name"]).to_owned())
+}
+
+/// The status lists every version in which objects were ever stored.
+fn add_stored_version(object: &mut Value) {
+    let Some(version) = storage_version(object) else { return };
+    let stored = object.make_at(&["status"]).entry("storedVersions", || Value::List(Vec::new()));
+    if !matches!(stored, Value::List(_)) {
+        *stored = Value::List(Vec::new());
+    }
+    if let Some(stored) = stored.as_list_mut()
+        && !stored.iter().any(|known| known.as_str() == Some(version.as_str()))
+    {
+        stored.push(version.into());
+    }
+}

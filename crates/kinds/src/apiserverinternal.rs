@@ -1,0 +1,7 @@
+//! `internal.apiserver.k8s.io`: which versions servers store.
+
+mod storage_version;
+
+use crate::all::Entry;
+
+pub(crate) const STRATEGIES: &[Entry] = &[("StorageVersion", &storage_version::StorageVersion)];

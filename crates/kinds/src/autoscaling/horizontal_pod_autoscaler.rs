@@ -1,0 +1,48 @@
+//! HorizontalPodAutoscaler: how many pods a workload has, by what is measured.
+
+use binnacle_schema::{Object, Value, value};
+
+use crate::conversion::autoscaling::{default_metric, drop_round_trip_annotations};
+use crate::prepare::{clear_status, default_to, put_back};
+use crate::{Situation, Strategy};
+
+pub(crate) struct HorizontalPodAutoscaler;
+
+impl Strategy for HorizontalPodAutoscaler {
+    fn set_defaults(&self, version: &str, object: &mut Value) {
+        let spec = object.make_at(&["spec"]);
+        default_to(spec, "minReplicas", 1i64);
+        // In v1 the metric's default depends on the annotations that hold the others: its conversion sets it.
+        if version == "v1" {
+            return;
+        }
+        if spec.get("metrics").and_then(Value::as_list).is_none_or(<[Value]>::is_empty) {
+            spec.insert("metrics", vec![default_metric()]);
+        }
+        if let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) {
+            default_behavior(behavior);
+        }
+        drop_round_trip_annotations(object);
+    }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        clear_status(object);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        put_back(object, old, "status");
+    }
+}
+
+/// A behavior that is given at all is filled in completely.
+fn default_behavior(behavior: &mut Object) {
+    let policy = |kind: &'static str, value: i64| value!({"type": kind, "value": value, "periodSeconds": 15i64});
+    let up = behavior.object_entry("scaleUp");
+    default_to(up, "stabilizationWindowSeconds", 0i64);
+    default_to(up, "selectPolicy", "Max");
+    default_to(up, "policies", vec![policy("Pods", 4), policy("Percent", 100)]);
+    // The window of scaling down is a flag of the controller.
+    let down = behavior.object_entry("scaleDown");
+    default_to(down, "selectPolicy", "Max");
+    default_to(down, "policies", vec![policy("Percent", 100)]);
+}

@@ -1,0 +1,119 @@
+//! CertificateSigningRequest: somebody's wish for a certificate, its approval and the certificate.
+
+use binnacle_meta::Time;
+use binnacle_schema::{Object, Value};
+
+use crate::prepare::{objects_at, put_back};
+use crate::{Situation, Strategy};
+
+pub(crate) struct CertificateSigningRequest;
+
+const CONDITIONS: &[&str] = &["status", "conditions"];
+
+impl Strategy for CertificateSigningRequest {
+    /// Forgets whom the request says it is from; the registry's hook for this kind writes down who asks.
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        let spec = object.make_at(&["spec"]);
+        ["username", "uid", "groups", "extra"].iter().for_each(|field| drop(spec.remove(field)));
+        object.make_object().insert("status", Object::new());
+    }
+
+    /// Nothing but metadata changes through the main endpoint.
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        put_back(object, old, "spec");
+        put_back(object, old, "status");
+    }
+
+    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        put_back(object, old, "spec");
+        if subresource == "approval" {
+            stamp_conditions(object, old, situation.now);
+            let conditions = object.at(CONDITIONS).cloned();
+            put_back(object, old, "status");
+            let status = object.make_at(&["status"]);
+            match conditions {
+                Some(conditions) => drop(status.insert("conditions", conditions)),
+                None => drop(status.remove("conditions")),
+            }
+        } else {
+            preserve_conditions(object, old, "Approved");
+            preserve_conditions(object, old, "Denied");
+            stamp_conditions(object, old, situation.now);
+        }
+    }
+
+    fn validate_name(&self, _: &str, _: bool) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Signers do not decide: conditions of that type stay as they are. Adding or removing one is for validation to refuse.
+fn preserve_conditions(object: &mut Value, old: &Value, kind: &str) {
+    let of_kind = |condition: &&Value| condition.str_at(&["type"]) == kind;
+    let old_ones: Vec<&Value> = old.list_at(CONDITIONS).iter().filter(of_kind).collect();
+    if object.list_at(CONDITIONS).iter().filter(of_kind).count() != old_ones.len() {
+        return;
+    }
+    let conditions = object.at_mut(CONDITIONS).and_then(Value::as_list_mut).into_iter().flatten();
+    let new_ones = conditions.filter(|condition| condition.str_at(&["type"]) == kind);
+    for (new, old) in new_ones.zip(old_ones) {
+        *new = old.clone();
+    }
+}
+
+/// Fills in when a condition was updated and when its status last changed.
+fn stamp_conditions(object: &mut Value, old: &Value, now: i64) {
+    let now = Value::from(Time::from_unix(now, 0).to_string());
+    for condition in objects_at(object, CONDITIONS) {
+        let is_set = |condition: &Object, field| condition.get(field).is_some_and(|time| !time.is_null());
+        if !is_set(condition, "lastUpdateTime") {
+            condition.insert("lastUpdateTime", now.clone());
+        }
+        if !is_set(condition, "lastTransitionTime") {
+            let same = |old: &&Value| {
+                ["type", "status"].iter().all(|field| {
+                    old.str_at(&[field]) == condition.get(field).and_then(Value::as_str).unwrap_or_default()
+                }) && crate::prepare::is_set(old, &["lastTransitionTime"])
+            };
+            let since = old.list_at(CONDITIONS).iter().find(same).and_then(|old| old.get("lastTransitionTime"));
+            let since = since.unwrap_or(&now).clone();
+            condition.insert("lastTransitionTime", since);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    const SITUATION: Situation<'static> = Situation { now: 0, namespace: "", dry_run: false };
+
+    #[test]
+    fn approval_changes_conditions_only() {
+        let old = value!({"spec": {"signerName": "s"}, "status": {"certificate": "x"}});
+        let mut new = value!({
+            "spec": {"signerName": "t"},
+            "status": {"certificate": "y", "conditions": [{"type": "Approved", "status": "True"}]}
+        });
+        CertificateSigningRequest.prepare_for_subresource("approval", &SITUATION, &mut new, &old);
+        let want = value!({"spec": {"signerName": "s"}, "status": {"certificate": "x", "conditions": [{
+            "type": "Approved", "status": "True",
+            "lastUpdateTime": "1970-01-01T00:00:00Z", "lastTransitionTime": "1970-01-01T00:00:00Z"
+        }]}});
+        assert_eq!(new, want);
+    }
+
+    #[test]
+    fn signers_do_not_touch_the_decision() {
+        let approved = value!({"type": "Approved", "status": "True", "reason": "r", "lastUpdateTime": "2026-01-01T00:00:00Z",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let old = value!({"spec": {}, "status": {"conditions": [approved]}});
+        let mut new = value!({"spec": {}, "status": {"certificate": "y", "conditions": [
+            {"type": "Approved", "status": "True", "reason": "changed"}
+        ]}});
+        CertificateSigningRequest.prepare_for_subresource("status", &SITUATION, &mut new, &old);
+        assert_eq!(new.at(CONDITIONS), old.at(CONDITIONS));
+        assert_eq!(new.str_at(&["status", "certificate"]), "y");
+    }
+}

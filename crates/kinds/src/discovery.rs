@@ -1,0 +1,7 @@
+//! `discovery.k8s.io`: where services are.
+
+mod endpoint_slice;
+
+use crate::all::Entry;
+
+pub(crate) const STRATEGIES: &[Entry] = &[("EndpointSlice", &endpoint_slice::EndpointSlice)];

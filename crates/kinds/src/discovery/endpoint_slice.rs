@@ -1,0 +1,62 @@
+//! EndpointSlice: some of the addresses behind a service.
+
+use binnacle_schema::Value;
+
+use crate::prepare::{default_to, first_generation, next_generation, objects_at, semantically_equal};
+use crate::{Situation, Strategy};
+
+pub(crate) struct EndpointSlice;
+
+impl Strategy for EndpointSlice {
+    fn set_defaults(&self, _: &str, object: &mut Value) {
+        for port in objects_at(object, &["ports"]) {
+            default_to(port, "name", "");
+            default_to(port, "protocol", "TCP");
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        first_generation(object);
+        drop_topology(object, None);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        next_generation(object, old, &["addressType", "endpoints", "ports"]);
+        if !semantically_equal(object.at(LABELS), old.at(LABELS)) {
+            let generation = old.int_at(&["metadata", "generation"]).unwrap_or(0) + 1;
+            object.make_at(&["metadata"]).insert("generation", generation);
+        }
+        drop_topology(object, Some(old));
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_none() && object.str_at(&["addressType"]) == "FQDN" {
+            return vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()];
+        }
+        Vec::new()
+    }
+}
+
+const LABELS: &[&str] = &["metadata", "labels"];
+
+/// The label under which v1beta1 kept node names.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// Writes through v1 drop `deprecatedTopology`, which only v1beta1 could set; a node name that stood there before
+/// moves to its own field, so that clients that write back what they read lose nothing.
+fn drop_topology(object: &mut Value, old: Option<&Value>) {
+    if old.is_some_and(|old| semantically_equal(object.get("endpoints"), old.get("endpoints"))) {
+        return;
+    }
+    let old_endpoints = old.map(|old| old.list_at(&["endpoints"])).unwrap_or_default();
+    for endpoint in objects_at(object, &["endpoints"]) {
+        let Some(topology) = endpoint.remove("deprecatedTopology") else { continue };
+        let node = topology.str_at(&[HOSTNAME]);
+        let known = !node.is_empty()
+            && old_endpoints.iter().any(|old| old.str_at(&["deprecatedTopology", HOSTNAME]) == node)
+            && binnacle_validation::names::dns1123_subdomain(node).is_empty();
+        if known {
+            default_to(endpoint, "nodeName", node);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `flowcontrol.apiserver.k8s.io`: how requests share the server.
+
+mod flow_schema;
+mod priority_level;
+
+use binnacle_schema::Value;
+
+use crate::all::Entry;
+use crate::prepare::{clear_status, first_generation, next_generation, put_back};
+
+pub(crate) const STRATEGIES: &[Entry] = &[
+    ("FlowSchema", &flow_schema::FlowSchema),
+    ("PriorityLevelConfiguration", &priority_level::PriorityLevelConfiguration),
+];
+
+fn prepare_for_create(object: &mut Value) {
+    clear_status(object);
+    first_generation(object);
+}
+
+fn prepare_for_update(object: &mut Value, old: &Value) {
+    next_generation(object, old, &["spec"]);
+    put_back(object, old, "status");
+}
+
+/// A status update changes nothing else, of the metadata only who manages which fields.
+fn prepare_for_status(object: &mut Value, old: &Value) {
+    let managed_fields = object.at(&["metadata", "managedFields"]).cloned();
+    // The registry has compared the version already and needs it unchanged.
+    let version = object.at(&["metadata", "resourceVersion"]).cloned();
+    put_back(object, old, "metadata");
+    put_back(object, old, "spec");
+    let metadata = object.make_at(&["metadata"]);
+    metadata.remove("managedFields");
+    for (name, value) in [("managedFields", managed_fields), ("resourceVersion", version)] {
+        if let Some(value) = value {
+            metadata.insert(name, value);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! `networking.k8s.io`: ingress, network policies, and the addresses that services draw from.
+
+mod ingress;
+mod ingress_class;
+mod ip_address;
+mod network_policy;
+mod service_cidr;
+
+use crate::all::Entry;
+
+pub(crate) const STRATEGIES: &[Entry] = &[
+    ("Ingress", &ingress::Ingress),
+    ("IngressClass", &ingress_class::IngressClass),
+    ("IPAddress", &ip_address::IpAddress),
+    ("NetworkPolicy", &network_policy::NetworkPolicy),
+    ("ServiceCIDR", &service_cidr::ServiceCidr),
+];

@@ -1,0 +1,142 @@
+//! What most strategies do when they prepare an object: fields that an endpoint does not write are put back.
+
+use binnacle_schema::{Object, Value};
+
+/// Puts a member back to what is stored, absence included.
+pub(crate) fn put_back(object: &mut Value, old: &Value, member: &'static str) {
+    let members = object.make_object();
+    match old.get(member) {
+        Some(value) => {
+            members.insert(member, value.clone());
+        }
+        None => {
+            members.remove(member);
+        }
+    }
+}
+
+/// Clients do not create a status.
+pub(crate) fn clear_status(object: &mut Value) {
+    object.make_object().remove("status");
+}
+
+/// Objects begin with generation 1.
+pub(crate) fn first_generation(object: &mut Value) {
+    object.make_at(&["metadata"]).insert("generation", 1i64);
+}
+
+/// A change of any of these members makes a new generation.
+pub(crate) fn next_generation(object: &mut Value, old: &Value, members: &[&str]) {
+    if members.iter().any(|member| !semantically_equal(object.get(member), old.get(member))) {
+        let generation = old.int_at(&["metadata", "generation"]).unwrap_or(0) + 1;
+        object.make_at(&["metadata"]).insert("generation", generation);
+    }
+}
+
+/// What `status` endpoints of newer kinds put back of the metadata: nearly all that is not bookkeeping.
+pub(crate) fn put_back_metadata(object: &mut Value, old: &Value) {
+    const MEMBERS: [&str; 6] =
+        ["deletionTimestamp", "generation", "labels", "annotations", "finalizers", "ownerReferences"];
+    put_back_in(object, old, &["metadata"], &MEMBERS);
+}
+
+/// Puts members of the struct at a path back.
+pub(crate) fn put_back_in(object: &mut Value, old: &Value, path: &[&str], members: &[&'static str]) {
+    let target = object.make_at(path);
+    for member in members {
+        match old.at(path).and_then(|parent| parent.get(member)) {
+            Some(value) => {
+                target.insert(*member, value.clone());
+            }
+            None => {
+                target.remove(member);
+            }
+        }
+    }
+}
+
+/// Removes a member of the struct at a path: a field whose feature is off.
+pub(crate) fn remove_at(object: &mut Value, path: &[&str], member: &str) {
+    if let Some(members) = object.at_mut(path).and_then(Value::as_object_mut) {
+        members.remove(member);
+    }
+}
+
+/// Whether something stands at a path.
+pub(crate) fn is_set(object: &Value, path: &[&str]) -> bool {
+    object.at(path).is_some_and(|value| !value.is_null())
+}
+
+/// Sets a member that is absent.
+pub(crate) fn default_to(members: &mut Object, name: &'static str, value: impl Into<Value>) {
+    if members.get(name).is_none_or(Value::is_null) {
+        members.insert(name, value);
+    }
+}
+
+/// Sets a member that is absent or has the zero value of a text, number or list.
+pub(crate) fn default_zero_to(members: &mut Object, name: &'static str, value: impl Into<Value>) {
+    let zero = match members.get(name) {
+        None | Some(Value::Null) => true,
+        Some(Value::Str(text)) => text.is_empty(),
+        Some(Value::Int(n)) => *n == 0,
+        Some(Value::List(items)) => items.is_empty(),
+        Some(_) => false,
+    };
+    if zero {
+        members.insert(name, value);
+    }
+}
+
+/// The objects in the list at a path, to be changed.
+pub(crate) fn objects_at<'a>(object: &'a mut Value, path: &[&str]) -> impl Iterator<Item = &'a mut Object> {
+    object.at_mut(path).and_then(Value::as_list_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// Equality in which no list and an empty list are the same, as in the reference's semantic comparison.
+pub(crate) fn semantically_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let something = |value: &&Value| !matches!(value, Value::Null) && value.as_list() != Some(&[]);
+    match (a.filter(something), b.filter(something)) {
+        (None, None) => true,
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            a.iter().all(|(name, value)| semantically_equal(Some(value), b.get(name)))
+                && b.iter().all(|(name, value)| a.contains(name) || semantically_equal(None, Some(value)))
+        }
+        (Some(Value::List(a)), Some(Value::List(b))) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| semantically_equal(Some(a), Some(b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn equality() {
+        for (a, b, equal) in [
+            (value!({"a": [], "b": null}), value!({}), true),
+            (value!({"a": {"x": []}}), value!({"a": {}}), true),
+            (value!({"a": {}}), value!({}), false),
+            (value!({"a": [{"x": null}]}), value!({"a": [{}]}), true),
+            (value!({"a": [1i64]}), value!({"a": [2i64]}), false),
+            (value!({"a": 0i64}), value!({}), false),
+        ] {
+            assert_eq!(semantically_equal(Some(&a), Some(&b)), equal, "{a:?} {b:?}");
+            assert_eq!(semantically_equal(Some(&b), Some(&a)), equal, "{b:?} {a:?}");
+        }
+    }
+
+    #[test]
+    fn generations() {
+        let old = value!({"metadata": {"generation": 4i64}, "spec": {"a": 1i64}});
+        for (spec, want) in [(value!({"a": 1i64}), 4), (value!({"a": 2i64}), 5)] {
+            let mut object = old.clone();
+            object.make_object().insert("spec", spec);
+            next_generation(&mut object, &old, &["spec"]);
+            assert_eq!(object.int_at(&["metadata", "generation"]), Some(want));
+        }
+    }
+}

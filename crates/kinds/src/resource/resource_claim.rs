@@ -1,0 +1,71 @@
+//! ResourceClaim: devices that pods need, and which they got.
+
+use binnacle_schema::Value;
+
+use super::requests;
+use crate::prepare::{clear_status, put_back, put_back_metadata};
+use crate::{Situation, Strategy};
+
+pub(crate) struct ResourceClaim;
+
+impl Strategy for ResourceClaim {
+    fn set_defaults(&self, version: &str, object: &mut Value) {
+        requests::set_defaults(version, object, &["spec", "devices", "requests"]);
+    }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        clear_status(object);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        put_back(object, old, "status");
+    }
+
+    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        put_back(object, old, "spec");
+        put_back_metadata(object, old);
+        drop_deallocated(object, old);
+    }
+}
+
+const RESULTS: &[&str] = &["status", "allocation", "devices", "results"];
+
+/// Which device, or which share of one.
+fn device(status: &Value) -> [&str; 4] {
+    ["driver", "pool", "device", "shareID"].map(|field| status.str_at(&[field]))
+}
+
+/// Drivers' reports on devices go with the devices, so that who deallocates need not know of them.
+fn drop_deallocated(object: &mut Value, old: &Value) {
+    let kept = object.list_at(RESULTS).to_vec();
+    let is_gone = |status: &Value| {
+        old.list_at(RESULTS).iter().any(|result| device(result) == device(status))
+            && !kept.iter().any(|result| device(result) == device(status))
+    };
+    let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) else { return };
+    let Some(devices) = status.get_mut("devices").and_then(Value::as_list_mut) else { return };
+    devices.retain(|device| !is_gone(device));
+    if devices.is_empty() {
+        status.remove("devices");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn reports_on_deallocated_devices_are_dropped() {
+        let device = |name: &'static str| value!({"driver": "d", "pool": "p", "device": name});
+        let [a, b, c] = ["a", "b", "c"].map(device);
+        let allocated = |results: Vec<Value>| value!({"devices": {"results": results}});
+        let old_allocation = allocated(vec![a.clone(), b.clone()]);
+        let new_allocation = allocated(vec![b.clone()]);
+        let old = value!({"status": {"allocation": old_allocation}});
+        let reports = vec![a, b.clone(), c.clone()];
+        let mut new = value!({"status": {"allocation": new_allocation, "devices": reports}});
+        drop_deallocated(&mut new, &old);
+        assert_eq!(new.list_at(&["status", "devices"]), [b, c]);
+    }
+}

@@ -1,0 +1,7 @@
+//! CSINode: the volume drivers of a node.
+
+use crate::Strategy;
+
+pub(crate) struct CsiNode;
+
+impl Strategy for CsiNode {}

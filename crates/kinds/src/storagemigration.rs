@@ -1,0 +1,8 @@
+//! `storagemigration.k8s.io`: orders to rewrite stored objects.
+
+mod storage_version_migration;
+
+use crate::all::Entry;
+
+pub(crate) const STRATEGIES: &[Entry] =
+    &[("StorageVersionMigration", &storage_version_migration::StorageVersionMigration)];
