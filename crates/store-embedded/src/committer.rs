@@ -93,12 +93,18 @@ impl Committer<'_> {
             self.tell_progress();
             let mut draft = self.draft();
             for command in commands {
-                if draft.bytes >= MAX_BATCH_BYTES || matches!(command, Command::Revoke { .. }) {
-                    // The keys of a lease are those that readers see, so nothing may be pending.
-                    self.commit(std::mem::replace(&mut draft, Draft::new(0)));
+                // A lease ends in a step of its own: its keys are those that readers see, so nothing may be pending
+                // before it, and no key may be put under it after it.
+                let alone = matches!(command, Command::Revoke { .. });
+                if alone || draft.bytes >= MAX_BATCH_BYTES {
+                    self.commit(draft);
                     draft = self.draft();
                 }
                 self.decide(&mut draft, command);
+                if alone {
+                    self.commit(draft);
+                    draft = self.draft();
+                }
             }
             self.commit(draft);
         }
@@ -106,10 +112,10 @@ impl Committer<'_> {
 
     /// Waits for work or for the next point in time that needs attention. `None` when the store is closed and idle.
     fn next_commands(&mut self) -> Option<Vec<Command>> {
-        let deadline = {
-            let state = self.shared.state.read();
-            state.leases.next_deadline().map_or(self.next_progress, |lease| lease.min(self.next_progress))
-        };
+        let lease = self.shared.state.read().leases.next_deadline();
+        // Leases that can no longer be ended must not keep this thread awake.
+        let lease = lease.filter(|_| self.shared.writable().is_ok());
+        let deadline = lease.map_or(self.next_progress, |lease| lease.min(self.next_progress));
         self.shared.next_commands(MAX_BATCH_COMMANDS, deadline)
     }
 

@@ -1,6 +1,7 @@
 //! Forgetting the past: which versions go, in which order, and what is noted so that an interrupted or damaged
 //! compaction is recognized at the next start.
 
+use std::io;
 use std::sync::Arc;
 
 use binnacle_store::{Revision, StoreError};
@@ -106,12 +107,27 @@ fn forget(shared: &Shared, plan: &Plan) {
 /// Erases records that no reader can ask for any more. When that fails, nothing else may be written before the next
 /// start has made up for it: another compaction would leave these, but take the successors by which they are
 /// recognized as forgotten.
-pub(crate) fn erase(shared: &Shared, revisions: &[u64]) -> Result<(), StoreError> {
-    let disk = shared.disk()?;
+fn erase(shared: &Shared, revisions: &[u64]) -> Result<(), StoreError> {
     for chunk in revisions.chunks(CHUNK_ERASE) {
-        disk.erase(chunk).map_err(|error| shared.fail(&error))?;
+        // Taken anew each time, so that closing the store need not wait for all of it.
+        shared.disk()?.erase(chunk).map_err(|error| shared.fail(&error))?;
     }
     Ok(())
+}
+
+/// Goes on with the erasure that the last process did not finish, beside everything else but compactions.
+pub(crate) fn resume(shared: &Arc<Shared>, leftover: Vec<u64>) -> io::Result<()> {
+    if leftover.is_empty() {
+        return Ok(());
+    }
+    let one = shared.compaction.clone().try_lock_owned().map_err(io::Error::other)?;
+    let shared = shared.clone();
+    let erase = move || {
+        let _one = one;
+        // A failure is noted for those who write; a closed store leaves the rest to the next start.
+        drop(erase(&shared, &leftover));
+    };
+    std::thread::Builder::new().name("store-erase".to_owned()).spawn(erase).map(drop)
 }
 
 async fn blocking<T: Send + 'static>(

@@ -30,7 +30,7 @@ impl Leases {
         self.by_deadline.insert((deadline, id));
     }
 
-    /// Forgets a lease and answers its keys in order.
+    /// Forgets a lease; its keys are deleted by whoever ends it.
     pub(crate) fn remove(&mut self, id: i64) {
         if let Some(lease) = self.by_id.remove(&id) {
             self.by_deadline.remove(&(lease.deadline, id));

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::mpsc;
 use std::time::Instant;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -18,6 +19,10 @@ use crate::watch::Hub;
 /// A fresh store has this revision, so that its first write gets 2, as in etcd.
 pub(crate) const FIRST_REVISION: u64 = 1;
 pub(crate) const FORMAT: u32 = 1;
+
+/// How much is read before it is handed on.
+const CHUNK_BYTES: usize = 512 << 10;
+const CHUNK_RECORDS: usize = 1024;
 
 const FORMAT_KEY: &[u8] = b"format";
 const LEASE_PREFIX: &[u8] = b"lease/";
@@ -53,7 +58,7 @@ pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option
 pub(crate) fn load(disk: &dyn Disk) -> Result<Recovered, Unusable> {
     let facts = Facts::read(disk)?;
     let mut loader = Loader { index: Index::default(), reached: 0, compacted: facts.marker.revision, problem: None };
-    disk.scan(0, u64::MAX, &mut |revision, record| loader.add(revision, &record))?;
+    loader.read(disk)?;
     if let Some(problem) = loader.problem {
         return Err(Unusable::Damaged(problem));
     }
@@ -120,6 +125,39 @@ struct Facts {
 // === impl Loader ===
 
 impl Loader {
+    /// Reading is one thread's work, checking and indexing another's.
+    fn read(&mut self, disk: &dyn Disk) -> io::Result<()> {
+        std::thread::scope(|scope| {
+            let (sender, chunks) = mpsc::sync_channel::<Vec<(u64, Bytes)>>(4);
+            let reader = scope.spawn(move || {
+                let (mut chunk, mut bytes) = (Vec::new(), 0);
+                disk.scan(0, u64::MAX, &mut |revision, record| {
+                    bytes += record.len();
+                    chunk.push((revision, record));
+                    if bytes < CHUNK_BYTES && chunk.len() < CHUNK_RECORDS {
+                        return ControlFlow::Continue(());
+                    }
+                    bytes = 0;
+                    // Nobody listens any more once a problem has been found.
+                    match sender.send(std::mem::take(&mut chunk)) {
+                        Ok(()) => ControlFlow::Continue(()),
+                        Err(_) => ControlFlow::Break(()),
+                    }
+                })?;
+                drop(sender.send(chunk));
+                Ok(())
+            });
+            'chunks: for chunk in chunks {
+                for (revision, record) in chunk {
+                    if self.add(revision, &record).is_break() {
+                        break 'chunks;
+                    }
+                }
+            }
+            reader.join().unwrap_or_else(|_| Err(io::Error::other("reading the log stopped unexpectedly")))
+        })
+    }
+
     fn add(&mut self, revision: u64, bytes: &Bytes) -> ControlFlow<()> {
         match self.try_add(revision, bytes) {
             Ok(()) => ControlFlow::Continue(()),

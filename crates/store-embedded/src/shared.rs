@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) failed: OnceLock<String>,
     pub(crate) watch: WatchOptions,
     /// One compaction at a time.
-    pub(crate) compaction: tokio::sync::Mutex<()>,
+    pub(crate) compaction: Arc<tokio::sync::Mutex<()>>,
     /// Since when the committer has been waiting for the disk.
     committing: Mutex<Option<Instant>>,
     /// Gone once the store is closed.
@@ -54,7 +54,7 @@ pub(crate) struct Queue {
 const MAX_QUEUED_COMMANDS: usize = 64 << 10;
 const MAX_QUEUED_BYTES: usize = 256 << 20;
 
-/// A durable write that takes this long means that the disk does not answer.
+/// Work of the disk that takes this long means that the disk does not answer.
 const STUCK: Duration = Duration::from_secs(10);
 
 // === impl Shared ===
@@ -69,7 +69,7 @@ impl Shared {
             failed: OnceLock::new(),
             committing: Mutex::default(),
             watch,
-            compaction: tokio::sync::Mutex::default(),
+            compaction: Arc::default(),
             disk: RwLock::new(Some(disk)),
         }
     }
@@ -144,8 +144,13 @@ impl Shared {
         self.disk.read().clone().ok_or(StoreError::Closed)
     }
 
+    /// Lets go of the disk, and with it of the directory, once those who are reading from it have finished.
     pub(crate) fn drop_disk(&self) {
-        *self.disk.write() = None;
+        let Some(disk) = self.disk.write().take() else { return };
+        let started = Instant::now();
+        while Arc::strong_count(&disk) > 1 && started.elapsed() < STUCK {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub(crate) fn current(&self) -> Revision {

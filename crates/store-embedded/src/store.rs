@@ -72,9 +72,7 @@ impl EmbeddedStore {
     fn start(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, Unusable> {
         let Recovered { state, leftover } = recovery::load(&*disk)?;
         let shared = Arc::new(Shared::new(disk.clone(), state, watch));
-        if let Err(error) = compaction::erase(&shared, &leftover) {
-            return Err(Unusable::Io(std::io::Error::other(error.to_string())));
-        }
+        compaction::resume(&shared, leftover).map_err(Unusable::Io)?;
         let committer = committer::spawn(shared.clone(), disk).map_err(Unusable::Io)?;
         Ok(Self { shared, committer: Mutex::new(Some(committer)) })
     }

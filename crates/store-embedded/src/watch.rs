@@ -76,7 +76,7 @@ const MESSAGE_EVENTS: usize = 1024;
 pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Result<Watch, StoreError> {
     let mut state = shared.state.write();
     state.open()?;
-    if after + 1 < state.compacted {
+    if after.saturating_add(1) < state.compacted {
         return Err(StoreError::Compacted { compacted: Revision(state.compacted) });
     }
     let now = state.revision;

@@ -70,6 +70,17 @@ async fn leases_survive_a_restart() {
     assert_eq!(list(&store, &prefix_range(b"/a/"), None).await.expect("a list"), []);
 }
 
+/// A lease that ended takes everything with it, also what was put in the same moment: the next start finds no orphan.
+#[tokio::test]
+async fn a_restart_after_puts_raced_with_the_end_of_their_lease() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = std::sync::Arc::new(open(dir.path()).expect("the store opens"));
+    binnacle_store::contract::leases::puts_race_with_the_end_of_their_lease(store.clone()).await;
+    store.close().await;
+    let store = open(dir.path()).expect("the store opens again");
+    assert_eq!(list(&store, &prefix_range(b"/l/"), None).await.expect("a list"), []);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_is_quick_and_tells_everyone() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Reader, bytes, delete, get, put, put_with_lease};
+use super::{Reader, bytes, delete, get, list, pairs, put, put_with_lease};
 use crate::{Event, Expect, LeaseId, Op, Store, StoreError, Txn};
 
 /// All keys at once, with events like any other deletion.
@@ -77,4 +77,24 @@ pub async fn a_key_changes_its_lease(store: Arc<dyn Store>) {
     assert!(get(&*store, "/l/gone").await.is_some());
     store.revoke_lease(second).await.expect("a revocation");
     assert_eq!(get(&*store, "/l/moved").await, None);
+}
+
+/// Whoever puts a key while its lease ends either comes too late or loses it.
+pub async fn puts_race_with_the_end_of_their_lease(store: Arc<dyn Store>) {
+    for round in 0..20 {
+        let lease = store.grant_lease(3600).await.expect("a lease");
+        let put = |n: usize| {
+            let op = Op::Put { value: bytes("x"), lease: Some(lease) };
+            store.txn(Txn { key: bytes(format!("/l/{round}/{n}")), expect: Expect::Anything, op })
+        };
+        let before = futures::future::join_all((0..4).map(put));
+        let after = futures::future::join_all((4..8).map(put));
+        let (before, revoked, after) = futures::join!(before, store.revoke_lease(lease), after);
+        revoked.expect("a revocation");
+        for answer in before.into_iter().chain(after) {
+            assert!(matches!(answer, Ok(_) | Err(StoreError::LeaseNotFound)), "{answer:?}");
+        }
+        let left = list(&*store, &format!("/l/{round}/"), None, 0).await;
+        assert_eq!(pairs(&left.kvs), [], "no key is left under a lease that is gone");
+    }
 }
