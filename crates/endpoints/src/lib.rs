@@ -1,1 +1,25 @@
-//! HTTP to verbs and back: negotiation, parameters, bodies, lists, watches, tables, failures.
+//! HTTP to verbs and back: routing, negotiation, parameters, bodies, lists, watches, tables, failures.
+//!
+//! `http::Request` stops here: below, the registry sees contexts and trees. Knows nothing of particular kinds.
+
+mod api;
+mod body;
+mod failure;
+mod list_stream;
+mod managed;
+mod negotiate;
+mod params;
+mod partial;
+mod patch_type;
+mod respond;
+mod table;
+mod verbs;
+mod watch_stream;
+
+pub use api::{Api, Special, SpecialCall, SpecialKey};
+pub use body::{Expected, read as read_body, typed as decode_body};
+pub use failure::of_headers as failure_response;
+pub use negotiate::{Encoding, Output, Transform};
+pub use params::{FieldValidation, WriteKind, WriteParams, write as write_params};
+pub use respond::{object as respond_object, plain as respond_plain, status as respond_status};
+pub use verbs::Answer;

@@ -1,5 +1,6 @@
 //! The whole server, put together from top to bottom.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +10,14 @@ use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
 use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, BootstrapRoles, PrivilegedGroups, Union as Authorizers};
+use binnacle_discovery::{Addresses, Served};
+use binnacle_endpoints::{Api, failure_response};
+use binnacle_registry::BuiltIn;
+use binnacle_registry::admission::AdmitAll;
 use binnacle_request::{Link, ShutdownTrigger};
 use binnacle_server::{
     BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
-    PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, json_failure, tls_config,
+    PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
 use binnacle_store::Store;
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
@@ -25,6 +30,10 @@ use crate::pki::{Names, Pki, PkiError};
 
 /// The reference's `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// The reference's `--event-ttl`.
+const EVENT_TTL: Duration = Duration::from_secs(3600);
+/// How many bytes of wire forms are kept beside the stored objects.
+const FORM_BUDGET: usize = 256 << 20;
 
 /// A server that is ready to run.
 pub(crate) struct Assembled {
@@ -95,13 +104,17 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
-    let links: Vec<Arc<dyn Link>> =
-        vec![Arc::new(health), Arc::new(VersionLink::new(json_failure)), Arc::new(MetricsLink(metrics.clone()))];
+    let links: Vec<Arc<dyn Link>> = vec![
+        Arc::new(health),
+        Arc::new(VersionLink::new(failure_response)),
+        Arc::new(MetricsLink(metrics.clone())),
+        Arc::new(built_in(store.clone(), port.address())),
+    ];
     let chain = Chain::new(ChainConfig {
         authenticator,
         authorizer,
         links: Links::new(links),
-        failure: json_failure,
+        failure: failure_response,
         metrics,
         shutdown,
         request_timeout: REQUEST_TIMEOUT,
@@ -132,6 +145,21 @@ impl Assembled {
         self.server.run(stop).await;
         self.store.close().await;
     }
+}
+
+/// The built-in resources in the versions that are served by default.
+fn built_in(store: Arc<EmbeddedStore>, address: SocketAddr) -> Api {
+    let built_in = BuiltIn {
+        store,
+        admission: Arc::new(AdmitAll),
+        hooks: HashMap::new(),
+        event_ttl: EVENT_TTL,
+        form_budget: FORM_BUDGET,
+    };
+    let served = Served::default_built_in();
+    let resources = built_in.open(|d| served.version(d.group, d.version).is_some() && d.feature_gate.is_none());
+    let addresses = Addresses { default: reachable(address).to_string(), ..Addresses::default() };
+    Api::new(resources, HashMap::new(), served, addresses)
 }
 
 /// What was read from the files that flags name, before anything has happened that could be left behind.

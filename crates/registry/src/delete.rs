@@ -6,8 +6,7 @@ use binnacle_meta::{
 };
 use binnacle_resources::GarbageCollection;
 use binnacle_schema::Value;
-use binnacle_store::{Expect, KeyValue, Op, Revision, Txn, TxnResponse};
-use bytes::Bytes;
+use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
 
 use crate::admission::Operation;
 use crate::context::Context;
@@ -96,7 +95,7 @@ impl Resource {
                         let stored = Stored { object, revision: stored.revision };
                         return Ok(if then_delete { Deleted::Gone(stored) } else { Deleted::Pending(stored) });
                     }
-                    match self.replace(&key, &mut object, stored.revision).await? {
+                    match self.replace(&kv, &mut object).await? {
                         Ok(stored) if !then_delete => return Ok(Deleted::Pending(stored)),
                         Ok(stored) => {
                             marked = true;
@@ -175,22 +174,21 @@ impl Resource {
         Ok(Deleted::Gone(stored))
     }
 
-    async fn replace(
-        &self,
-        key: &Bytes,
-        object: &mut Value,
-        revision: Revision,
-    ) -> Result<Result<Stored, Option<KeyValue>>, Status> {
+    /// Writes a marked object; one that was marked so before is not written again.
+    async fn replace(&self, old: &KeyValue, object: &mut Value) -> Result<Result<Stored, Option<KeyValue>>, Status> {
         let collection = &self.collection;
         let value = collection.encode(object);
-        let txn = Txn { key: key.clone(), expect: Expect::ModRevision(revision), op: Op::Put { value, lease: None } };
-        match collection.store.txn(txn).await.map_err(store_failure)? {
-            TxnResponse::Done { revision, .. } => {
-                collection.stamp(object, revision);
-                Ok(Ok(Stored { object: std::mem::take(object), revision }))
+        let mut revision = old.mod_revision;
+        if value != old.value {
+            let op = Op::Put { value, lease: old.lease };
+            let txn = Txn { key: old.key.clone(), expect: Expect::ModRevision(revision), op };
+            match collection.store.txn(txn).await.map_err(store_failure)? {
+                TxnResponse::Done { revision: written, .. } => revision = written,
+                TxnResponse::Unmet { current, .. } => return Ok(Err(current)),
             }
-            TxnResponse::Unmet { current, .. } => Ok(Err(current)),
         }
+        collection.stamp(object, revision);
+        Ok(Ok(Stored { object: std::mem::take(object), revision }))
     }
 
     fn delete_step(

@@ -1,0 +1,263 @@
+//! The link that serves built-in resources: from a parsed path to the handler of a verb, and discovery beside them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_discovery::{Addresses, Answer as DiscoveryAnswer, Ask, Discovery, Served};
+use binnacle_meta::{Status, Text};
+use binnacle_registry::Resource;
+use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_resources::{SubresourceRole, Verb, Verbs};
+use http::Method;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
+
+use crate::negotiate::{self, Offer, Output};
+use crate::verbs::{self, Answer, Call};
+use crate::{failure, patch_type};
+
+/// A subresource, or a resource that is not stored, with a handler of its own.
+pub trait Special: Send + Sync + 'static {
+    fn handle(&self, call: SpecialCall) -> BoxFuture<'_, Answer>;
+}
+
+/// What a special handler gets.
+pub struct SpecialCall {
+    pub request: Request,
+    /// The stored resource that the subresource belongs to, if it is one of such.
+    pub resource: Option<Arc<Resource>>,
+    pub output: Output,
+}
+
+/// Group, version, plural and, of a subresource, its name.
+pub type SpecialKey = (Text, Text, Text, Text);
+
+pub struct Api {
+    resources: HashMap<(Text, Text, Text), Arc<Resource>>,
+    specials: HashMap<SpecialKey, Arc<dyn Special>>,
+    discovery: Discovery,
+}
+
+impl Api {
+    pub fn new(
+        resources: Vec<Arc<Resource>>,
+        specials: HashMap<SpecialKey, Arc<dyn Special>>,
+        served: Served,
+        addresses: Addresses,
+    ) -> Self {
+        let resources = resources
+            .into_iter()
+            .map(|r| {
+                let d = r.description;
+                ((d.group.into(), d.version.into(), d.plural.into()), r)
+            })
+            .collect();
+        Self { resources, specials, discovery: Discovery::new(served, addresses) }
+    }
+
+    async fn route(&self, request: Request) -> Response {
+        let info = Arc::clone(&request.info);
+        if let Some(answer) = self.discover(&request) {
+            return answer;
+        }
+        if !info.is_resource_request {
+            return failure::response(&request, &Status::path_not_found());
+        }
+        let headers = request.headers.clone();
+        match self.dispatch(request, &info).await {
+            Ok(response) => response,
+            Err(status) => failure::of_headers(&status, &headers),
+        }
+    }
+
+    async fn dispatch(&self, request: Request, info: &RequestInfo) -> Answer {
+        let description = self
+            .discovery
+            .served()
+            .version(&info.api_group, &info.api_version)
+            .and_then(|_| binnacle_resources::find(&info.api_group, &info.api_version, &info.resource))
+            .ok_or_else(Status::path_not_found)?;
+        // `/watch/` in the path makes a watch of any GET.
+        let old_watch = info.verb == "watch" && !request.query.flag("watch");
+        let has_namespace = !info.namespace.is_empty() && info.resource != "namespaces";
+        let depth = info.parts.len();
+        if has_namespace && !description.namespaced {
+            return Err(Status::path_not_found());
+        }
+        let whole_cluster = description.namespaced && !has_namespace;
+        let key = (info.api_group.clone(), info.api_version.clone(), info.resource.clone());
+        let resource = self.resources.get(&key).cloned();
+        match depth {
+            1 => {
+                let allowed =
+                    |verb: &Verb| description.verbs.contains(*verb) && (!whole_cluster || ACROSS.contains(*verb));
+                let verb = collection_verb(&request.method).filter(allowed);
+                // A list that cannot be watched says so itself.
+                let Some(verb) = verb else { return Err(Status::method_not_allowed()) };
+                match resource {
+                    Some(resource) => collection(request, resource, verb, old_watch).await,
+                    None => self.special(request, None, info, "").await,
+                }
+            }
+            _ if whole_cluster => Err(Status::path_not_found()),
+            2 => {
+                let Some(verb) = item_verb(&request.method).filter(|verb| description.verbs.contains(*verb)) else {
+                    let any = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
+                    let known = any.iter().any(|verb| description.verbs.contains(*verb));
+                    return Err(if known { Status::method_not_allowed() } else { Status::path_not_found() });
+                };
+                match resource {
+                    Some(resource) if old_watch => collection(request, resource, Verb::List, true).await,
+                    Some(resource) => item(request, resource, verb, "").await,
+                    None => self.special(request, None, info, "").await,
+                }
+            }
+            _ => {
+                let subresource = description.subresource(&info.subresource).ok_or_else(Status::path_not_found)?;
+                let connects = subresource.role == SubresourceRole::Connect;
+                if depth > 3 && !connects {
+                    return Err(Status::path_not_found());
+                }
+                let verb = if request.method == Method::POST { Some(Verb::Create) } else { item_verb(&request.method) };
+                if !verb.is_some_and(|verb| subresource.verbs.contains(verb)) {
+                    return Err(Status::method_not_allowed());
+                }
+                let verb = verb.unwrap_or(Verb::Get);
+                match (resource, subresource.role) {
+                    (Some(resource), SubresourceRole::Scale) => {
+                        let call = Call { request, resource, subresource: subresource.name.into() };
+                        router_checks(&call.request, verb, Offer::Object)?;
+                        verbs::scale::handle(call, verb).await
+                    }
+                    (Some(resource), SubresourceRole::Status | SubresourceRole::Update)
+                        if !self.specials.contains_key(&special_key(info, subresource.name)) =>
+                    {
+                        item(request, resource, verb, subresource.name).await
+                    }
+                    (resource, _) => self.special(request, resource, info, subresource.name).await,
+                }
+            }
+        }
+    }
+
+    async fn special(
+        &self,
+        request: Request,
+        resource: Option<Arc<Resource>>,
+        info: &RequestInfo,
+        subresource: &str,
+    ) -> Answer {
+        let special = self.specials.get(&special_key(info, subresource)).ok_or_else(Status::path_not_found)?;
+        let output = negotiate::output(&request, false)?;
+        special.handle(SpecialCall { request, resource, output }).await
+    }
+
+    /// Discovery documents; `None` for other paths.
+    fn discover(&self, request: &Request) -> Option<Response> {
+        let ask = Ask {
+            method: request.method.as_str(),
+            path: &request.info.path,
+            accept: request.header("accept").unwrap_or(""),
+            if_none_match: request.header("if-none-match").unwrap_or(""),
+            client: request.connection.peer.map(|peer| peer.ip()),
+        };
+        Some(match self.discovery.answer(&ask)? {
+            DiscoveryAnswer::Document(document) => {
+                let mut response = Response::new(Body::full(document.body));
+                let headers = response.headers_mut();
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(document.content_type));
+                if let Some(etag) = document.etag.and_then(|etag| HeaderValue::from_str(&etag).ok()) {
+                    headers.insert(ETAG, etag);
+                    headers.insert(VARY, HeaderValue::from_static("Accept"));
+                    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+                }
+                response
+            }
+            DiscoveryAnswer::NotModified { etag } => {
+                let mut response = failure::empty(304);
+                if let Ok(etag) = HeaderValue::from_str(&etag) {
+                    response.headers_mut().insert(ETAG, etag);
+                }
+                response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+                response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+                response
+            }
+            DiscoveryAnswer::NotFound => failure::plain_not_found(),
+            DiscoveryAnswer::Failure(status) => failure::response(request, &status),
+        })
+    }
+}
+
+impl Link for Api {
+    /// Everything below `/api`, and what is below `/apis` in a group that is served.
+    fn claims(&self, info: &RequestInfo) -> bool {
+        let path = info.path.trim_start_matches('/');
+        let mut segments = path.split('/');
+        match segments.next() {
+            Some("api") => true,
+            Some("apis") => match segments.next() {
+                None | Some("") => true,
+                Some(group) => self.discovery.served().group(group).is_some(),
+            },
+            _ => false,
+        }
+    }
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(self.route(request))
+    }
+}
+
+/// What can be asked across all namespaces.
+const ACROSS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
+
+fn special_key(info: &RequestInfo, subresource: &str) -> SpecialKey {
+    (info.api_group.clone(), info.api_version.clone(), info.resource.clone(), subresource.into())
+}
+
+fn collection_verb(method: &Method) -> Option<Verb> {
+    match method.as_str() {
+        "GET" => Some(Verb::List),
+        "POST" => Some(Verb::Create),
+        "DELETE" => Some(Verb::DeleteCollection),
+        _ => None,
+    }
+}
+
+fn item_verb(method: &Method) -> Option<Verb> {
+    match method.as_str() {
+        "GET" => Some(Verb::Get),
+        "PUT" => Some(Verb::Update),
+        "PATCH" => Some(Verb::Patch),
+        "DELETE" => Some(Verb::Delete),
+        _ => None,
+    }
+}
+
+async fn collection(request: Request, resource: Arc<Resource>, verb: Verb, old_watch: bool) -> Answer {
+    router_checks(&request, verb, if verb == Verb::Create { Offer::Object } else { Offer::Collection })?;
+    let call = Call { request, resource, subresource: Text::default() };
+    match verb {
+        Verb::Create => verbs::create::handle(call).await,
+        Verb::DeleteCollection => verbs::delete::handle_collection(call).await,
+        _ => verbs::list::handle(call, old_watch).await,
+    }
+}
+
+async fn item(request: Request, resource: Arc<Resource>, verb: Verb, subresource: &'static str) -> Answer {
+    router_checks(&request, verb, Offer::Object)?;
+    let call = Call { request, resource, subresource: Text::new_static(subresource) };
+    match verb {
+        Verb::Update => verbs::update::handle(call).await,
+        Verb::Patch => verbs::patch::handle(call).await,
+        Verb::Delete => verbs::delete::handle(call).await,
+        _ => verbs::get::handle(call).await,
+    }
+}
+
+/// What the reference's router refuses before any handler runs.
+fn router_checks(request: &Request, verb: Verb, offer: Offer) -> Result<(), Status> {
+    if verb == Verb::Patch && patch_type::PatchType::of(request.header("content-type")).is_none() {
+        return Err(Status::router_unsupported_media_type());
+    }
+    negotiate::router_accepts(request.header("accept").unwrap_or(""), offer)
+}

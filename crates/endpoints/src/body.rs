@@ -1,0 +1,222 @@
+//! Reading and decoding request bodies.
+
+use binnacle_kinds::tables;
+use binnacle_meta::{GroupVersion, Status};
+use binnacle_registry::{Context, Resource};
+use binnacle_request::{BodyError, Request};
+use binnacle_schema::decode::{self, DecodeError, Decoded};
+use binnacle_schema::{Findings, Limits, Message, Value, json, proto, yaml};
+use bytes::Bytes;
+
+use crate::negotiate::{self, Encoding};
+use crate::params::FieldValidation;
+
+/// The reference's limit on request bodies: twice what etcd accepts.
+pub(crate) const MAX: usize = 3 * 1024 * 1024;
+/// How much of a body that cannot be understood its error quotes.
+const SUMMARY: usize = 30;
+
+pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
+    request.read_body(MAX).await.map_err(|error| match error {
+        BodyError::TooLarge { .. } => Status::request_entity_too_large(format_args!("limit is {MAX}")),
+        other => Status::bad_request(other.to_string()),
+    })
+}
+
+/// An object that a client sent for a resource: decoded in that resource's version, with its defaults.
+///
+/// `kind` and `apiVersion` may be left out; if they are there, they must be the resource's.
+pub(crate) fn object(
+    context: &Context,
+    resource: &Resource,
+    content_type: Option<&str>,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Value, Status> {
+    let encoding = negotiate::input(content_type)?;
+    let mut value = typed(context, &Expected::of(resource), resource.message, encoding, body, validation)?;
+    resource.set_defaults(&mut value);
+    Ok(value)
+}
+
+/// What a body must be.
+pub struct Expected<'a> {
+    pub group: &'a str,
+    pub version: &'a str,
+    pub kind: &'a str,
+}
+
+impl<'a> Expected<'a> {
+    fn of(resource: &Resource) -> Self {
+        let d = resource.description;
+        Self { group: d.group, version: d.version, kind: d.kind }
+    }
+
+    fn group_version(&self) -> GroupVersion {
+        GroupVersion::new(self.group, self.version)
+    }
+}
+
+/// Decodes a body as an object of a kind; unknown and duplicate fields become errors or warnings.
+pub fn typed(
+    context: &Context,
+    expected: &Expected<'_>,
+    message: &Message,
+    encoding: Encoding,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Value, Status> {
+    let limits = Limits::default();
+    let decoded = match encoding {
+        Encoding::Json => decode::json(body, message, &limits),
+        Encoding::Yaml => decode::yaml(body, message, &limits),
+        Encoding::Protobuf => return protobuf(expected, message, body),
+    };
+    let Decoded { mut value, findings } = match decoded {
+        Ok(decoded) => decoded,
+        Err(error) => return Err(refused(expected, encoding, body, &error)),
+    };
+    check_kind(expected, &mut value, body)?;
+    judge(context, &findings, validation, |why| cannot_be_handled(expected, &value, why))?;
+    Ok(value)
+}
+
+/// What `fieldValidation` makes of unknown and duplicate fields.
+pub(crate) fn judge(
+    context: &Context,
+    findings: &Findings,
+    validation: FieldValidation,
+    refuse: impl FnOnce(&str) -> Status,
+) -> Result<(), Status> {
+    match validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => findings.warnings().into_iter().for_each(|warning| context.warn(warning)),
+        FieldValidation::Strict => {
+            if let Some(why) = findings.strict_error() {
+                return Err(refuse(&why));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Why a body could not be decoded. What it said of its own kind decides how it is told, so it is looked at again.
+fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &DecodeError) -> Status {
+    let limits = Limits::default();
+    let unrecognized = |why: String| {
+        let summary = summarize(body);
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({summary})",
+            expected.kind
+        ))
+    };
+    let mut about = match encoding {
+        Encoding::Yaml => match yaml::parse(body, &limits) {
+            Ok((value, _)) => value,
+            Err(error) => return unrecognized(error.to_string()),
+        },
+        _ => match json::type_meta(body, &limits) {
+            Ok(meta) => {
+                let mut value = Value::default();
+                value.make_object().insert("apiVersion", meta.api_version);
+                value.make_object().insert("kind", meta.kind);
+                value
+            }
+            Err(error) => return unrecognized(format!("couldn't get version/kind; json parse error: {error}")),
+        },
+    };
+    if let Err(status) = check_kind(expected, &mut about, body) {
+        return status;
+    }
+    cannot_be_handled(expected, &about, &error.to_string())
+}
+
+fn cannot_be_handled(expected: &Expected<'_>, value: &Value, why: &str) -> Status {
+    let api_version = value.str_at(&["apiVersion"]);
+    let version = api_version.rsplit('/').next().filter(|v| !v.is_empty()).unwrap_or(expected.version);
+    let kind = Some(value.str_at(&["kind"])).filter(|k| !k.is_empty()).unwrap_or(expected.kind);
+    Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", expected.kind))
+}
+
+/// The body's own kind: absent parts are filled in, others must be the expected ones.
+fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result<(), Status> {
+    let api_version = value.str_at(&["apiVersion"]).to_owned();
+    let kind = value.str_at(&["kind"]).to_owned();
+    let wanted = expected.group_version();
+    let given = if api_version.is_empty() {
+        wanted.clone()
+    } else {
+        GroupVersion::parse(&api_version).ok_or_else(|| {
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): couldn't get version/kind; unexpected GroupVersion string: {api_version} ({})",
+                expected.kind,
+                summarize(body)
+            ))
+        })?
+    };
+    let kind = if kind.is_empty() { expected.kind.to_owned() } else { kind };
+    if kind == expected.kind && given == wanted {
+        let members = value.make_object();
+        members.insert("kind", kind);
+        members.insert("apiVersion", wanted.to_string());
+        return Ok(());
+    }
+    if tables::kind(&given.group, &given.version, &kind).is_none() {
+        let why = format!(
+            "no kind {kind:?} is registered for version {:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            given.to_string()
+        );
+        return Err(cannot_be_handled(expected, value, &why));
+    }
+    if kind != expected.kind {
+        let package = |group: &str| {
+            if group.is_empty() { "core".to_owned() } else { group.split('.').next().unwrap_or(group).to_owned() }
+        };
+        let why = format!(
+            "converting ({}.{kind}) to ({}.{}): unknown conversion",
+            given.version,
+            package(expected.group),
+            expected.kind
+        );
+        return Err(cannot_be_handled(expected, value, &why));
+    }
+    Err(Status::bad_request(format!(
+        "the API version in the data ({given}) does not match the expected API version ({wanted})"
+    )))
+}
+
+fn protobuf(expected: &Expected<'_>, message: &Message, body: &[u8]) -> Result<Value, Status> {
+    let unrecognized = |why: String| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({})",
+            expected.kind,
+            summarize(body)
+        ))
+    };
+    let envelope = proto::unwrap(body).map_err(|error| unrecognized(error.to_string()))?;
+    let mut about = Value::default();
+    if !envelope.api_version.is_empty() {
+        about.make_object().insert("apiVersion", &*envelope.api_version);
+    }
+    if !envelope.kind.is_empty() {
+        about.make_object().insert("kind", &*envelope.kind);
+    }
+    check_kind(expected, &mut about, body)?;
+    let mut value = proto::decode(envelope.raw, message, Limits::default().max_depth)
+        .map_err(|error| cannot_be_handled(expected, &about, &error.to_string()))?;
+    check_kind(expected, &mut value, body)?;
+    Ok(value)
+}
+
+/// The beginning of a body: as text when it looks like JSON, else in hexadecimal.
+fn summarize(body: &[u8]) -> String {
+    let (shown, more) = if body.len() > SUMMARY { (&body[..SUMMARY], " ...") } else { (body, "") };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(_) => {
+            let hex: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{more}")
+        }
+    }
+}

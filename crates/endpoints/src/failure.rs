@@ -1,0 +1,56 @@
+//! The one place where a failure becomes an answer.
+
+use binnacle_meta::Status;
+use binnacle_request::{Body, Request, Response};
+use binnacle_schema::{Value, json};
+use http::HeaderMap;
+use http::header::{HeaderValue, RETRY_AFTER};
+
+use crate::negotiate::{self, Encoding};
+use crate::respond;
+
+/// A Status as the answer, in the encoding that the client accepts (JSON where that cannot be agreed on).
+pub(crate) fn response(request: &Request, status: &Status) -> Response {
+    of_headers(status, &request.headers)
+}
+
+/// As [`response`], from the headers alone.
+pub fn of_headers(status: &Status, headers: &HeaderMap) -> Response {
+    let accept = headers.get(http::header::ACCEPT).and_then(|a| a.to_str().ok()).unwrap_or("");
+    of_encoding(status, negotiate::encoding(accept))
+}
+
+/// What the reference answers where no API is: plain text.
+pub(crate) fn plain_not_found() -> Response {
+    respond::bytes(404, "text/plain; charset=utf-8", b"404 page not found\n".to_vec())
+}
+
+/// A Status in an encoding that was agreed on before.
+pub(crate) fn of_encoding(status: &Status, encoding: Encoding) -> Response {
+    let body = match encoding {
+        Encoding::Json => {
+            let mut text = status.to_json();
+            text.push('\n');
+            text.into_bytes()
+        }
+        other => respond::encode(&as_value(status), binnacle_kinds::tables::kind("", "v1", "Status"), other, false),
+    };
+    let mut response = respond::bytes(status.code(), encoding.media_type(), body);
+    if let Some(seconds) = status.details().map(|d| d.retry_after_seconds).filter(|s| *s > 0) {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A Status as an object tree.
+pub(crate) fn as_value(status: &Status) -> Value {
+    // Our own writer made the text: it parses.
+    json::parse(status.to_json().as_bytes(), &binnacle_schema::Limits::default()).unwrap_or_default()
+}
+
+/// An answer without a body.
+pub(crate) fn empty(code: u16) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}

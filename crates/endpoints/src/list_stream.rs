@@ -1,0 +1,293 @@
+//! Lists as streams: the head, the objects' bytes as they are kept, the tail. Nothing is assembled but for readers
+//! that want it indented or as YAML.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use binnacle_meta::Status;
+use binnacle_registry::{Context, Page, Resource};
+use binnacle_request::{Body, Response};
+use binnacle_schema::{Object, Value, json, proto};
+use binnacle_watchcache::Entry;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+
+use crate::negotiate::{Encoding, MetaVersion, Output, Transform};
+use crate::table::Include;
+use crate::{partial, respond, table};
+
+/// Pieces of about this size leave together.
+const PIECE: usize = 64 * 1024;
+
+/// A list in the negotiated form.
+pub(crate) fn response(
+    context: &Context,
+    resource: Arc<Resource>,
+    output: Output,
+    include: Include,
+    page: Page,
+) -> Result<Response, Status> {
+    let whole = output.pretty || output.encoding == Encoding::Yaml;
+    if whole {
+        let (value, message) = assembled(&resource, output, include, page)?;
+        let body = respond::encode(&value, message, output.encoding, output.pretty);
+        return Ok(respond::with_warnings(context, respond::bytes(200, output.encoding.media_type(), body)));
+    }
+    let body = match (output.encoding, output.transform) {
+        (Encoding::Protobuf, Transform::None) => protobuf(&resource, page)?,
+        (Encoding::Protobuf, _) => {
+            let (value, message) = assembled(&resource, output, include, page)?;
+            Body::full(respond::encode(&value, message, output.encoding, false))
+        }
+        _ => json_stream(resource, output, include, page),
+    };
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(output.encoding.media_type()));
+    Ok(respond::with_warnings(context, response))
+}
+
+/// The list's metadata: where the client can go on.
+fn metadata(page: &Page) -> Object {
+    let mut metadata = Object::new();
+    metadata.insert("resourceVersion", page.revision.0.to_string());
+    if let Some(token) = &page.continue_token {
+        metadata.insert("continue", token.as_str());
+    }
+    if let Some(remaining) = page.remaining {
+        metadata.insert("remainingItemCount", remaining as i64);
+    }
+    metadata
+}
+
+/// What stands around the items of a JSON list, and between them.
+fn frame(resource: &Resource, transform: Transform, page: &Page) -> (Vec<u8>, &'static str) {
+    let (kind, api_version, rest) = match transform {
+        Transform::None => (resource.description.list_kind, resource.api_version().to_owned(), "\"items\":["),
+        Transform::Table(version) => ("Table", version.api_version().to_owned(), "\"columnDefinitions\":"),
+        Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
+            ("PartialObjectMetadataList", version.api_version().to_owned(), "\"items\":[")
+        }
+    };
+    let mut head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":").into_bytes();
+    json::write(&Value::Object(metadata(page)), &mut head);
+    head.push(b',');
+    head.extend_from_slice(rest.as_bytes());
+    if matches!(transform, Transform::Table(_)) {
+        json::write(&table::columns(resource).definitions_value(), &mut head);
+        head.extend_from_slice(b",\"rows\":[");
+    }
+    (head, "]}\n")
+}
+
+fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut page: Page) -> Body {
+    let (head, tail) = frame(&resource, output.transform, &page);
+    if let (Transform::Table(_), Some(order)) = (output.transform, table::columns(&resource).order) {
+        return sorted_table(&resource, output, include, page, head, tail, order);
+    }
+    let mut buffer = head;
+    let mut first = true;
+    let mut pending: std::vec::IntoIter<Arc<Entry>> = Vec::new().into_iter();
+    let mut done = false;
+    let pieces = std::iter::from_fn(move || {
+        if done {
+            return None;
+        }
+        loop {
+            let Some(entry) = pending.next() else {
+                match page.next_chunk() {
+                    Some(chunk) => {
+                        pending = chunk.into_iter();
+                        continue;
+                    }
+                    None => {
+                        done = true;
+                        buffer.extend_from_slice(tail.as_bytes());
+                        return Some(Ok(Bytes::from(std::mem::take(&mut buffer))));
+                    }
+                }
+            };
+            if !std::mem::take(&mut first) {
+                buffer.push(b',');
+            }
+            if let Err(status) = write_item(&resource, output.transform, include, &entry, &mut buffer) {
+                done = true;
+                return Some(Err(std::io::Error::other(status.message().to_owned())));
+            }
+            if buffer.len() >= PIECE {
+                let full = std::mem::replace(&mut buffer, Vec::with_capacity(PIECE + PIECE / 4));
+                return Some(Ok(Bytes::from(full)));
+            }
+        }
+    });
+    Body::stream(futures::stream::iter(pieces))
+}
+
+/// One item or row, without separator.
+fn write_item(
+    resource: &Resource,
+    transform: Transform,
+    include: Include,
+    entry: &Entry,
+    out: &mut Vec<u8>,
+) -> Result<(), Status> {
+    match transform {
+        Transform::None => {
+            let json = resource.json(entry)?;
+            out.push(b'{');
+            out.extend_from_slice(&json[resource.item_offset()..]);
+        }
+        Transform::Table(version) => {
+            let object = resource.collection.decode(entry.value(), entry.revision())?;
+            let columns = table::columns(resource);
+            json::write(&table::row(resource, columns, &object, include, version, SystemTime::now().into()), out);
+        }
+        Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
+            let object = resource.collection.decode(entry.value(), entry.revision())?;
+            json::write(&partial_item(&object, version), out);
+        }
+    }
+    Ok(())
+}
+
+/// Items of a PartialObjectMetadataList carry their kind, unlike those of typed lists.
+fn partial_item(object: &Value, version: MetaVersion) -> Value {
+    partial::of_object(object, version)
+}
+
+/// Kinds whose rows have an order of their own are the exception: their rows are collected.
+fn sorted_table(
+    resource: &Resource,
+    output: Output,
+    include: Include,
+    page: Page,
+    mut head: Vec<u8>,
+    tail: &str,
+    order: fn(&Value, &Value) -> std::cmp::Ordering,
+) -> Body {
+    let Transform::Table(version) = output.transform else { return Body::full(head) };
+    let mut objects = match objects(resource, page) {
+        Ok(objects) => objects,
+        Err(status) => {
+            return Body::stream(futures::stream::iter([Err::<Bytes, _>(std::io::Error::other(
+                status.message().to_owned(),
+            ))]));
+        }
+    };
+    objects.sort_by(order);
+    let columns = table::columns(resource);
+    let now = SystemTime::now().into();
+    for (i, object) in objects.iter().enumerate() {
+        if i > 0 {
+            head.push(b',');
+        }
+        json::write(&table::row(resource, columns, object, include, version, now), &mut head);
+    }
+    head.extend_from_slice(tail.as_bytes());
+    Body::full(head)
+}
+
+fn objects(resource: &Resource, mut page: Page) -> Result<Vec<Value>, Status> {
+    let mut objects = Vec::new();
+    while let Some(chunk) = page.next_chunk() {
+        for entry in chunk {
+            objects.push(resource.collection.decode(entry.value(), entry.revision())?);
+        }
+    }
+    Ok(objects)
+}
+
+/// The list as one tree, for the encodings that are not streamed.
+fn assembled(
+    resource: &Resource,
+    output: Output,
+    include: Include,
+    page: Page,
+) -> Result<(Value, Option<&'static binnacle_schema::Message>), Status> {
+    let mut list = Object::with_capacity(5);
+    let metadata = metadata(&page);
+    let mut objects = objects(resource, page)?;
+    match output.transform {
+        Transform::None => {
+            list.insert("kind", resource.description.list_kind);
+            list.insert("apiVersion", resource.api_version());
+            list.insert("metadata", metadata);
+            for object in &mut objects {
+                resource.from_stored(object);
+                let members = object.make_object();
+                members.remove("kind");
+                members.remove("apiVersion");
+            }
+            list.insert("items", Value::List(objects));
+            let d = resource.description;
+            Ok((Value::Object(list), binnacle_kinds::tables::kind(d.group, d.version, d.list_kind)))
+        }
+        Transform::Table(version) => {
+            let columns = table::columns(resource);
+            if let Some(order) = columns.order {
+                objects.sort_by(order);
+            }
+            let now = SystemTime::now().into();
+            let rows = objects.iter().map(|o| table::row(resource, columns, o, include, version, now)).collect();
+            Ok((table::table(version, metadata, Some(columns), rows), partial::message(output.transform)))
+        }
+        Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
+            list.insert("kind", "PartialObjectMetadataList");
+            list.insert("apiVersion", version.api_version());
+            list.insert("metadata", metadata);
+            list.insert("items", Value::List(objects.iter().map(|o| partial_item(o, version)).collect()));
+            Ok((Value::Object(list), partial::message(Transform::PartialMetadataList(version))))
+        }
+    }
+}
+
+/// Protobuf says how long a list is before it says what is in it, so the objects are looked at twice: first for their
+/// lengths, then for their bytes. Neither pass holds more than one piece.
+fn protobuf(resource: &Arc<Resource>, mut page: Page) -> Result<Body, Status> {
+    let version = page.revision.0.to_string();
+    let (token, remaining) = (page.continue_token.clone().unwrap_or_default(), page.remaining);
+    let mut entries = Vec::new();
+    let mut length = 0;
+    while let Some(chunk) = page.next_chunk() {
+        for entry in chunk {
+            length += proto::list_item_len(resource.protobuf(&entry)?.len());
+            entries.push(entry);
+        }
+    }
+    let meta = proto::ListMeta {
+        resource_version: &version,
+        continue_token: &token,
+        remaining_item_count: remaining.map(|n| n as i64),
+    };
+    let mut buffer = Vec::with_capacity(PIECE);
+    proto::list_head(resource.api_version(), resource.description.list_kind, meta, length, &mut buffer);
+    let resource = Arc::clone(resource);
+    let mut entries = entries.into_iter();
+    let mut done = false;
+    let pieces = std::iter::from_fn(move || {
+        if done {
+            return None;
+        }
+        loop {
+            let Some(entry) = entries.next() else {
+                done = true;
+                proto::list_tail(&mut buffer);
+                return Some(Ok(Bytes::from(std::mem::take(&mut buffer))));
+            };
+            match resource.protobuf(&entry) {
+                Ok(message) => {
+                    proto::list_item_header(message.len(), &mut buffer);
+                    buffer.extend_from_slice(&message);
+                }
+                Err(status) => {
+                    done = true;
+                    return Some(Err(std::io::Error::other(status.message().to_owned())));
+                }
+            }
+            if buffer.len() >= PIECE {
+                let full = std::mem::replace(&mut buffer, Vec::with_capacity(PIECE + PIECE / 4));
+                return Some(Ok(Bytes::from(full)));
+            }
+        }
+    });
+    Ok(Body::stream(futures::stream::iter(pieces)))
+}

@@ -1,0 +1,74 @@
+//! Who set which field: the bridge between requests and `metadata.managedFields`.
+
+use binnacle_kinds::tables;
+use binnacle_meta::GroupVersion;
+use binnacle_patch::apply;
+use binnacle_registry::{Context, Resource};
+use binnacle_schema::{Message, Value};
+
+/// Notes the manager of all fields of a new object, which is in the resource's version.
+pub(crate) fn created(context: &Context, resource: &Resource, manager: &str, object: &mut Value) {
+    updated(context, resource, manager, "", None, object);
+}
+
+/// Notes who changed which fields. `live` is what is there, in the stored version; `object` what it shall become, in
+/// the resource's version.
+pub(crate) fn updated(
+    context: &Context,
+    resource: &Resource,
+    manager: &str,
+    subresource: &str,
+    live: Option<&Value>,
+    object: &mut Value,
+) {
+    let live = live.map(|live| {
+        let mut live = live.clone();
+        resource.from_stored(&mut live);
+        live
+    });
+    let update = update_of(context, resource, manager, subresource);
+    apply::track_update_converting(&update, live.as_ref(), object, &Versions { resource });
+}
+
+/// What tracking needs to know of a write.
+pub(crate) fn update_of<'a>(
+    context: &Context,
+    resource: &'a Resource,
+    manager: &'a str,
+    subresource: &'a str,
+) -> apply::Update<'a> {
+    let description = resource.description;
+    let reset = match description.subresource(subresource) {
+        Some(subresource) => subresource.resets,
+        None => description.resets,
+    };
+    apply::Update {
+        message: resource.message,
+        api_version: resource.api_version(),
+        manager,
+        subresource,
+        now: context.now_seconds(),
+        reset,
+    }
+}
+
+/// The versions of a resource, for managers that wrote through another one than this request's.
+pub(crate) struct Versions<'a> {
+    pub resource: &'a Resource,
+}
+
+impl apply::Versions for Versions<'_> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+        let wanted = GroupVersion::parse(api_version)?;
+        let description = self.resource.description;
+        if (wanted.group.as_str(), wanted.version.as_str()) == (description.group, description.version) {
+            return Some((object.clone(), self.resource.message));
+        }
+        let message = tables::kind(&wanted.group, &wanted.version, description.kind)?;
+        let mut converted = object.clone();
+        self.resource.to_stored(&mut converted);
+        let conversion = binnacle_registry::conversion(&wanted.group, &wanted.version, description.kind)?;
+        (conversion.from_stored)(&mut converted);
+        Some((converted, message))
+    }
+}

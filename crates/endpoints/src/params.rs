@@ -1,0 +1,250 @@
+//! Query parameters as the options of each verb, with the reference's refusals.
+
+use binnacle_meta::{
+    FieldError, FieldErrors, FieldPath, FieldSelector, FieldTerm, GroupKind, LabelSelector, Status, Text,
+};
+use binnacle_registry::{DeleteOptions, ListOptions, Match};
+use binnacle_request::{Query, RequestInfo};
+use binnacle_resources::ResourceDescription;
+
+/// The options of a list or watch, before they are told apart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CollectionParams {
+    pub list: ListOptions,
+    pub watch: bool,
+    pub resource_version: String,
+    pub allow_bookmarks: bool,
+    pub send_initial_events: Option<bool>,
+    pub timeout_seconds: Option<u64>,
+}
+
+/// `fieldManager`, `dryRun` and `fieldValidation` of a write.
+#[derive(Clone, Debug, Default)]
+pub struct WriteParams {
+    pub field_manager: String,
+    pub dry_run: bool,
+    pub validation: FieldValidation,
+    pub force: Option<bool>,
+}
+
+/// What becomes of unknown and duplicate fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+/// Which options a write takes; the kind that refusals name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteKind {
+    Create,
+    Update,
+    Patch,
+    Apply,
+}
+
+pub(crate) fn collection(
+    query: &Query,
+    info: &RequestInfo,
+    resource: &ResourceDescription,
+    force_watch: bool,
+) -> Result<CollectionParams, Status> {
+    let mut params = CollectionParams { watch: force_watch || boolean(query, "watch"), ..CollectionParams::default() };
+    params.allow_bookmarks = boolean(query, "allowWatchBookmarks");
+    params.timeout_seconds = integer(query, "timeoutSeconds")?.map(|n| n.max(0) as u64);
+    let limit = integer(query, "limit")?.unwrap_or(0);
+    let label = query.get("labelSelector").unwrap_or("");
+    params.list.labels =
+        LabelSelector::parse(label).map_err(|e| Status::bad_request(format!("unable to parse requirement: {e}")))?;
+    let field = query.get("fieldSelector").unwrap_or("");
+    let fields = FieldSelector::parse(field).map_err(|e| Status::bad_request(e.to_string()))?;
+    params.send_initial_events = query.contains("sendInitialEvents").then(|| boolean(query, "sendInitialEvents"));
+    params.resource_version = query.get("resourceVersion").unwrap_or("").to_owned();
+    let version_match = query.get("resourceVersionMatch").unwrap_or("");
+    let continue_token = query.get("continue").unwrap_or("");
+    // A request for initial events without a match means the one that is allowed.
+    validate_match(&params, version_match, continue_token)?;
+    params.list.fields = fields
+        .transform(|label, value| resource.field_labels.resolve(label).map(|field| (field.into(), value.into())))
+        .map_err(Status::bad_request)?;
+    if !info.name.is_empty() {
+        narrow_to_name(&mut params.list.fields, &info.name)?;
+    }
+    params.list.limit = limit.max(0) as usize;
+    if !continue_token.is_empty() {
+        params.list.continue_token = Some(continue_token.to_owned());
+    }
+    if !params.watch {
+        params.list.version = list_version(&params, version_match)?;
+    }
+    Ok(params)
+}
+
+fn list_version(params: &CollectionParams, version_match: &str) -> Result<Match, Status> {
+    let text = params.resource_version.as_str();
+    if text.is_empty() {
+        return Ok(Match::Consistent);
+    }
+    if params.list.continue_token.is_some() {
+        if text != "0" {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        return Ok(Match::Consistent);
+    }
+    let version = resource_version(text)?;
+    Ok(match version_match {
+        "Exact" => Match::Exact(version),
+        "NotOlderThan" if version == 0 => Match::Any,
+        "NotOlderThan" => Match::NotOlderThan(version),
+        // Without a match, a page of a limited list has always been read at just that version.
+        _ if version > 0 && params.list.limit > 0 => Match::Exact(version),
+        _ if version > 0 => Match::NotOlderThan(version),
+        _ => Match::Any,
+    })
+}
+
+fn validate_match(params: &CollectionParams, version_match: &str, continue_token: &str) -> Result<(), Status> {
+    let path = FieldPath::new("resourceVersionMatch");
+    let mut errors = FieldErrors::new();
+    let forbid_continue = |errors: &mut FieldErrors| {
+        if !continue_token.is_empty() {
+            errors.push(FieldError::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+    };
+    if params.watch {
+        if params.send_initial_events.is_some() && version_match != "NotOlderThan" {
+            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+        if !version_match.is_empty() {
+            if params.send_initial_events.is_none() {
+                let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                errors.push(FieldError::forbidden(&path, detail));
+            }
+            if version_match != "NotOlderThan" {
+                errors.push(FieldError::not_supported(&path, version_match, &["NotOlderThan"]));
+            }
+            forbid_continue(&mut errors);
+        }
+    } else {
+        if !version_match.is_empty() {
+            if params.resource_version.is_empty() {
+                let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+                errors.push(FieldError::forbidden(&path, detail));
+            }
+            forbid_continue(&mut errors);
+            if version_match != "Exact" && version_match != "NotOlderThan" {
+                errors.push(FieldError::not_supported(&path, version_match, &["Exact", "NotOlderThan", ""]));
+            }
+            if version_match == "Exact" && params.resource_version == "0" {
+                let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+                errors.push(FieldError::forbidden(&path, detail));
+            }
+        }
+        if params.send_initial_events.is_some() {
+            let path = FieldPath::new("sendInitialEvents");
+            errors.push(FieldError::forbidden(&path, "sendInitialEvents is forbidden for list"));
+        }
+    }
+    invalid("ListOptions", errors)
+}
+
+/// A name in the path narrows a list or watch, and contradicts a field selector for another.
+fn narrow_to_name(fields: &mut FieldSelector, name: &str) -> Result<(), Status> {
+    if fields.is_everything() {
+        *fields =
+            FieldSelector::new(vec![FieldTerm { field: "metadata.name".into(), value: name.into(), negated: false }]);
+        return Ok(());
+    }
+    if fields.requires_exact_match("metadata.name") != Some(name) {
+        return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+    }
+    Ok(())
+}
+
+pub fn write(query: &Query, kind: WriteKind) -> Result<WriteParams, Status> {
+    let mut errors = FieldErrors::new();
+    let force = query.contains("force").then(|| boolean(query, "force"));
+    let field_manager = query.get("fieldManager").unwrap_or("");
+    match kind {
+        WriteKind::Apply if field_manager.is_empty() => {
+            let path = FieldPath::new("fieldManager");
+            errors.push(FieldError::required(&path, "is required for apply patch"));
+        }
+        WriteKind::Patch if force.is_some() => {
+            let path = FieldPath::new("force");
+            errors.push(FieldError::forbidden(&path, "may not be specified for non-apply patch"));
+        }
+        _ => {}
+    }
+    binnacle_validation::options::field_manager(field_manager, &FieldPath::new("fieldManager"), &mut errors);
+    let dry_run = dry_run(query);
+    binnacle_validation::options::dry_run(&dry_run, &mut errors);
+    let validation = query.get("fieldValidation").unwrap_or("");
+    binnacle_validation::options::field_validation(validation, &mut errors);
+    let options_kind = match kind {
+        WriteKind::Create => "CreateOptions",
+        WriteKind::Update => "UpdateOptions",
+        WriteKind::Patch | WriteKind::Apply => "PatchOptions",
+    };
+    invalid(options_kind, errors)?;
+    Ok(WriteParams {
+        field_manager: field_manager.to_owned(),
+        dry_run: !dry_run.is_empty(),
+        validation: match validation {
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            _ => FieldValidation::Warn,
+        },
+        force,
+    })
+}
+
+/// DeleteOptions from the query, for deletes without a body.
+pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
+    Ok(DeleteOptions {
+        grace_period_seconds: integer(query, "gracePeriodSeconds")?,
+        orphan_dependents: query.contains("orphanDependents").then(|| boolean(query, "orphanDependents")),
+        propagation_policy: query.get("propagationPolicy").map(Text::from),
+        dry_run: dry_run(query),
+        ..DeleteOptions::default()
+    })
+}
+
+/// A resource version as clients send it.
+pub(crate) fn resource_version(text: &str) -> Result<u64, Status> {
+    text.parse().map_err(|_| {
+        let quoted = binnacle_meta::go_quote(text);
+        Status::bad_request(format!("Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"))
+    })
+}
+
+/// A 422 about the options of a request, if there are errors.
+fn invalid(kind: &str, errors: FieldErrors) -> Result<(), Status> {
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", &errors)) }
+}
+
+fn dry_run(query: &Query) -> Vec<String> {
+    query.get_all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect()
+}
+
+/// Query booleans as the reference reads them: `false` and `0` are false, everything else that is present is true.
+fn boolean(query: &Query, name: &str) -> bool {
+    query.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
+}
+
+fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
+    match query.get(name).filter(|v| !v.is_empty()) {
+        None => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|e: std::num::ParseIntError| {
+            use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+            let why = match e.kind() {
+                PosOverflow | NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", binnacle_meta::go_quote(text)))
+        }),
+    }
+}

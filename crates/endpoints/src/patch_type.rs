@@ -1,0 +1,20 @@
+//! The media types of patches.
+
+/// How a PATCH body is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchType {
+    Json,
+    Merge,
+}
+
+impl PatchType {
+    /// By the Content-Type, parameters aside; `None` for what is no patch.
+    pub(crate) fn of(content_type: Option<&str>) -> Option<Self> {
+        let bare = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
+        Some(match bare.to_ascii_lowercase().as_str() {
+            "application/json-patch+json" => Self::Json,
+            "application/merge-patch+json" => Self::Merge,
+            _ => return None,
+        })
+    }
+}

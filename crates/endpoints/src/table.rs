@@ -1,0 +1,91 @@
+//! Tables: objects as rows of cells, for `kubectl get`.
+
+use std::time::SystemTime;
+
+use binnacle_columns::{Columns, Now, table_for};
+use binnacle_meta::Status;
+use binnacle_registry::Resource;
+use binnacle_request::Query;
+use binnacle_schema::{Object, Value};
+
+use crate::negotiate::MetaVersion;
+use crate::partial;
+
+/// `?includeObject=`: what a row carries of its object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Include {
+    #[default]
+    Metadata,
+    None,
+    Object,
+}
+
+impl Include {
+    pub fn of(query: &Query) -> Result<Self, Status> {
+        match query.get("includeObject").unwrap_or("") {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
+                binnacle_meta::go_quote(other)
+            ))),
+        }
+    }
+}
+
+/// The columns of a resource's objects; they are read in the stored version.
+pub(crate) fn columns(resource: &Resource) -> &'static Columns {
+    let storage = &resource.collection.storage;
+    table_for(storage.group, storage.kind)
+}
+
+/// A table of one object (in the stored version); its version is the object's.
+pub(crate) fn of_object(resource: &Resource, object: &Value, include: Include, version: MetaVersion) -> Value {
+    let columns = columns(resource);
+    let mut metadata = Object::new();
+    metadata.insert("resourceVersion", object.str_at(&["metadata", "resourceVersion"]));
+    let row = row(resource, columns, object, include, version, SystemTime::now().into());
+    table(version, metadata, Some(columns), vec![row])
+}
+
+/// A table from its parts. Without columns their definitions are null: a watch tells them once.
+pub(crate) fn table(version: MetaVersion, metadata: Object, columns: Option<&Columns>, rows: Vec<Value>) -> Value {
+    let mut table = Object::with_capacity(5);
+    table.insert("kind", "Table");
+    table.insert("apiVersion", version.api_version());
+    table.insert("metadata", metadata);
+    table.insert("columnDefinitions", columns.map_or(Value::Null, Columns::definitions_value));
+    table.insert("rows", Value::List(rows));
+    Value::Object(table)
+}
+
+/// The row of one object, which is in the stored version.
+pub(crate) fn row(
+    resource: &Resource,
+    columns: &Columns,
+    object: &Value,
+    include: Include,
+    version: MetaVersion,
+    now: Now,
+) -> Value {
+    let mut row = Object::with_capacity(3);
+    row.insert("cells", Value::List((columns.cells)(object, now)));
+    let conditions = (columns.conditions)(object);
+    if !conditions.is_empty() {
+        row.insert("conditions", Value::List(conditions.iter().map(|c| c.to_value()).collect()));
+    }
+    // The bookmark that ends the initial events always shows its annotation.
+    let is_bookmark = object.at(&["metadata", "annotations", "k8s.io/initial-events-end"]).is_some();
+    let shown = match include {
+        Include::None if !is_bookmark => Value::Null,
+        Include::None | Include::Metadata => partial::of_object(object, version),
+        Include::Object => {
+            let mut whole = object.clone();
+            resource.from_stored(&mut whole);
+            whole
+        }
+    };
+    row.insert("object", shown);
+    Value::Object(row)
+}

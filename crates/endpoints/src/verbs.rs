@@ -1,0 +1,102 @@
+//! One file per verb: HTTP in, a call of the registry, HTTP out.
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod get;
+pub(crate) mod list;
+pub(crate) mod patch;
+pub(crate) mod scale;
+pub(crate) mod update;
+pub(crate) mod watch;
+
+use std::sync::Arc;
+
+use binnacle_meta::{Status, Text};
+use binnacle_registry::{Context, Resource};
+use binnacle_request::{Request, Response};
+use binnacle_resources::Release;
+use binnacle_schema::Value;
+
+use crate::negotiate::{self, Output};
+use crate::params::WriteParams;
+use crate::table::Include;
+
+/// What this server is a release of, for warnings about versions on their way out.
+const RELEASE: Release = Release { major: 1, minor: 36 };
+
+/// A request for an object or collection of one resource, with what all verbs need.
+pub(crate) struct Call {
+    pub request: Request,
+    pub resource: Arc<Resource>,
+    /// Empty for the resource itself.
+    pub subresource: Text,
+}
+
+pub type Answer = Result<Response, Status>;
+
+impl Call {
+    /// The registry's view of the request. Warnings about the version asked for are in it already.
+    pub(crate) fn context(&self, dry_run: bool) -> Context {
+        let context = Context::new((*self.request.user).clone(), self.request.info.namespace.clone(), dry_run);
+        let description = self.resource.description;
+        let lifecycle = &description.lifecycle;
+        if lifecycle.is_deprecated_in(RELEASE)
+            && let Some(warning) = lifecycle.warning(self.resource.api_version(), description.kind)
+        {
+            context.warn(warning);
+        }
+        context
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.request.info.name
+    }
+
+    pub(crate) fn output(&self, watching: bool) -> Result<Output, Status> {
+        negotiate::output(&self.request, watching)
+    }
+
+    pub(crate) fn include(&self) -> Result<Include, Status> {
+        Include::of(&self.request.query)
+    }
+
+    /// Who is noted as the manager of the fields that a write sets: what it says, else the start of the user agent.
+    pub(crate) fn manager(&self, params: &WriteParams) -> Text {
+        if !params.field_manager.is_empty() {
+            return params.field_manager.as_str().into();
+        }
+        let agent = self.request.header("user-agent").unwrap_or("");
+        let prefix = agent.split('/').next().unwrap_or("");
+        // What cannot be printed does not count, and 128 bytes are the limit of managers.
+        let mut manager: String = prefix.chars().filter(|c| !c.is_control()).collect();
+        while manager.len() > 128 {
+            manager.pop();
+        }
+        if manager.is_empty() { "unknown".into() } else { manager.into() }
+    }
+}
+
+/// A PUT or PATCH must be about the object that its URL names.
+pub(crate) fn check_name(object: &Value, name: &str, namespace: &str) -> Result<(), Status> {
+    let given = object.str_at(&["metadata", "name"]);
+    if given.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if given != name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    let given = object.str_at(&["metadata", "namespace"]);
+    if !namespace.is_empty() && !given.is_empty() && given != namespace {
+        return Err(Status::bad_request(format!(
+            "the namespace of the object ({given}) does not match the namespace on the request ({namespace})"
+        )));
+    }
+    Ok(())
+}
+
+/// The warning about owner references that stand there twice.
+pub(crate) const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests";

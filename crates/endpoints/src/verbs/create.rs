@@ -1,0 +1,27 @@
+//! POST of a collection.
+
+use std::sync::Arc;
+
+use binnacle_registry::object;
+
+use super::{Answer, Call, DUPLICATE_OWNERS};
+use crate::params::{self, WriteKind};
+use crate::{body, managed, respond};
+
+pub(crate) async fn handle(mut call: Call) -> Answer {
+    let output = call.output(false)?;
+    let include = call.include()?;
+    let bytes = body::read(&mut call.request).await?;
+    let params = params::write(&call.request.query, WriteKind::Create)?;
+    let context = call.context(params.dry_run);
+    let resource = Arc::clone(&call.resource);
+    let content_type = call.request.header("content-type");
+    let mut object = body::object(&context, &resource, content_type, &bytes, params.validation)?;
+    if object::dedup_owner_references(&mut object) {
+        context.warn(DUPLICATE_OWNERS);
+    }
+    managed::created(&context, &resource, &call.manager(&params), &mut object);
+    resource.to_stored(&mut object);
+    let stored = resource.create(&context, object).await?;
+    respond::object(&context, &resource, output, include, 201, stored.object)
+}

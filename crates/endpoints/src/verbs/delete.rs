@@ -1,0 +1,93 @@
+//! DELETE of one object or of a collection.
+
+use std::sync::Arc;
+
+use binnacle_meta::{Status, Text};
+use binnacle_registry::{DeleteOptions, Deleted, Match};
+use binnacle_schema::{Value, decode, json, proto, yaml};
+
+use super::{Answer, Call};
+use crate::negotiate::{self, Encoding};
+use crate::{body, list_stream, params, respond};
+
+pub(crate) async fn handle(mut call: Call) -> Answer {
+    let output = call.output(false)?;
+    let include = call.include()?;
+    let options = options(&mut call).await?;
+    let context = call.context(!options.dry_run.is_empty());
+    let resource = Arc::clone(&call.resource);
+    let deleted = resource.delete(&context, call.name(), &options).await?;
+    let (stored, gone) = match deleted {
+        Deleted::Gone(stored) => (stored, true),
+        Deleted::Pending(stored) => (stored, false),
+    };
+    // Who asked for cascading in the old way is told by 202 that it goes on.
+    let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
+    if !gone || resource.description.returns_deleted_object {
+        return respond::object(&context, &resource, output, include, code, stored.object);
+    }
+    let status = resource.deleted_status(&stored.object);
+    Ok(respond::status(&context, output, code, &status))
+}
+
+pub(crate) async fn handle_collection(mut call: Call) -> Answer {
+    let output = call.output(false)?;
+    let include = call.include()?;
+    let mut params = params::collection(&call.request.query, &call.request.info, call.resource.description, false)?;
+    let options = options(&mut call).await?;
+    if params.list.version == Match::Any {
+        params.list.version = Match::Consistent;
+    }
+    let context = call.context(!options.dry_run.is_empty());
+    let resource = Arc::clone(&call.resource);
+    let page = resource.delete_collection(&context, &params.list, &options).await?;
+    list_stream::response(&context, resource, output, include, page)
+}
+
+/// DeleteOptions from the body, or from the query when there is no body.
+async fn options(call: &mut Call) -> Result<DeleteOptions, Status> {
+    let bytes = body::read(&mut call.request).await?;
+    let options = if bytes.is_empty() {
+        params::delete(&call.request.query)?
+    } else {
+        from_body(negotiate::input(call.request.header("content-type"))?, &bytes)?
+    };
+    options.validate()?;
+    Ok(options)
+}
+
+fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<DeleteOptions, Status> {
+    let limits = binnacle_schema::Limits::default();
+    let bad = |why: String| Status::bad_request(why);
+    let Some(message) = binnacle_kinds::tables::message("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions") else {
+        return Err(Status::internal("the schema of DeleteOptions is missing"));
+    };
+    let value = match encoding {
+        Encoding::Json => {
+            json::parse(bytes, &limits)
+                .map_err(|e| bad(format!("couldn't get version/kind; json parse error: {e}")))?;
+            decode::json(bytes, message, &limits).map_err(|e| bad(e.to_string()))?.value
+        }
+        Encoding::Yaml => {
+            yaml::parse(bytes, &limits).map_err(|e| bad(e.to_string()))?;
+            decode::yaml(bytes, message, &limits).map_err(|e| bad(e.to_string()))?.value
+        }
+        Encoding::Protobuf => {
+            let envelope = proto::unwrap(bytes).map_err(|e| bad(e.to_string()))?;
+            proto::decode(envelope.raw, message, limits.max_depth).map_err(|e| bad(e.to_string()))?
+        }
+    };
+    let kind = value.str_at(&["kind"]);
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        return Err(bad("decoded object cannot be converted to DeleteOptions".to_owned()));
+    }
+    let text = |path: &[&str]| value.at(path).and_then(Value::as_str).map(Text::from);
+    Ok(DeleteOptions {
+        grace_period_seconds: value.int_at(&["gracePeriodSeconds"]),
+        uid: text(&["preconditions", "uid"]),
+        resource_version: text(&["preconditions", "resourceVersion"]),
+        orphan_dependents: value.at(&["orphanDependents"]).and_then(Value::as_bool),
+        propagation_policy: text(&["propagationPolicy"]),
+        dry_run: value.list_at(&["dryRun"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+    })
+}

@@ -1,0 +1,54 @@
+//! GET of one object.
+
+use std::sync::Arc;
+
+use binnacle_meta::Status;
+use binnacle_registry::Match;
+
+use super::{Answer, Call};
+use crate::negotiate::{Encoding, Transform};
+use crate::{params, respond};
+
+pub(crate) async fn handle(call: Call) -> Answer {
+    let output = call.output(false)?;
+    let include = call.include()?;
+    let context = call.context(false);
+    let version = version(call.request.query.get("resourceVersion").unwrap_or(""))?;
+    let resource = Arc::clone(&call.resource);
+    let entry = resource.get(&context, call.name(), version).await?;
+    // The usual case: the bytes are there.
+    if output.transform == Transform::None && !output.pretty {
+        match output.encoding {
+            Encoding::Json => {
+                let json = resource.json(&entry)?;
+                let mut body = Vec::with_capacity(json.len() + 1);
+                body.extend_from_slice(&json);
+                body.push(b'\n');
+                return Ok(respond::with_warnings(&context, respond::bytes(200, Encoding::Json.media_type(), body)));
+            }
+            Encoding::Protobuf => {
+                let message = resource.protobuf(&entry)?;
+                let body = binnacle_schema::proto::wrap(resource.api_version(), resource.description.kind, |raw| {
+                    raw.extend_from_slice(&message);
+                });
+                return Ok(respond::with_warnings(
+                    &context,
+                    respond::bytes(200, Encoding::Protobuf.media_type(), body),
+                ));
+            }
+            Encoding::Yaml => {}
+        }
+    }
+    let object = resource.collection.decode(entry.value(), entry.revision())?;
+    respond::object(&context, &resource, output, include, 200, object)
+}
+
+fn version(text: &str) -> Result<Match, Status> {
+    if text.is_empty() {
+        return Ok(Match::Consistent);
+    }
+    Ok(match params::resource_version(text)? {
+        0 => Match::Any,
+        revision => Match::NotOlderThan(revision),
+    })
+}

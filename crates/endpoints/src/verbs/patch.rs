@@ -1,0 +1,137 @@
+//! PATCH in its four kinds: the object as it stands, changed by description, then written like an update.
+
+use std::sync::Arc;
+
+use binnacle_kinds::tables;
+use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status};
+use binnacle_patch::{json_patch, merge};
+use binnacle_registry::{Context, Resource, UpdateOptions, object};
+use binnacle_schema::{Limits, Message, Value, decode, json};
+
+use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
+use crate::params::{self, FieldValidation, WriteKind, WriteParams};
+use crate::patch_type::PatchType;
+use crate::{body, managed, respond};
+
+pub(crate) async fn handle(mut call: Call) -> Answer {
+    let kind = PatchType::of(call.request.header("content-type")).ok_or_else(Status::router_unsupported_media_type)?;
+    let output = call.output(false)?;
+    let include = call.include()?;
+    let bytes = body::read(&mut call.request).await?;
+    let params = params::write(&call.request.query, WriteKind::Patch)?;
+    let context = call.context(params.dry_run);
+    let resource = Arc::clone(&call.resource);
+    let patch = Patch::parse(kind, &bytes, &params)?;
+    let manager = call.manager(&params);
+    let options = UpdateOptions { subresource: call.subresource.clone(), create_if_absent: false, uid: None };
+    let name = call.name().to_owned();
+    let updated = resource
+        .update(&context, &name, &options, &mut |live| {
+            let target =
+                Target { context: &context, resource: &resource, manager: &manager, subresource: &call.subresource };
+            let mut object = patch.apply(&target, &name, live)?;
+            if object::dedup_owner_references(&mut object) {
+                context.warn(DUPLICATE_OWNERS);
+            }
+            resource.to_stored(&mut object);
+            Ok(object)
+        })
+        .await?;
+    let code = if updated.created { 201 } else { 200 };
+    respond::object(&context, &resource, output, include, code, updated.stored.object)
+}
+
+/// A patch that was read, ready to be applied, and again if somebody else is quicker.
+struct Patch {
+    kind: Kind,
+    validation: FieldValidation,
+}
+
+enum Kind {
+    Json(json_patch::Patch),
+    Merge(Value),
+}
+
+/// What a patch is applied to, and for whom.
+struct Target<'a> {
+    context: &'a Context,
+    resource: &'a Resource,
+    manager: &'a str,
+    subresource: &'a str,
+}
+
+impl Patch {
+    fn parse(kind: PatchType, bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
+        let limits = Limits::default();
+        let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
+        let kind = match kind {
+            PatchType::Json => Kind::Json(json_patch::parse(bytes)?),
+            PatchType::Merge => {
+                let value = json::parse(bytes, &limits).map_err(|e| undecodable(e.to_string()))?;
+                let Value::Object(_) = value else {
+                    let found = kind_of(&value);
+                    let why = format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}");
+                    return Err(undecodable(why));
+                };
+                Kind::Merge(value)
+            }
+        };
+        Ok(Self { kind, validation: params.validation })
+    }
+
+    /// The new object in the resource's version, with its managed fields. `live` is in the stored version.
+    fn apply(&self, target: &Target<'_>, name: &str, live: Option<&Value>) -> Result<Value, Status> {
+        let Some(live) = live else { return Err(Status::not_found(&target.resource.group_resource(), name)) };
+        let mut versioned = live.clone();
+        target.resource.from_stored(&mut versioned);
+        let message = target.resource.message;
+        let patched = match &self.kind {
+            Kind::Json(patch) => patch.apply(versioned)?,
+            Kind::Merge(patch) => merge::apply(versioned, patch),
+        };
+        let mut object = typed(target, message, patched, self.validation)?;
+        target.resource.set_defaults(&mut object);
+        check_name(&object, name, &target.context.namespace)?;
+        managed::updated(target.context, target.resource, target.manager, target.subresource, Some(live), &mut object);
+        Ok(object)
+    }
+}
+
+/// The free-form result of a patch as an object of its kind.
+fn typed(target: &Target<'_>, message: &Message, patched: Value, validation: FieldValidation) -> Result<Value, Status> {
+    let mut text = Vec::new();
+    let invalid = |patched: &Value, text: &mut Vec<u8>, why: &str| {
+        json::write(patched, text);
+        let shown = String::from_utf8_lossy(text).into_owned();
+        let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why);
+        Status::invalid(&GroupKind::new("", ""), "", &vec![error])
+    };
+    let kind = target.resource.kind();
+    let (api_version, given_kind) = (patched.str_at(&["apiVersion"]), patched.str_at(&["kind"]));
+    if api_version != kind.api_version() || given_kind != kind.kind {
+        let given = GroupVersion::parse(api_version).unwrap_or_else(|| GroupVersion::new("", api_version));
+        let why = if tables::kind(&given.group, &given.version, given_kind).is_none() {
+            format!(
+                "no kind {given_kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+            )
+        } else {
+            "unable to decode".to_owned()
+        };
+        return Err(invalid(&patched, &mut text, &why));
+    }
+    let before = patched.clone();
+    let decoded = decode::value(patched, message).map_err(|e| invalid(&before, &mut text, &e.to_string()))?;
+    body::judge(target.context, &decoded.findings, validation, |why| invalid(&before, &mut text, why))?;
+    Ok(decoded.value)
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::List(_) => "array",
+        Value::Str(_) | Value::Raw(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::Null => "null",
+        Value::Object(_) => "object",
+    }
+}

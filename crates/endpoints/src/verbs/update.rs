@@ -1,0 +1,41 @@
+//! PUT of one object, or of a subresource that shows the whole object.
+
+use std::sync::Arc;
+
+use binnacle_registry::{UpdateOptions, object};
+
+use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
+use crate::params::{self, WriteKind};
+use crate::{body, managed, respond};
+
+pub(crate) async fn handle(mut call: Call) -> Answer {
+    let output = call.output(false)?;
+    let include = call.include()?;
+    let bytes = body::read(&mut call.request).await?;
+    let params = params::write(&call.request.query, WriteKind::Update)?;
+    let context = call.context(params.dry_run);
+    let resource = Arc::clone(&call.resource);
+    let content_type = call.request.header("content-type");
+    let mut sent = body::object(&context, &resource, content_type, &bytes, params.validation)?;
+    check_name(&sent, call.name(), &context.namespace)?;
+    if object::dedup_owner_references(&mut sent) {
+        context.warn(DUPLICATE_OWNERS);
+    }
+    let uid = object::uid(&sent);
+    let options = UpdateOptions {
+        subresource: call.subresource.clone(),
+        create_if_absent: resource.description.create_on_update && call.subresource.is_empty(),
+        uid: (!uid.is_empty()).then(|| uid.into()),
+    };
+    let manager = call.manager(&params);
+    let updated = resource
+        .update(&context, call.name(), &options, &mut |live| {
+            let mut object = sent.clone();
+            managed::updated(&context, &resource, &manager, &call.subresource, live, &mut object);
+            resource.to_stored(&mut object);
+            Ok(object)
+        })
+        .await?;
+    let code = if updated.created { 201 } else { 200 };
+    respond::object(&context, &resource, output, include, code, updated.stored.object)
+}

@@ -1,0 +1,89 @@
+//! Watches: `?watch`, the deprecated `/watch/` paths, and watches of a single name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_meta::Status;
+use binnacle_registry::WatchFrom;
+use binnacle_request::Response;
+use binnacle_resources::Verb;
+use http::header::{CONTENT_TYPE, HeaderValue};
+
+use super::{Answer, Call};
+use crate::negotiate::{Encoding, Output};
+use crate::params::CollectionParams;
+use crate::watch_stream::{self, Stream};
+use crate::{failure, respond};
+
+/// A watch without `timeoutSeconds` lasts so long and up to twice that, so that clients do not all come back at once
+/// (`--min-request-timeout`).
+const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+
+pub(crate) async fn handle(call: Call, output: Output, params: CollectionParams) -> Answer {
+    let resource = Arc::clone(&call.resource);
+    if !resource.description.verbs.contains(Verb::Watch) {
+        return Err(Status::method_not_supported(&resource.group_resource(), "watch"));
+    }
+    let include = call.include()?;
+    let context = call.context(false);
+    let from = match start(&params) {
+        Ok(from) => from,
+        // The reference's storage layer refuses the version, too late for a proper reason: 500 without one.
+        Err(text) => return Ok(failure::of_encoding(&unknown_failure(&text), output.encoding)),
+    };
+    let watcher = resource.watch(&context, &params.list, from).await?;
+    let timeout = match params.timeout_seconds.filter(|s| *s > 0) {
+        Some(seconds) => Duration::from_secs(seconds),
+        None => MIN_TIMEOUT + Duration::from_nanos(rand_nanos(MIN_TIMEOUT)),
+    };
+    let mark_initial = matches!(from, WatchFrom::InitialEvents { .. }) && params.allow_bookmarks;
+    let stream = Stream {
+        resource,
+        output,
+        include,
+        bookmarks: params.allow_bookmarks,
+        mark_initial,
+        timeout,
+        shutdown: call.request.shutdown.clone(),
+    };
+    let mut response = Response::new(watch_stream::body(stream, watcher));
+    let content_type = match output.encoding {
+        Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        other => other.media_type(),
+    };
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    Ok(respond::with_warnings(&context, response))
+}
+
+/// Where the watch begins; the error is the message about a version that is none.
+fn start(params: &CollectionParams) -> Result<WatchFrom, String> {
+    let text = params.resource_version.as_str();
+    let version = if text.is_empty() {
+        None
+    } else {
+        let version: u64 = text.parse().map_err(|_| {
+            let quoted = binnacle_meta::go_quote(text);
+            format!("resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax")
+        })?;
+        Some(version)
+    };
+    Ok(match (params.send_initial_events, version) {
+        (Some(true), None) => WatchFrom::InitialEvents { not_older_than: None },
+        (Some(true), Some(0)) => WatchFrom::InitialEvents { not_older_than: Some(0) },
+        (Some(true), Some(version)) => WatchFrom::InitialEvents { not_older_than: Some(version) },
+        (Some(false), None | Some(0)) => WatchFrom::ChangesOnly,
+        (None, None) => WatchFrom::Now,
+        (None, Some(0)) => WatchFrom::Any,
+        (_, Some(version)) => WatchFrom::After(version),
+    })
+}
+
+fn unknown_failure(message: &str) -> Status {
+    Status::unknown(500, message)
+}
+
+/// Something between 0 and `below`, from the bits of a random id.
+fn rand_nanos(below: Duration) -> u64 {
+    let random = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
+    random % (below.as_nanos() as u64).max(1)
+}

@@ -1,0 +1,328 @@
+//! The body of a watch: frames of events as they come, bookmarks while nothing does.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use binnacle_meta::Status;
+use binnacle_registry::{Resource, object};
+use binnacle_request::{Body, Shutdown};
+use binnacle_schema::{Object, Value, canonical, json, proto};
+use binnacle_store::Revision;
+use binnacle_watchcache::{Change, FormId, WatchError, WatchItem, Watcher};
+use bytes::Bytes;
+use tokio::time::{Instant, Sleep};
+
+use crate::failure;
+use crate::negotiate::{Encoding, Output, Transform};
+use crate::table::{self, Include};
+use crate::{partial, respond};
+
+/// What a watch needs beside its watcher.
+pub(crate) struct Stream {
+    pub resource: Arc<Resource>,
+    pub output: Output,
+    pub include: Include,
+    /// `allowWatchBookmarks`.
+    pub bookmarks: bool,
+    /// The initial events end with a marked bookmark.
+    pub mark_initial: bool,
+    pub timeout: Duration,
+    pub shutdown: Shutdown,
+}
+
+/// Bookmarks come about once a minute, and shortly before the end.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// So many events are taken at once, and leave in one write.
+const BATCH: usize = 256;
+/// Unless they are large.
+const PIECE: usize = 64 * 1024;
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// The body of the answer. A watch that could not begin is one error event.
+pub(crate) fn body(stream: Stream, watcher: Result<Watcher, WatchError>) -> Body {
+    match watcher {
+        Ok(watcher) => Body::stream(Running::new(stream, watcher)),
+        Err(error) => {
+            let frame = Framer::new(&stream).error(&expired(&error));
+            Body::full(frame)
+        }
+    }
+}
+
+fn expired(error: &WatchError) -> Status {
+    match error {
+        WatchError::Expired { .. } => Status::expired(error.to_string()),
+        WatchError::NotReady | WatchError::Closed => Status::too_many_requests(error.to_string(), 1),
+    }
+}
+
+struct Running {
+    watcher: Watcher,
+    framer: Framer,
+    bookmarks: bool,
+    mark_initial: bool,
+    /// Items taken from the watcher and not framed yet.
+    taken: VecDeque<WatchItem>,
+    end: Pin<Box<Sleep>>,
+    bookmark: Pin<Box<Sleep>>,
+    deadline: Instant,
+    shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
+    told: Revision,
+    finished: bool,
+}
+
+impl Running {
+    fn new(stream: Stream, watcher: Watcher) -> Self {
+        let now = Instant::now();
+        let deadline = now + stream.timeout;
+        Self {
+            framer: Framer::new(&stream),
+            bookmarks: stream.bookmarks,
+            mark_initial: stream.mark_initial,
+            taken: VecDeque::new(),
+            end: Box::pin(tokio::time::sleep_until(deadline)),
+            bookmark: Box::pin(tokio::time::sleep_until(next_bookmark(now, deadline))),
+            deadline,
+            shutdown: Box::pin(stream.shutdown.fired()),
+            told: Revision(0),
+            watcher,
+            finished: false,
+        }
+    }
+
+    /// Frames what was taken, up to one piece.
+    fn frame_taken(&mut self) -> Result<Option<Bytes>, std::io::Error> {
+        let mut piece: Vec<u8> = Vec::new();
+        let mut single: Option<Bytes> = None;
+        while let Some(item) = self.taken.pop_front() {
+            if matches!(item, WatchItem::InitialEventsEnd(_)) && !self.mark_initial {
+                continue;
+            }
+            self.told = self.told.max(item.revision());
+            let frame = self.framer.item(&item).map_err(|s| std::io::Error::other(s.message().to_owned()))?;
+            match (&mut single, piece.is_empty()) {
+                (None, true) => single = Some(frame),
+                (first, _) => {
+                    if let Some(first) = first.take() {
+                        piece.extend_from_slice(&first);
+                    }
+                    piece.extend_from_slice(&frame);
+                }
+            }
+            if piece.len() >= PIECE {
+                break;
+            }
+        }
+        Ok(single.or_else(|| (!piece.is_empty()).then(|| Bytes::from(piece))))
+    }
+}
+
+impl futures::Stream for Running {
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.finished {
+            return Poll::Ready(None);
+        }
+        loop {
+            if !this.taken.is_empty() {
+                match this.frame_taken() {
+                    Ok(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
+                    Ok(None) => continue,
+                    Err(error) => {
+                        this.finished = true;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                }
+            }
+            if this.shutdown.as_mut().poll(cx).is_ready() || this.end.as_mut().poll(cx).is_ready() {
+                this.finished = true;
+                return Poll::Ready(None);
+            }
+            let mut batch = Vec::new();
+            match this.watcher.poll_batch(cx, BATCH, &mut batch) {
+                Poll::Ready(Ok(())) => {
+                    this.taken.extend(batch);
+                    continue;
+                }
+                Poll::Ready(Err(error)) => {
+                    this.finished = true;
+                    return Poll::Ready(Some(Ok(this.framer.error(&expired(&error)))));
+                }
+                Poll::Pending => {}
+            }
+            if this.bookmarks && this.bookmark.as_mut().poll(cx).is_ready() {
+                let now = Instant::now();
+                this.bookmark.as_mut().reset(next_bookmark(now, this.deadline));
+                let progress = this.watcher.progress();
+                if progress > this.told {
+                    this.told = progress;
+                    return Poll::Ready(Some(Ok(this.framer.bookmark(progress, false))));
+                }
+                continue;
+            }
+            return Poll::Pending;
+        }
+    }
+}
+
+fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
+    let regular = now + BOOKMARK_EVERY;
+    match deadline.checked_sub(BOOKMARK_BEFORE_END) {
+        Some(last) if last > now && last < regular => last,
+        // There is none after the last one.
+        _ if regular > deadline => deadline + BOOKMARK_EVERY,
+        _ => regular,
+    }
+}
+
+/// Makes frames of events in one encoding.
+struct Framer {
+    resource: Arc<Resource>,
+    output: Output,
+    include: Include,
+    /// A watch of tables tells the columns with its first row.
+    columns_told: bool,
+    /// Frames in this form are shared with other watchers.
+    form: Option<FormId>,
+}
+
+impl Framer {
+    fn new(stream: &Stream) -> Self {
+        let output = stream.output;
+        let form = match (output.transform, output.encoding, output.pretty) {
+            (Transform::None, Encoding::Json, false) => Some(stream.resource.json_frame_form()),
+            (Transform::None, Encoding::Protobuf, _) => Some(stream.resource.protobuf_frame_form()),
+            _ => None,
+        };
+        Self { resource: stream.resource.clone(), output, include: stream.include, columns_told: false, form }
+    }
+
+    fn item(&mut self, item: &WatchItem) -> Result<Bytes, Status> {
+        let (Some(change), Some(entry)) = (item.change(), item.entry()) else {
+            return Ok(self.bookmark(item.revision(), true));
+        };
+        let event_type = match change {
+            Change::Added => "ADDED",
+            Change::Modified => "MODIFIED",
+            Change::Deleted => "DELETED",
+        };
+        let resource = self.resource.clone();
+        let revision = item.revision();
+        if let Some(form) = self.form {
+            let budget = &resource.collection.budget;
+            return item.frame(budget, form, || match self.output.encoding {
+                Encoding::Protobuf => {
+                    let message = resource.protobuf_at(entry, revision)?;
+                    Ok(protobuf_frame(&resource, event_type, &message))
+                }
+                _ => Ok(json_frame(event_type, &resource.json_at(entry, revision)?)),
+            });
+        }
+        let mut object = resource.collection.decode(entry.value(), entry.revision())?;
+        if revision != entry.revision() {
+            object::set_metadata(&mut object, "resourceVersion", Some(revision.0.to_string().into()));
+        }
+        let shown = self.transform(object);
+        Ok(self.encode(event_type, &shown))
+    }
+
+    /// A bookmark: an object with nothing but a version, and a mark when it ends the initial events.
+    fn bookmark(&mut self, revision: Revision, ends_initial: bool) -> Bytes {
+        let d = self.resource.description;
+        let mut metadata = Object::new();
+        metadata.insert("resourceVersion", revision.0.to_string());
+        if ends_initial {
+            metadata.insert("annotations", Object::from_iter([(INITIAL_EVENTS_END, "true")]));
+        }
+        let mut object = Object::new();
+        object.insert("kind", d.kind);
+        object.insert("apiVersion", self.resource.api_version());
+        object.insert("metadata", metadata);
+        let mut object = Value::Object(object);
+        let shown = match self.output.transform {
+            Transform::None => {
+                canonical::canonicalize(&mut object, self.resource.message);
+                object
+            }
+            _ => self.transform(object),
+        };
+        self.encode("BOOKMARK", &shown)
+    }
+
+    /// A failure as the last event.
+    fn error(&self, status: &Status) -> Bytes {
+        let value = failure::as_value(status);
+        match self.output.encoding {
+            Encoding::Protobuf => {
+                let message = binnacle_kinds::tables::kind("", "v1", "Status");
+                let body = respond::encode(&value, message, Encoding::Protobuf, false);
+                let mut out = Vec::with_capacity(body.len() + 32);
+                proto::watch_frame("ERROR", &body, &mut out);
+                Bytes::from(out)
+            }
+            _ => json_frame("ERROR", status.to_json().as_bytes()),
+        }
+    }
+
+    fn transform(&mut self, mut object: Value) -> Value {
+        match self.output.transform {
+            Transform::None => {
+                self.resource.from_stored(&mut object);
+                canonical::canonicalize(&mut object, self.resource.message);
+                object
+            }
+            Transform::Table(version) => {
+                let columns = table::columns(&self.resource);
+                let now = SystemTime::now().into();
+                let mut metadata = Object::new();
+                metadata.insert("resourceVersion", object::resource_version(&object));
+                let row = table::row(&self.resource, columns, &object, self.include, version, now);
+                let told = std::mem::replace(&mut self.columns_told, true);
+                table::table(version, metadata, (!told).then_some(columns), vec![row])
+            }
+            Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
+                partial::of_object(&object, version)
+            }
+        }
+    }
+
+    fn encode(&self, event_type: &str, object: &Value) -> Bytes {
+        match self.output.encoding {
+            Encoding::Protobuf => {
+                let message = partial::message(self.output.transform).or(Some(self.resource.message));
+                let body = respond::encode(object, message, Encoding::Protobuf, false);
+                let mut out = Vec::with_capacity(body.len() + 32);
+                proto::watch_frame(event_type, &body, &mut out);
+                Bytes::from(out)
+            }
+            _ => {
+                let mut body = Vec::with_capacity(512);
+                json::write(object, &mut body);
+                json_frame(event_type, &body)
+            }
+        }
+    }
+}
+
+fn json_frame(event_type: &str, object: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(object.len() + 32);
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(event_type.as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+    out.extend_from_slice(object);
+    out.extend_from_slice(b"}\n");
+    Bytes::from(out)
+}
+
+fn protobuf_frame(resource: &Resource, event_type: &str, message: &[u8]) -> Bytes {
+    let body = proto::wrap(resource.api_version(), resource.description.kind, |raw| raw.extend_from_slice(message));
+    let mut out = Vec::with_capacity(body.len() + 32);
+    proto::watch_frame(event_type, &body, &mut out);
+    Bytes::from(out)
+}
