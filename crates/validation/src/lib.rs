@@ -1,5 +1,10 @@
 //! Checks that many kinds share: names, labels, ports, immutability, with the messages of the reference server.
 
+pub mod conditions;
+pub mod domains;
+pub mod ip;
 pub mod metadata;
 pub mod names;
 pub mod options;
+pub mod ports;
+pub mod selectors;
