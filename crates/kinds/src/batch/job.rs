@@ -25,7 +25,6 @@ impl Strategy for Job {
         default_nil(spec, "parallelism", 1i64);
         let limit = if is_nil(spec, "backoffLimitPerIndex") { 6 } else { i64::from(i32::MAX) };
         default_nil(spec, "backoffLimit", limit);
-        let labels = spec.get("template").and_then(|template| template.object_at(&["metadata", "labels"])).cloned();
         default_nil(spec, "completionMode", "NonIndexed");
         default_nil(spec, "suspend", false);
         let replacement = if is_nil(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
@@ -33,12 +32,6 @@ impl Strategy for Job {
         default_nil(spec, "manualSelector", false);
         set_failure_policy_defaults(spec);
         set_template_defaults(spec.object_entry("template"));
-        let metadata = object.make_at(&["metadata"]);
-        if let Some(labels) = labels
-            && metadata.get("labels").and_then(Value::as_object).is_none_or(Object::is_empty)
-        {
-            metadata.insert("labels", labels);
-        }
     }
 
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
@@ -46,14 +39,17 @@ impl Strategy for Job {
             generate_selector(object);
         }
         prepare_create(object, TEMPLATE);
+        default_labels(object);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         prepare_update(object, old, TEMPLATE, "io.k8s.api.batch.v1.JobSpec");
+        default_labels(object);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
+        default_labels(object);
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -66,6 +62,16 @@ pub(super) fn set_failure_policy_defaults(spec: &mut Object) {
     let Some(policy) = struct_mut(spec, "podFailurePolicy") else { return };
     for rule in structs_mut(policy, "rules") {
         structs_mut(rule, "onPodConditions").for_each(|pattern| default_zero(pattern, "status", "True"));
+    }
+}
+
+/// A job without labels has those of its pods, the generated ones among them: that is why this is no default of the
+/// object as the client sent it.
+fn default_labels(object: &mut Value) {
+    if object.object_at(&["metadata", "labels"]).is_none_or(Object::is_empty)
+        && let Some(labels) = object.object_at(&["spec", "template", "metadata", "labels"]).cloned()
+    {
+        object.make_at(&["metadata"]).insert("labels", labels);
     }
 }
 
@@ -113,6 +119,7 @@ mod tests {
             "spec": {"template": {"metadata": {"labels": {"job-name": "mine"}}}}
         });
         Job.prepare_for_create(&Situation { now: 0, namespace: "default", dry_run: false }, &mut object);
+        assert_eq!(object.at(&["metadata", "labels"]), object.at(&["spec", "template", "metadata", "labels"]));
         assert_eq!(
             object.get("spec"),
             Some(&value!({

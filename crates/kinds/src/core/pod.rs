@@ -36,7 +36,7 @@ impl Strategy for Pod {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         spec_generation(object, None, |_, _| true);
         // The class is computed once, unless the client knows it.
         let class = match object.str_at(&["status", "qosClass"]) {
@@ -46,7 +46,7 @@ impl Strategy for Pod {
         let status = Object::from_iter([("phase", Value::from("Pending")), ("qosClass", class)]);
         object.make_object().insert("status", status);
         drop_disabled_fields(object, None);
-        scheduling::set_gated_condition(object);
+        scheduling::set_gated_condition(object, situation.now);
         scheduling::merge_label_keys(object);
         app_armor::copy_annotations(object);
     }

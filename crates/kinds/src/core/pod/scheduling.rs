@@ -1,5 +1,6 @@
 //! What create adds for the scheduler: the condition of a gated pod, and label keys turned into selectors.
 
+use binnacle_meta::Time;
 use binnacle_schema::{Object, Value, value};
 
 use crate::tree::{struct_mut, structs_mut};
@@ -8,14 +9,14 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// A pod with scheduling gates says so.
-pub(super) fn set_gated_condition(object: &mut Value) {
+pub(super) fn set_gated_condition(object: &mut Value, now: i64) {
     if object.list_at(&["spec", "schedulingGates"]).is_empty() {
         return;
     }
     let condition = value!({
         "type": "PodScheduled",
         "status": "False",
-        "lastTransitionTime": null,
+        "lastTransitionTime": (Time::from_unix(now, 0).to_string()),
         "reason": "SchedulingGated",
         "message": "Scheduling is blocked due to non-empty scheduling gates"
     });

@@ -150,7 +150,8 @@ fn create() {
                 "phase": "Pending",
                 "qosClass": "BestEffort",
                 "conditions": [{
-                    "type": "PodScheduled", "status": "False", "lastTransitionTime": null, "reason": "SchedulingGated",
+                    "type": "PodScheduled", "status": "False", "lastTransitionTime": "1970-01-01T00:00:00Z",
+                    "reason": "SchedulingGated",
                     "message": "Scheduling is blocked due to non-empty scheduling gates"
                 }]
             }
