@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use binnacle_discovery::{Addresses, Answer as DiscoveryAnswer, Ask, Discovery, Served};
-use binnacle_meta::{Status, Text};
-use binnacle_registry::Resource;
+use binnacle_meta::{GroupResource, GroupVersion, Status, Text};
+use binnacle_registry::{Resource, Warnings};
 use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
-use binnacle_resources::{SubresourceRole, Verb, Verbs};
+use binnacle_resources::{Release, SubresourceRole, Verb, Verbs};
 use http::Method;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 
 use crate::negotiate::{self, Offer, Output};
 use crate::verbs::{self, Answer, Call};
-use crate::{failure, patch_type};
+use crate::{failure, patch_type, respond};
 
 /// A subresource, or a resource that is not stored, with a handler of its own.
 pub trait Special: Send + Sync + 'static {
@@ -63,19 +63,27 @@ impl Api {
             return failure::response(&request, &Status::path_not_found());
         }
         let headers = request.headers.clone();
-        match self.dispatch(request, &info).await {
+        let warnings = Warnings::default();
+        let response = match self.dispatch(request, &info, &warnings).await {
             Ok(response) => response,
             Err(status) => failure::of_headers(&status, &headers),
-        }
+        };
+        respond::with_warnings(&warnings, response)
     }
 
-    async fn dispatch(&self, request: Request, info: &RequestInfo) -> Answer {
+    async fn dispatch(&self, request: Request, info: &RequestInfo, warnings: &Warnings) -> Answer {
         let description = self
             .discovery
             .served()
             .version(&info.api_group, &info.api_version)
             .and_then(|_| binnacle_resources::find(&info.api_group, &info.api_version, &info.resource))
             .ok_or_else(Status::path_not_found)?;
+        let lifecycle = &description.lifecycle;
+        if lifecycle.is_deprecated_in(RELEASE) {
+            let api_version = GroupVersion::new(description.group, description.version).to_string();
+            lifecycle.warning(&api_version, description.kind).into_iter().for_each(|text| warnings.add(text));
+        }
+        request.record.note(|facts| facts.served = true);
         // `/watch/` in the path makes a watch of any GET.
         let old_watch = info.verb == "watch" && !request.query.flag("watch");
         let has_namespace = !info.namespace.is_empty() && info.resource != "namespaces";
@@ -94,7 +102,11 @@ impl Api {
                 // A list that cannot be watched says so itself.
                 let Some(verb) = verb else { return Err(Status::method_not_allowed()) };
                 match resource {
-                    Some(resource) => collection(request, resource, verb, old_watch).await,
+                    Some(resource) => collection(call(request, resource, "", warnings), verb, old_watch).await,
+                    None if verb == Verb::List && (old_watch || request.query.flag("watch")) => {
+                        let resource = GroupResource::new(description.group, description.plural);
+                        Err(Status::method_not_supported(&resource, "watch"))
+                    }
                     None => self.special(request, None, info, "").await,
                 }
             }
@@ -106,8 +118,10 @@ impl Api {
                     return Err(if known { Status::method_not_allowed() } else { Status::path_not_found() });
                 };
                 match resource {
-                    Some(resource) if old_watch => collection(request, resource, Verb::List, true).await,
-                    Some(resource) => item(request, resource, verb, "").await,
+                    Some(resource) if old_watch => {
+                        collection(call(request, resource, "", warnings), Verb::List, true).await
+                    }
+                    Some(resource) => item(call(request, resource, "", warnings), verb).await,
                     None => self.special(request, None, info, "").await,
                 }
             }
@@ -124,14 +138,14 @@ impl Api {
                 let verb = verb.unwrap_or(Verb::Get);
                 match (resource, subresource.role) {
                     (Some(resource), SubresourceRole::Scale) => {
-                        let call = Call { request, resource, subresource: subresource.name.into() };
+                        let call = call(request, resource, subresource.name, warnings);
                         router_checks(&call.request, verb, Offer::Object)?;
                         verbs::scale::handle(call, verb).await
                     }
                     (Some(resource), SubresourceRole::Status | SubresourceRole::Update)
                         if !self.specials.contains_key(&special_key(info, subresource.name)) =>
                     {
-                        item(request, resource, verb, subresource.name).await
+                        item(call(request, resource, subresource.name, warnings), verb).await
                     }
                     (resource, _) => self.special(request, resource, info, subresource.name).await,
                 }
@@ -207,6 +221,9 @@ impl Link for Api {
     }
 }
 
+/// What this server is a release of, for warnings about versions on their way out.
+const RELEASE: Release = Release { major: 1, minor: 36 };
+
 /// What can be asked across all namespaces.
 const ACROSS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
 
@@ -233,9 +250,13 @@ fn item_verb(method: &Method) -> Option<Verb> {
     }
 }
 
-async fn collection(request: Request, resource: Arc<Resource>, verb: Verb, old_watch: bool) -> Answer {
-    router_checks(&request, verb, if verb == Verb::Create { Offer::Object } else { Offer::Collection })?;
-    let call = Call { request, resource, subresource: Text::default() };
+fn call(request: Request, resource: Arc<Resource>, subresource: &'static str, warnings: &Warnings) -> Call {
+    Call { request, resource, subresource: Text::new_static(subresource), warnings: warnings.clone() }
+}
+
+async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {
+    let offer = if verb == Verb::Create { Offer::Object } else { Offer::Collection };
+    router_checks(&call.request, verb, offer)?;
     match verb {
         Verb::Create => verbs::create::handle(call).await,
         Verb::DeleteCollection => verbs::delete::handle_collection(call).await,
@@ -243,9 +264,8 @@ async fn collection(request: Request, resource: Arc<Resource>, verb: Verb, old_w
     }
 }
 
-async fn item(request: Request, resource: Arc<Resource>, verb: Verb, subresource: &'static str) -> Answer {
-    router_checks(&request, verb, Offer::Object)?;
-    let call = Call { request, resource, subresource: Text::new_static(subresource) };
+async fn item(call: Call, verb: Verb) -> Answer {
+    router_checks(&call.request, verb, Offer::Object)?;
     match verb {
         Verb::Update => verbs::update::handle(call).await,
         Verb::Patch => verbs::patch::handle(call).await,

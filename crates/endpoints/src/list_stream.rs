@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use binnacle_meta::Status;
-use binnacle_registry::{Context, Page, Resource};
+use binnacle_registry::{Page, Resource};
 use binnacle_request::{Body, Response};
 use binnacle_schema::{Object, Value, json, proto};
 use binnacle_watchcache::Entry;
@@ -21,7 +21,6 @@ const PIECE: usize = 64 * 1024;
 
 /// A list in the negotiated form.
 pub(crate) fn response(
-    context: &Context,
     resource: Arc<Resource>,
     output: Output,
     include: Include,
@@ -31,7 +30,7 @@ pub(crate) fn response(
     if whole {
         let (value, message) = assembled(&resource, output, include, page)?;
         let body = respond::encode(&value, message, output.encoding, output.pretty);
-        return Ok(respond::with_warnings(context, respond::bytes(200, output.encoding.media_type(), body)));
+        return Ok(respond::bytes(200, output.encoding.media_type(), body));
     }
     let body = match (output.encoding, output.transform) {
         (Encoding::Protobuf, Transform::None) => protobuf(&resource, page)?,
@@ -43,7 +42,7 @@ pub(crate) fn response(
     };
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(output.encoding.media_type()));
-    Ok(respond::with_warnings(context, response))
+    Ok(response)
 }
 
 /// The list's metadata: where the client can go on.

@@ -56,8 +56,7 @@ pub(crate) fn collection(
     params.timeout_seconds = integer(query, "timeoutSeconds")?.map(|n| n.max(0) as u64);
     let limit = integer(query, "limit")?.unwrap_or(0);
     let label = query.get("labelSelector").unwrap_or("");
-    params.list.labels =
-        LabelSelector::parse(label).map_err(|e| Status::bad_request(format!("unable to parse requirement: {e}")))?;
+    params.list.labels = LabelSelector::parse(label).map_err(|e| Status::bad_request(e.to_string()))?;
     let field = query.get("fieldSelector").unwrap_or("");
     let fields = FieldSelector::parse(field).map_err(|e| Status::bad_request(e.to_string()))?;
     params.send_initial_events = query.contains("sendInitialEvents").then(|| boolean(query, "sendInitialEvents"));

@@ -5,6 +5,7 @@
 pub(crate) enum PatchType {
     Json,
     Merge,
+    Strategic,
 }
 
 impl PatchType {
@@ -14,6 +15,7 @@ impl PatchType {
         Some(match bare.to_ascii_lowercase().as_str() {
             "application/json-patch+json" => Self::Json,
             "application/merge-patch+json" => Self::Merge,
+            "application/strategic-merge-patch+json" => Self::Strategic,
             _ => return None,
         })
     }

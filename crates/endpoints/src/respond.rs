@@ -1,7 +1,7 @@
 //! Objects as answers: encoding, transformation, headers.
 
 use binnacle_meta::Status;
-use binnacle_registry::{Context, Resource};
+use binnacle_registry::{Resource, Warnings};
 use binnacle_request::{Body, Response};
 use binnacle_schema::{Message, Value, canonical, json, proto, yaml};
 use http::StatusCode;
@@ -10,9 +10,8 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use crate::negotiate::{Encoding, Output, Transform};
 use crate::{partial, table};
 
-/// An object of the resource (in its stored version) in the negotiated form. Warnings of the context go with it.
+/// An object of the resource (in its stored version) in the negotiated form.
 pub fn object(
-    context: &Context,
     resource: &Resource,
     output: Output,
     include: table::Include,
@@ -24,7 +23,7 @@ pub fn object(
             resource.from_stored(&mut object);
             canonical::canonicalize(&mut object, resource.message);
             let body = encode(&object, Some(resource.message), output.encoding, output.pretty);
-            return Ok(with_warnings(context, bytes(code, output.encoding.media_type(), body)));
+            return Ok(bytes(code, output.encoding.media_type(), body));
         }
         Transform::Table(version) => table::of_object(resource, &object, include, version),
         Transform::PartialMetadata(version) => partial::of_object(&object, version),
@@ -35,23 +34,20 @@ pub fn object(
         }
     };
     let message = partial::message(output.transform);
-    Ok(with_warnings(
-        context,
-        bytes(code, output.encoding.media_type(), encode(&value, message, output.encoding, output.pretty)),
-    ))
+    Ok(bytes(code, output.encoding.media_type(), encode(&value, message, output.encoding, output.pretty)))
 }
 
 /// An object that belongs to no resource (scales, reviews), with its own schema.
-pub fn plain(context: &Context, output: Output, code: u16, value: &Value, message: &Message) -> Response {
+pub fn plain(output: Output, code: u16, value: &Value, message: &Message) -> Response {
     let body = encode(value, Some(message), output.encoding, output.pretty);
-    with_warnings(context, bytes(code, output.encoding.media_type(), body))
+    bytes(code, output.encoding.media_type(), body)
 }
 
 /// A Status in the negotiated encoding: what deletes answer.
-pub fn status(context: &Context, output: Output, code: u16, status: &Status) -> Response {
+pub fn status(output: Output, code: u16, status: &Status) -> Response {
     let mut response = crate::failure::of_encoding(status, output.encoding);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::OK);
-    with_warnings(context, response)
+    response
 }
 
 /// The bytes of a value. Protobuf needs the schema and wraps the object in its envelope.
@@ -86,9 +82,9 @@ pub(crate) fn bytes(code: u16, media_type: &'static str, body: Vec<u8>) -> Respo
     response
 }
 
-/// Adds the context's warnings as headers: `299 - "text"`.
-pub(crate) fn with_warnings(context: &Context, mut response: Response) -> Response {
-    for text in context.take_warnings() {
+/// Adds warnings as headers: `299 - "text"`.
+pub(crate) fn with_warnings(warnings: &Warnings, mut response: Response) -> Response {
+    for text in warnings.take() {
         if let Some(value) = warning_header(&text) {
             response.headers_mut().append(HeaderName::from_static("warning"), value);
         }

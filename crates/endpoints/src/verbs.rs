@@ -12,17 +12,13 @@ pub(crate) mod watch;
 use std::sync::Arc;
 
 use binnacle_meta::{Status, Text};
-use binnacle_registry::{Context, Resource};
+use binnacle_registry::{Context, Resource, Warnings};
 use binnacle_request::{Request, Response};
-use binnacle_resources::Release;
 use binnacle_schema::Value;
 
 use crate::negotiate::{self, Output};
 use crate::params::WriteParams;
 use crate::table::Include;
-
-/// What this server is a release of, for warnings about versions on their way out.
-const RELEASE: Release = Release { major: 1, minor: 36 };
 
 /// A request for an object or collection of one resource, with what all verbs need.
 pub(crate) struct Call {
@@ -30,22 +26,16 @@ pub(crate) struct Call {
     pub resource: Arc<Resource>,
     /// Empty for the resource itself.
     pub subresource: Text,
+    pub warnings: Warnings,
 }
 
 pub type Answer = Result<Response, Status>;
 
 impl Call {
-    /// The registry's view of the request. Warnings about the version asked for are in it already.
+    /// The registry's view of the request.
     pub(crate) fn context(&self, dry_run: bool) -> Context {
-        let context = Context::new((*self.request.user).clone(), self.request.info.namespace.clone(), dry_run);
-        let description = self.resource.description;
-        let lifecycle = &description.lifecycle;
-        if lifecycle.is_deprecated_in(RELEASE)
-            && let Some(warning) = lifecycle.warning(self.resource.api_version(), description.kind)
-        {
-            context.warn(warning);
-        }
-        context
+        let info = &self.request.info;
+        Context::new((*self.request.user).clone(), info.namespace.clone(), dry_run).with_warnings(self.warnings.clone())
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -1,5 +1,6 @@
 //! What the verbs know of the request that they serve.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use binnacle_kinds::Situation;
@@ -16,12 +17,37 @@ pub struct Context {
     pub dry_run: bool,
     /// The moment that all timestamps of this request tell.
     pub now: SystemTime,
-    warnings: Mutex<Vec<String>>,
+    warnings: Warnings,
+}
+
+/// Texts for `Warning` headers, collected while a request is served and sent whatever its outcome.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Adds a text; one that was said already is not said again.
+    pub fn add(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.0.lock();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
 }
 
 impl Context {
     pub fn new(user: User, namespace: Text, dry_run: bool) -> Self {
-        Self { user, namespace, dry_run, now: SystemTime::now(), warnings: Mutex::new(Vec::new()) }
+        Self { user, namespace, dry_run, now: SystemTime::now(), warnings: Warnings::default() }
+    }
+
+    /// The same, with a place for warnings that the caller reads.
+    #[must_use]
+    pub fn with_warnings(self, warnings: Warnings) -> Self {
+        Self { warnings, ..self }
     }
 
     /// The same request for an object of one of the namespaces that it spans. Warnings are not carried over.
@@ -39,17 +65,9 @@ impl Context {
         Self::new(user, namespace.into(), false)
     }
 
-    /// Adds a text for a `Warning` header; a text said already is not said again.
+    /// Adds a text for a `Warning` header.
     pub fn warn(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut warnings = self.warnings.lock();
-        if !warnings.contains(&text) {
-            warnings.push(text);
-        }
-    }
-
-    pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock())
+        self.warnings.add(text);
     }
 
     /// Seconds since the epoch.

@@ -2,10 +2,13 @@
 //! format of the reference, so that either server goes on with a token of the other.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use binnacle_meta::Status;
 
 const VERSION: &str = "meta.k8s.io/v1";
+/// Go's decoder does not mind bits behind the last byte.
+const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 /// Longer tokens cannot be ours: keys are bounded by the length of names.
 const MAX: usize = 8 * 1024;
 
@@ -20,13 +23,13 @@ pub struct ContinueToken {
 impl ContinueToken {
     pub fn encode(&self) -> String {
         let start = serde_json::Value::from(self.start.as_str());
-        URL_SAFE_NO_PAD.encode(format!("{{\"v\":\"{VERSION}\",\"rv\":{},\"start\":{start}}}", self.revision))
+        BASE64.encode(format!("{{\"v\":\"{VERSION}\",\"rv\":{},\"start\":{start}}}", self.revision))
     }
 
     pub fn decode(token: &str) -> Result<Self, Status> {
         let fail =
             |why: String| Err(Status::bad_request(format!("invalid continue token: continue key is not valid: {why}")));
-        let data = match (token.len() <= MAX).then(|| URL_SAFE_NO_PAD.decode(token)) {
+        let data = match (token.len() <= MAX).then(|| BASE64.decode(token)) {
             Some(Ok(data)) => data,
             Some(Err(base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _))) => {
                 return fail(format!("illegal base64 data at input byte {at}"));

@@ -4,7 +4,7 @@ use binnacle_kinds::DeleteGrace;
 use binnacle_meta::{
     FieldError, FieldErrors, FieldPath, GroupKind, GroupResource, Status, StatusDetails, StatusReason, Text,
 };
-use binnacle_resources::GarbageCollection;
+use binnacle_resources::{Deletion, GarbageCollection};
 use binnacle_schema::Value;
 use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
 
@@ -203,6 +203,11 @@ impl Resource {
         if marked {
             return Ok(Step::DeleteNow);
         }
+        if self.description.deletion == Deletion::Namespace {
+            if let Some(step) = self.namespace_step(context, options, &stored.object) {
+                return Ok(step);
+            }
+        }
         if options.grace_period_seconds.is_some_and(|seconds| seconds < 0) {
             options.grace_period_seconds = Some(1);
         }
@@ -223,6 +228,21 @@ impl Resource {
             return Ok(Step::Mark { object, then_delete: false });
         }
         Ok(Step::DeleteNow)
+    }
+
+    /// A namespace terminates first: its phase says so, and it stays until `spec.finalizers` is empty. `None` when it
+    /// goes like any other object.
+    fn namespace_step(&self, context: &Context, options: &DeleteOptions, namespace: &Value) -> Option<Step> {
+        if object::is_deleting(namespace) {
+            let held = !namespace.list_at(&["spec", "finalizers"]).is_empty();
+            return held.then_some(Step::AlreadyPending);
+        }
+        let mut object = namespace.clone();
+        let now = time::from_seconds(context.now_seconds());
+        object::set_metadata(&mut object, "deletionTimestamp", Some(now.into()));
+        object.make_at(&["status"]).insert("phase", "Terminating");
+        self.propagate(options, &mut object);
+        Some(Step::Mark { object, then_delete: false })
     }
 
     fn check_preconditions(&self, name: &str, options: &DeleteOptions, object: &Value) -> Result<(), Status> {

@@ -24,7 +24,7 @@ mod update;
 mod watch;
 
 pub use builtin::{BuiltIn, conversion};
-pub use context::Context;
+pub use context::{Context, Warnings};
 pub use continue_token::ContinueToken;
 pub use delete::{DeleteOptions, Deleted};
 pub use index::ResourceIndexer;

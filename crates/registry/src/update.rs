@@ -1,6 +1,7 @@
 //! Update: optimistic concurrency, what an update may not change, and the deletes that updates complete.
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, Text};
+use binnacle_resources::Deletion;
 use binnacle_schema::Value;
 use binnacle_store::{Expect, Op, Revision, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
@@ -220,7 +221,7 @@ impl Resource {
         if let Err(status) = collection.admission.validate(attributes, &object, Some(&old.object), &warn).await {
             return Err((object, status));
         }
-        if deletes(&object, &old.object) {
+        if deletes(&object, &old.object) && !self.held_by_spec(&object) {
             let deleted = self.delete_finalized(context, key, &object, old, options).await;
             return match deleted {
                 Ok(()) => Ok(Ok(Stored { object, revision: old.revision })),
@@ -253,6 +254,11 @@ impl Resource {
             Ok(TxnResponse::Unmet { current, .. }) => Ok(Err((object, current))),
             Err(error) => Err((object, store_failure(error))),
         }
+    }
+
+    /// Whether finalizers in the spec keep an object: namespaces have such.
+    fn held_by_spec(&self, object: &Value) -> bool {
+        self.description.deletion == Deletion::Namespace && !object.list_at(&["spec", "finalizers"]).is_empty()
     }
 
     /// Deletes an object whose last finalizer an update removed. Somebody else may have done so already.

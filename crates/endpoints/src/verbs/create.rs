@@ -23,5 +23,5 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     managed::created(&context, &resource, &call.manager(&params), &mut object);
     resource.to_stored(&mut object);
     let stored = resource.create(&context, object).await?;
-    respond::object(&context, &resource, output, include, 201, stored.object)
+    respond::object(&resource, output, include, 201, stored.object)
 }

@@ -24,10 +24,10 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     // Who asked for cascading in the old way is told by 202 that it goes on.
     let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
     if !gone || resource.description.returns_deleted_object {
-        return respond::object(&context, &resource, output, include, code, stored.object);
+        return respond::object(&resource, output, include, code, stored.object);
     }
     let status = resource.deleted_status(&stored.object);
-    Ok(respond::status(&context, output, code, &status))
+    Ok(respond::status(output, code, &status))
 }
 
 pub(crate) async fn handle_collection(mut call: Call) -> Answer {
@@ -41,7 +41,7 @@ pub(crate) async fn handle_collection(mut call: Call) -> Answer {
     let context = call.context(!options.dry_run.is_empty());
     let resource = Arc::clone(&call.resource);
     let page = resource.delete_collection(&context, &params.list, &options).await?;
-    list_stream::response(&context, resource, output, include, page)
+    list_stream::response(resource, output, include, page)
 }
 
 /// DeleteOptions from the body, or from the query when there is no body.

@@ -24,23 +24,20 @@ pub(crate) async fn handle(call: Call) -> Answer {
                 let mut body = Vec::with_capacity(json.len() + 1);
                 body.extend_from_slice(&json);
                 body.push(b'\n');
-                return Ok(respond::with_warnings(&context, respond::bytes(200, Encoding::Json.media_type(), body)));
+                return Ok(respond::bytes(200, Encoding::Json.media_type(), body));
             }
             Encoding::Protobuf => {
                 let message = resource.protobuf(&entry)?;
                 let body = binnacle_schema::proto::wrap(resource.api_version(), resource.description.kind, |raw| {
                     raw.extend_from_slice(&message);
                 });
-                return Ok(respond::with_warnings(
-                    &context,
-                    respond::bytes(200, Encoding::Protobuf.media_type(), body),
-                ));
+                return Ok(respond::bytes(200, Encoding::Protobuf.media_type(), body));
             }
             Encoding::Yaml => {}
         }
     }
     let object = resource.collection.decode(entry.value(), entry.revision())?;
-    respond::object(&context, &resource, output, include, 200, object)
+    respond::object(&resource, output, include, 200, object)
 }
 
 fn version(text: &str) -> Result<Match, Status> {

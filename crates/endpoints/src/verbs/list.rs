@@ -16,5 +16,5 @@ pub(crate) async fn handle(call: Call, force_watch: bool) -> Answer {
     let include = call.include()?;
     let context = call.context(false);
     let page = resource.list(&context, &params.list).await?;
-    list_stream::response(&context, resource, output, include, page)
+    list_stream::response(resource, output, include, page)
 }

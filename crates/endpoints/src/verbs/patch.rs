@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_kinds::tables;
 use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status};
-use binnacle_patch::{json_patch, merge};
+use binnacle_patch::{json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource, UpdateOptions, object};
 use binnacle_schema::{Limits, Message, Value, decode, json};
 
@@ -38,7 +38,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         })
         .await?;
     let code = if updated.created { 201 } else { 200 };
-    respond::object(&context, &resource, output, include, code, updated.stored.object)
+    respond::object(&resource, output, include, code, updated.stored.object)
 }
 
 /// A patch that was read, ready to be applied, and again if somebody else is quicker.
@@ -50,6 +50,7 @@ struct Patch {
 enum Kind {
     Json(json_patch::Patch),
     Merge(Value),
+    Strategic(Value),
 }
 
 /// What a patch is applied to, and for whom.
@@ -66,14 +67,14 @@ impl Patch {
         let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
         let kind = match kind {
             PatchType::Json => Kind::Json(json_patch::parse(bytes)?),
-            PatchType::Merge => {
+            PatchType::Merge | PatchType::Strategic => {
                 let value = json::parse(bytes, &limits).map_err(|e| undecodable(e.to_string()))?;
                 let Value::Object(_) = value else {
                     let found = kind_of(&value);
                     let why = format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}");
                     return Err(undecodable(why));
                 };
-                Kind::Merge(value)
+                if kind == PatchType::Merge { Kind::Merge(value) } else { Kind::Strategic(value) }
             }
         };
         Ok(Self { kind, validation: params.validation })
@@ -88,6 +89,7 @@ impl Patch {
         let patched = match &self.kind {
             Kind::Json(patch) => patch.apply(versioned)?,
             Kind::Merge(patch) => merge::apply(versioned, patch),
+            Kind::Strategic(patch) => strategic::apply(versioned, patch, message).map_err(|e| e.to_status())?,
         };
         let mut object = typed(target, message, patched, self.validation)?;
         target.resource.set_defaults(&mut object);

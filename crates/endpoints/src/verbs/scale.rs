@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_kinds::tables;
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, Text};
-use binnacle_patch::merge;
+use binnacle_patch::{merge, strategic};
 use binnacle_registry::{Context, Match, UpdateOptions, object};
 use binnacle_request::Response;
 use binnacle_resources::Verb;
@@ -57,9 +57,14 @@ async fn patch(mut call: Call) -> Answer {
     write(call, context, output, &params.field_manager, &mut |live| {
         let patched = match kind {
             PatchType::Json => binnacle_patch::json_patch::parse(&bytes)?.apply(live)?,
-            PatchType::Merge => {
+            PatchType::Merge | PatchType::Strategic => {
                 let patch = json::parse(&bytes, &limits);
-                merge::apply(live, &patch.map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?)
+                let patch = patch.map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+                if kind == PatchType::Merge {
+                    merge::apply(live, &patch)
+                } else {
+                    strategic::apply(live, &patch, message).map_err(|e| e.to_status())?
+                }
             }
         };
         let decoded = decode::value(patched, message).map_err(|e| Status::bad_request(e.to_string()))?;
@@ -180,8 +185,8 @@ fn selector(workload: &Value) -> String {
 fn respond_scale(context: &Context, call: &Call, output: Output, workload: &Value) -> Result<Response, Status> {
     let scale = scale_of(workload);
     match output.transform {
-        Transform::None => Ok(respond::plain(context, output, 200, &scale, message()?)),
-        _ => respond::object(context, &call.resource, output, table::Include::Metadata, 200, workload.clone()),
+        Transform::None => Ok(respond::plain(output, 200, &scale, message()?)),
+        _ => respond::object(&call.resource, output, table::Include::Metadata, 200, workload.clone()),
     }
 }
 

@@ -37,5 +37,5 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         })
         .await?;
     let code = if updated.created { 201 } else { 200 };
-    respond::object(&context, &resource, output, include, code, updated.stored.object)
+    respond::object(&resource, output, include, code, updated.stored.object)
 }

@@ -10,10 +10,10 @@ use binnacle_resources::Verb;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::{Answer, Call};
+use crate::failure;
 use crate::negotiate::{Encoding, Output};
 use crate::params::CollectionParams;
 use crate::watch_stream::{self, Stream};
-use crate::{failure, respond};
 
 /// A watch without `timeoutSeconds` lasts so long and up to twice that, so that clients do not all come back at once
 /// (`--min-request-timeout`).
@@ -52,7 +52,7 @@ pub(crate) async fn handle(call: Call, output: Output, params: CollectionParams)
         other => other.media_type(),
     };
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    Ok(respond::with_warnings(&context, response))
+    Ok(response)
 }
 
 /// Where the watch begins; the error is the message about a version that is none.
