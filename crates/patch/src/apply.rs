@@ -3,16 +3,27 @@
 use binnacle_schema::{Message, Value};
 
 mod compare;
+mod conflict;
 mod element;
+mod field_set;
 mod fields;
+mod last_applied;
 mod managed;
+mod merging;
+mod prune;
+mod scale;
 mod schema_error;
+mod server_side;
 mod set;
 mod shape;
+mod times;
 mod track;
+mod validate;
 
-pub use element::PathElement;
-pub use schema_error::SchemaErrors;
+pub use conflict::{ApplyError, Conflict};
+pub use scale::Scale;
+pub use server_side::{Apply, apply};
+pub use times::keep_unchanged_times;
 pub use track::{track_update, track_update_converting};
 
 /// One write, as the bookkeeping of field managers needs to know it.
@@ -32,6 +43,8 @@ pub struct Update<'a> {
 
 /// An object in the versions that managers have written.
 pub trait Versions {
-    /// The object in another version, and the schema there; `None` for versions that are no longer served.
+    /// The object, whose own `apiVersion` says in which version it is, in another version, and the schema there; `None`
+    /// for versions that are not served. The result carries the wanted `apiVersion`. Objects are asked for in the
+    /// version of the request and, when a manager applied through another one, back from there.
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)>;
 }

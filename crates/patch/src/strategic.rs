@@ -12,6 +12,7 @@ mod order;
 
 pub use error::StrategicError;
 pub use format::go_print;
+pub(crate) use format::go_type;
 
 use meta::{Meta, Strategy};
 

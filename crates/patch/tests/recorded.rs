@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use binnacle_kinds::tables;
 use binnacle_meta::GroupVersion;
-use binnacle_patch::apply::{self, Update};
+use binnacle_patch::apply::{self, Apply, ApplyError, Update, Versions};
 use binnacle_schema::{Message, Value, decode, json};
 
 const NOW: &str = "2026-01-02T03:04:05Z";
@@ -64,15 +64,9 @@ fn decoded(object: &Value) -> Option<Value> {
     decode::value(object.clone(), message(object)?).ok().map(|decoded| decoded.value)
 }
 
-/// The entries without times, in the recording's order.
+/// The entries, in the recording's order.
 fn entries(object: &Value) -> Vec<String> {
-    let mut list = object.list_at(&["metadata", "managedFields"]).to_vec();
-    for entry in &mut list {
-        if let Some(entry) = entry.as_object_mut() {
-            entry.remove("time");
-        }
-    }
-    let mut texts: Vec<String> = list.iter().map(json::to_string).collect();
+    let mut texts: Vec<String> = object.list_at(&["metadata", "managedFields"]).iter().map(json::to_string).collect();
     texts.sort();
     texts
 }
@@ -181,5 +175,91 @@ fn updates() {
         }
     }
     assert!(checked == 0 || checked > 100, "{checked} writes are too few");
+    assert!(wrong.is_empty(), "{} of {checked}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// All that was recorded was written in one version.
+struct OneVersion;
+
+impl Versions for OneVersion {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+        if object.str_at(&["apiVersion"]) != api_version {
+            return None;
+        }
+        Some((object.clone(), message(object)?))
+    }
+}
+
+/// What an object is apart from what the server keeps of its own.
+fn content(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for name in ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"] {
+            metadata.remove(name);
+        }
+    }
+    object
+}
+
+#[test]
+fn server_side_apply() {
+    let mut checked = 0;
+    let mut wrong = Vec::new();
+    for area in ["apply", "builtin-apply"] {
+        for case in cases(area).unwrap_or_default() {
+            let mut known: HashMap<String, Value> = HashMap::new();
+            for step in case.list_at(&["steps"]) {
+                let Some(body) = step.at(&["expect", "body"]) else { continue };
+                let request = Request::of(step);
+                let Some(config) = step.get("body").filter(|_| request.is_apply()) else {
+                    if let Some(answer) = decoded(body) {
+                        known.insert(request.key(&answer), answer);
+                    }
+                    continue;
+                };
+                let Some(message) = message(config) else { continue };
+                if config.get("metadata").is_none() || request.subresource == "scale" {
+                    continue;
+                }
+                let live = known.get(&request.key(config));
+                let force = step.str_at(&["query", "force"]) == "true";
+                let request_to_apply =
+                    Apply { update: update(&request, config, message), force, versions: &OneVersion };
+                let got = apply::apply(&request_to_apply, live, config);
+                let at = format!("{area}/{} {}", case.str_at(&["name"]), step.str_at(&["path"]));
+                let status = step.int_at(&["expect", "status"]).unwrap_or_default();
+                match got {
+                    Ok(object) if status < 300 && step.at(&["compare"]).is_none() => {
+                        let object = decode::value(object, message).unwrap().value;
+                        let want = decoded(body).unwrap();
+                        checked += 1;
+                        if entries(&object) != entries(&want) {
+                            wrong.push(format!("{at}\n  got  {:?}\n  want {:?}", entries(&object), entries(&want)));
+                        }
+                        if live.is_some() && content(&object) != content(&want) {
+                            let show = |value: &Value| json::to_string(&content(value));
+                            wrong.push(format!("{at}\n  got  {}\n  want {}", show(&object), show(&want)));
+                        }
+                        known.insert(request.key(&want), want);
+                    }
+                    Err(error @ ApplyError::Conflicts(_)) => {
+                        checked += 1;
+                        let (got, want) = (error.to_string(), body.str_at(&["message"]));
+                        if status != 409 || got != want {
+                            wrong.push(format!("{at}\n  got  {got}\n  want {want}"));
+                        }
+                    }
+                    Err(ApplyError::Failed(got)) => {
+                        checked += 1;
+                        if status != 500 || got != body.str_at(&["message"]) {
+                            wrong.push(format!("{at}\n  got  {got}\n  want {}", body.str_at(&["message"])));
+                        }
+                    }
+                    Ok(_) => {}
+                }
+            }
+        }
+    }
+    assert!(checked == 0 || checked > 100, "{checked} requests are too few");
     assert!(wrong.is_empty(), "{} of {checked}:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -31,7 +31,7 @@ impl Comparison {
 }
 
 /// Fields of which nobody is ever noted as the manager: below `metadata`.
-const UNTRACKED_METADATA: [&str; 9] = [
+pub(super) const UNTRACKED_METADATA: [&str; 9] = [
     "name",
     "namespace",
     "creationTimestamp",

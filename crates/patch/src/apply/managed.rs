@@ -103,7 +103,7 @@ impl Entry {
         self.time.as_deref().and_then(|time| Time::parse(time).ok()).map_or(0, |time| time.unix_seconds())
     }
 
-    fn operation(&self) -> &'static str {
+    pub(super) fn operation(&self) -> &'static str {
         if self.applied { "Apply" } else { "Update" }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::element::PathElement;
+
 /// One or more findings, each with the path to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaErrors(Vec<(String, String)>);
@@ -21,8 +23,8 @@ impl SchemaErrors {
         self
     }
 
-    pub(super) fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+    pub(super) fn push(&mut self, path: &[PathElement], message: impl Into<String>) {
+        self.0.push((path.iter().map(ToString::to_string).collect(), message.into()));
     }
 
     pub(super) fn into_result(self) -> Result<(), Self> {

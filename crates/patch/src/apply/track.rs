@@ -105,12 +105,22 @@ pub(super) fn updated(
 }
 
 /// What differs, without what the endpoint puts back.
-fn changes(update: &Update<'_>, old: &Value, new: &Value) -> Result<Comparison, SchemaErrors> {
+pub(super) fn changes(update: &Update<'_>, old: &Value, new: &Value) -> Result<Comparison, SchemaErrors> {
     let mut changes = compare::objects(Shape::of_message(update.message), old, new, update.reset)?;
     if !changes.is_empty() {
         changes.exclude(&reset_fields(update.reset));
     }
     Ok(changes)
+}
+
+/// The fields that nobody is ever noted for.
+pub(super) fn untracked() -> Set {
+    let field = |name: &str| PathElement::Field(name.into());
+    let mut set = reset_fields(&["apiVersion", "kind", "metadata"]);
+    for name in compare::UNTRACKED_METADATA {
+        set.insert(&[field("metadata"), field(name)]);
+    }
+    set
 }
 
 /// The fields of dotted paths.

@@ -44,7 +44,7 @@ pub(super) fn go_string(value: &Value) -> String {
 }
 
 /// The type that holds such a value in a tree without schema.
-pub(super) fn go_type(value: &Value) -> &'static str {
+pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
         Value::Bool(_) => "bool",

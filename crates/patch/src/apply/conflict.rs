@@ -1,0 +1,92 @@
+//! Fields that somebody else owns.
+
+use std::fmt;
+
+use binnacle_meta::go_quote;
+use binnacle_schema::{Value, json};
+
+use super::element::PathElement;
+use super::managed::Entry;
+use super::set::Set;
+
+/// A field that an apply would change although somebody else owns it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// `.spec.replicas`
+    pub field: String,
+    /// `conflict with "kubectl" using apps/v1`
+    pub message: String,
+}
+
+/// A conflict with its path as such.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) path: Vec<PathElement>,
+    pub(super) conflict: Conflict,
+}
+
+/// Why a configuration cannot be applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyError {
+    /// Ordered by manager.
+    Conflicts(Vec<Conflict>),
+    /// Anything else, in the reference's words, which answers it with 500.
+    Failed(String),
+}
+
+/// The conflicts of one manager.
+pub(super) fn found(entry: &Entry, fields: &Set) -> Vec<Found> {
+    let message = format!("conflict with {}", printed(entry));
+    let conflict = |path: Vec<PathElement>| {
+        let field = path.iter().map(ToString::to_string).collect();
+        Found { path, conflict: Conflict { field, message: message.clone() } }
+    };
+    fields.paths().into_iter().map(conflict).collect()
+}
+
+/// What the reference orders managers by.
+pub(super) fn identity(entry: &Entry) -> String {
+    let text = |text: &str| json::to_string(&Value::from(text));
+    let mut out = format!("{{\"manager\":{},\"operation\":{}", text(&entry.manager), text(entry.operation()));
+    if !entry.applied {
+        out.push_str(&format!(",\"apiVersion\":{}", text(&entry.api_version)));
+    }
+    if !entry.subresource.is_empty() {
+        out.push_str(&format!(",\"subresource\":{}", text(&entry.subresource)));
+    }
+    out.push('}');
+    out
+}
+
+fn printed(entry: &Entry) -> String {
+    let mut out = go_quote(&entry.manager);
+    if !entry.subresource.is_empty() {
+        out.push_str(&format!(" with subresource {}", go_quote(&entry.subresource)));
+    }
+    if !entry.applied {
+        out.push_str(&format!(" using {}", entry.api_version));
+    }
+    out
+}
+
+impl fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let conflicts = match self {
+            Self::Failed(message) => return f.write_str(message),
+            Self::Conflicts(conflicts) => conflicts,
+        };
+        if let [only] = conflicts.as_slice() {
+            return write!(f, "Apply failed with 1 conflict: {}: {}", only.message, only.field);
+        }
+        write!(f, "Apply failed with {} conflicts: ", conflicts.len())?;
+        for (at, group) in conflicts.chunk_by(|a, b| a.message == b.message).enumerate() {
+            let newline = if at > 0 { "\n" } else { "" };
+            let with = group[0].message.strip_prefix("conflict ").unwrap_or_default();
+            write!(f, "{newline}conflicts {with}:")?;
+            group.iter().try_for_each(|conflict| write!(f, "\n- {}", conflict.field))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ApplyError {}

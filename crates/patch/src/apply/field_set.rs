@@ -1,0 +1,106 @@
+//! The fields that a value mentions, and what the schema makes of sets of fields.
+
+use std::collections::BTreeSet;
+
+use binnacle_schema::{Object, Ty, Value};
+
+use super::element::PathElement;
+use super::set::{Node, Set};
+use super::shape::{Kind, Relation, Shape};
+
+/// Every leaf, every element of a list map or set and every member of a map. The value has been validated.
+pub(super) fn of_value(shape: Shape<'_>, value: &Value) -> Set {
+    below(shape, value).1
+}
+
+/// Whether the place itself is a member, and what is below it.
+fn below(shape: Shape<'_>, value: &Value) -> (bool, Set) {
+    match shape {
+        shape if shape.is_leaf() => (true, Set::default()),
+        Shape::Deduced => match Kind::of(value) {
+            Kind::Scalar | Kind::List => (true, Set::default()),
+            Kind::Map | Kind::Any => (false, members(shape, value.as_object())),
+        },
+        Shape::List { element, relation } => (false, elements(element, relation, value.as_list().unwrap_or_default())),
+        _ => (false, members(shape, value.as_object())),
+    }
+}
+
+fn members(shape: Shape<'_>, object: Option<&Object>) -> Set {
+    let Some(object) = object else { return Set::default() };
+    let mut nodes = Vec::with_capacity(object.len());
+    for (name, value) in object.iter() {
+        let (mut member, children) = below(shape.member(name).unwrap_or(Shape::Deduced), value);
+        member |= match value {
+            Value::Null => true,
+            Value::Object(object) => object.is_empty(),
+            _ => false,
+        };
+        // Named fields of structs are owned through what is in them, members of maps by themselves.
+        member |= !matches!(shape, Shape::Struct { message, .. } if message.get(name).is_some());
+        if member || !children.is_empty() {
+            nodes.push(Node { element: PathElement::Field(name.clone()), member, children });
+        }
+    }
+    Set::from_nodes(nodes)
+}
+
+fn elements(element: &Ty, relation: Relation<'_>, items: &[Value]) -> Set {
+    let shape = Shape::of_type(element);
+    let identified: Vec<(PathElement, &Value)> =
+        items.iter().filter_map(|item| Some((relation.identify(element, item).ok()?, item))).collect();
+    let (mut met, mut repeated) = (BTreeSet::new(), BTreeSet::new());
+    for (step, _) in &identified {
+        if !met.insert(step) {
+            repeated.insert(step.clone());
+        }
+    }
+    let mut nodes = Vec::with_capacity(items.len());
+    for (step, item) in identified {
+        // Elements that cannot be told apart are owned as a whole.
+        let children = if repeated.contains(&step) { Set::default() } else { below(shape, item).1 };
+        nodes.push(Node { element: step, member: true, children });
+    }
+    Set::from_nodes(nodes)
+}
+
+impl Set {
+    /// The set, with all named fields of structs that lead to members made members themselves.
+    pub(super) fn with_named_fields(mut self, shape: Option<Shape<'_>>) -> Self {
+        for node in &mut self.nodes {
+            let (named, below) = match (&node.element, shape) {
+                (PathElement::Field(name), Some(shape @ Shape::Struct { .. })) => {
+                    let member = shape.member(name);
+                    (member.is_some(), member)
+                }
+                (PathElement::Field(name), Some(shape)) => (false, shape.member(name)),
+                (PathElement::Key(_), Some(shape)) => (false, shape.element()),
+                _ => (false, None),
+            };
+            if !node.children.is_empty() {
+                node.member |= named;
+                node.children = std::mem::take(&mut node.children).with_named_fields(below);
+            }
+        }
+        self
+    }
+
+    /// Follows a schema in which something has become atomic: who owned a part of it now owns the whole.
+    pub(super) fn reconcile(&mut self, shape: Shape<'_>) {
+        for node in &mut self.nodes {
+            let below = match &node.element {
+                PathElement::Field(name) => shape.member(name),
+                _ => shape.element(),
+            };
+            match below {
+                Some(Shape::Scalar(_) | Shape::Deduced) | None => {}
+                Some(below) if node.children.is_empty() => _ = below,
+                Some(below) if below.is_leaf() => {
+                    node.member = true;
+                    node.children = Self::default();
+                }
+                Some(below) => node.children.reconcile(below),
+            }
+        }
+    }
+}

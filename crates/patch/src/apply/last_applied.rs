@@ -1,0 +1,60 @@
+//! `kubectl apply` kept what it applied in an annotation. Applying with the manager `kubectl` takes it over, so that
+//! users can change from one to the other without conflicts, and keeps it up to date, so that they can change back.
+
+use binnacle_schema::{Limits, Object, Value, canonical, json};
+
+use super::conflict::Found;
+use super::shape::Shape;
+use super::{Update, compare, field_set, validate};
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// How many bytes all annotations of an object may have.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+/// The manager for whom this is done.
+const KUBECTL: &str = "kubectl";
+
+/// The conflicts that the annotation does not explain: fields that it has as the object has them are the manager's own.
+pub(super) fn not_yet_applied(update: &Update<'_>, live: &Value, conflicts: Vec<Found>) -> Vec<Found> {
+    if update.manager != KUBECTL {
+        return conflicts;
+    }
+    let shape = Shape::of_message(update.message);
+    let text = live.str_at(&["metadata", "annotations", ANNOTATION]);
+    let Ok(config) = json::parse(text.as_bytes(), &Limits::default()) else { return conflicts };
+    if config.str_at(&["apiVersion"]) != update.api_version || validate::validate(shape, &config).is_err() {
+        return conflicts;
+    }
+    let Ok(differences) = compare::objects(shape, &config, live, &[]) else { return conflicts };
+    let mut applied = field_set::of_value(shape, &config);
+    applied.subtract(&differences.changed);
+    applied.subtract(&differences.removed);
+    conflicts.into_iter().filter(|found| !applied.has(&found.path)).collect()
+}
+
+/// Writes the applied configuration into the annotation, where the object has it.
+pub(super) fn keep_up(update: &Update<'_>, config: &Value, object: &mut Value) {
+    if update.manager != KUBECTL {
+        return;
+    }
+    let Some(annotations) = object.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut) else { return };
+    if annotations.get(ANNOTATION).and_then(Value::as_str).is_none_or(str::is_empty) {
+        return;
+    }
+    let mut config = config.clone();
+    if let Some(applied) = config.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut) {
+        applied.remove(ANNOTATION);
+    }
+    canonical::sort_free_form(&mut config);
+    let mut text = json::to_string(&config);
+    text.push('\n');
+    annotations.insert(ANNOTATION, text);
+    if size(annotations) > MAX_ANNOTATIONS {
+        annotations.remove(ANNOTATION);
+    }
+}
+
+fn size(annotations: &Object) -> usize {
+    annotations.iter().map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum()
+}

@@ -1,0 +1,213 @@
+//! Laying a configuration over an object, and taking fields out of one.
+
+use std::collections::BTreeMap;
+
+use binnacle_schema::{Object, Ty, Value};
+
+use super::element::PathElement;
+use super::schema_error::SchemaErrors;
+use super::set::Set;
+use super::shape::{Kind, Relation, Shape};
+
+/// `live` with all that `config` says in its place. `None` where nothing is left.
+pub(super) fn merge(
+    shape: Shape<'_>,
+    live: Option<&Value>,
+    config: Option<&Value>,
+) -> Result<Option<Value>, SchemaErrors> {
+    // Where the schema is silent, what the configuration holds decides; lists and scalars replace.
+    let leaf = match shape {
+        Shape::Deduced => matches!(config.or(live).map(Kind::of), Some(Kind::Scalar | Kind::List) | None),
+        _ => shape.is_leaf(),
+    };
+    let empty = |value: Option<&Value>| match value {
+        Some(Value::Object(object)) => object.is_empty(),
+        Some(Value::List(items)) => items.is_empty(),
+        _ => true,
+    };
+    if leaf || (empty(live) && empty(config)) {
+        return Ok(config.or(live).cloned());
+    }
+    match shape {
+        Shape::List { element, relation } => {
+            let items =
+                |value: Option<&Value>| value.and_then(Value::as_list).map(<[Value]>::to_vec).unwrap_or_default();
+            let merged = merge_lists(element, relation, &items(live), &items(config))?;
+            Ok((!merged.is_empty()).then_some(Value::List(merged)))
+        }
+        _ => {
+            let merged = merge_members(shape, live.and_then(Value::as_object), config.and_then(Value::as_object))?;
+            Ok((!merged.is_empty()).then_some(Value::Object(merged)))
+        }
+    }
+}
+
+fn merge_members(shape: Shape<'_>, live: Option<&Object>, config: Option<&Object>) -> Result<Object, SchemaErrors> {
+    let mut out = Object::with_capacity(live.map_or(0, Object::len).max(config.map_or(0, Object::len)));
+    let member = |name: &str| shape.member(name).unwrap_or(Shape::Deduced);
+    let below = |errors: SchemaErrors, name: &str| errors.below(&format!(".{name}"));
+    for (name, value) in live.into_iter().flat_map(Object::iter) {
+        let change = config.and_then(|config| config.get(name));
+        if let Some(merged) = merge(member(name), Some(value), change).map_err(|errors| below(errors, name))? {
+            out.push(name.clone(), merged);
+        }
+    }
+    for (name, change) in config.into_iter().flat_map(Object::iter) {
+        if live.is_none_or(|live| !live.contains(name))
+            && let Some(merged) = merge(member(name), None, Some(change)).map_err(|errors| below(errors, name))?
+        {
+            out.push(name.clone(), merged);
+        }
+    }
+    Ok(out)
+}
+
+/// The elements of a list with what identifies them. Of repeated ones, which only the live list may have, none is
+/// found: they are not merged.
+struct Identified<'v> {
+    steps: Vec<PathElement>,
+    places: BTreeMap<PathElement, Option<&'v Value>>,
+}
+
+impl<'v> Identified<'v> {
+    fn of(element: &Ty, relation: Relation<'_>, items: &'v [Value], repeats: bool) -> Result<Self, SchemaErrors> {
+        let mut errors = SchemaErrors::none();
+        let mut identified = Self { steps: Vec::with_capacity(items.len()), places: BTreeMap::new() };
+        for (at, item) in items.iter().enumerate() {
+            match relation.identify(element, item) {
+                Err(why) => errors.push(&[], format!("element {at}: {why}")),
+                Ok(step) if !identified.places.contains_key(&step) => {
+                    identified.places.insert(step.clone(), Some(item));
+                    identified.steps.push(step);
+                }
+                Ok(step) if repeats => {
+                    identified.places.insert(step.clone(), None);
+                    identified.steps.push(step);
+                }
+                Ok(step) => errors.push(&[], format!("duplicate entries for key {step}")),
+            }
+        }
+        errors.into_result().map(|()| identified)
+    }
+
+    fn has(&self, step: &PathElement) -> bool {
+        self.places.contains_key(step)
+    }
+
+    fn get(&self, step: &PathElement) -> Option<&'v Value> {
+        self.places.get(step).copied().flatten()
+    }
+}
+
+/// Elements of the configuration keep their order; those that only the live list has stay near where they were.
+fn merge_lists(
+    element: &Ty,
+    relation: Relation<'_>,
+    live: &[Value],
+    config: &[Value],
+) -> Result<Vec<Value>, SchemaErrors> {
+    let theirs = Identified::of(element, relation, config, false)?;
+    let ours = Identified::of(element, relation, live, true)?;
+    let shape = Shape::of_type(element);
+    let mut out = Vec::with_capacity(live.len().max(config.len()));
+    let put = |step: &PathElement, live: Option<&Value>, config: Option<&Value>, out: &mut Vec<Value>| {
+        let merged = merge(shape, live, config).map_err(|errors| errors.below(&step.to_string()))?;
+        out.extend(merged);
+        Ok::<(), SchemaErrors>(())
+    };
+    // The elements that both have, in the configuration's order: the next one is what live elements are skipped for.
+    let mut shared = theirs.steps.iter().filter(|step| ours.has(step));
+    let mut next = shared.next();
+    let mut merged = std::collections::BTreeSet::new();
+    let (mut l, mut r) = (0, 0);
+    while l < ours.steps.len() || r < theirs.steps.len() {
+        if let (Some(our), Some(their)) = (ours.steps.get(l), theirs.steps.get(r)) {
+            if our == their {
+                merged.insert(our);
+                put(our, ours.get(our), theirs.get(our), &mut out)?;
+                (l, r) = (l + 1, r + 1);
+                next = shared.next();
+                continue;
+            }
+            if theirs.has(our) && next.is_some_and(|next| next != our) {
+                l += 1;
+                continue;
+            }
+        }
+        if let Some(our) = ours.steps.get(l) {
+            if !theirs.has(our) {
+                put(our, Some(&live[l]), None, &mut out)?;
+                l += 1;
+                continue;
+            }
+            if merged.contains(our) {
+                l += 1;
+            }
+        }
+        if let Some(their) = theirs.steps.get(r) {
+            merged.insert(their);
+            put(their, ours.get(their), theirs.get(their), &mut out)?;
+            r += 1;
+            if next == Some(their) {
+                next = shared.next();
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The value without the members of `fields`. What becomes empty on the way stays, empty; `None` is null.
+pub(super) fn remove(shape: Shape<'_>, value: &Value, fields: &Set) -> Option<Value> {
+    match (shape, value) {
+        (Shape::Scalar(_), value) => Some(value.clone()),
+        (Shape::Deduced, Value::Object(object)) => remove_members(shape, object, fields),
+        (Shape::Deduced, Value::List(_) | Value::Null) => None,
+        (Shape::Deduced, value) => Some(value.clone()),
+        (shape, _) if shape.is_leaf() => None,
+        (Shape::List { element, relation }, Value::List(items)) => remove_elements(element, relation, items, fields),
+        (_, Value::Object(object)) => remove_members(shape, object, fields),
+        _ => None,
+    }
+}
+
+fn remove_members(shape: Shape<'_>, object: &Object, fields: &Set) -> Option<Value> {
+    let mut kept = Object::with_capacity(object.len());
+    let mut touched = false;
+    for (name, value) in object.iter() {
+        match fields.node(&PathElement::Field(name.clone())) {
+            None => kept.push(name.clone(), value.clone()),
+            Some(node) if node.member => {}
+            Some(node) => {
+                touched = true;
+                let below = shape.member(name).unwrap_or(Shape::Deduced);
+                kept.push(name.clone(), remove_below(below, value, &node.children));
+            }
+        }
+    }
+    (touched || !kept.is_empty()).then_some(Value::Object(kept))
+}
+
+fn remove_elements(element: &Ty, relation: Relation<'_>, items: &[Value], fields: &Set) -> Option<Value> {
+    let shape = Shape::of_type(element);
+    let mut kept = Vec::with_capacity(items.len());
+    let mut touched = false;
+    for item in items {
+        match relation.identify(element, item).ok().and_then(|step| fields.node(&step)) {
+            None => kept.push(item.clone()),
+            Some(node) if node.member => {}
+            Some(node) => {
+                touched = true;
+                kept.push(remove_below(shape, item, &node.children));
+            }
+        }
+    }
+    (touched || !kept.is_empty()).then_some(Value::List(kept))
+}
+
+fn remove_below(shape: Shape<'_>, value: &Value, fields: &Set) -> Value {
+    remove(shape, value, fields).unwrap_or_else(|| match value {
+        Value::Object(_) => Value::Object(Object::new()),
+        Value::List(_) => Value::List(Vec::new()),
+        _ => Value::Null,
+    })
+}

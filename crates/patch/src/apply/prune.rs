@@ -1,0 +1,93 @@
+//! Taking out what a manager applied before and applies no longer, unless somebody else owns it.
+
+use binnacle_meta::Text;
+use binnacle_schema::{Object, Value};
+
+use super::managed::Entry;
+use super::server_side::Apply;
+use super::set::Set;
+use super::shape::Shape;
+use super::{field_set, merging};
+
+/// An object and the schema of the version it is in.
+struct Versioned<'m> {
+    value: Value,
+    shape: Shape<'m>,
+}
+
+/// `merged` without the fields of `last`, the set of the manager's former apply, that no entry (the manager's new one
+/// included) owns.
+pub(super) fn prune(request: &Apply<'_>, merged: Value, entries: &mut [Entry], last: Entry) -> Result<Value, String> {
+    if last.owns_nothing() {
+        return Ok(merged);
+    }
+    let (update, version) = (&request.update, last.api_version.clone());
+    let last = last.into_set();
+    // A manager mostly drops nothing.
+    let own = entries.last_mut().map(|own| own.set().clone()).unwrap_or_default();
+    if version == update.api_version && last == own {
+        return Ok(merged);
+    }
+    let Some(merged) = in_version(request, &merged, update.api_version, &version) else { return Ok(merged) };
+    let named = last.clone().with_named_fields(Some(merged.shape));
+    let pruned = Versioned { value: removed(&merged, &named), shape: merged.shape };
+    let pruned = add_back_owned(request, &merged, pruned, &version, entries)?;
+    let pruned = add_back_dangling(&merged, &pruned, last);
+    let back = in_version(request, &pruned, &version, update.api_version);
+    back.map(|back| back.value).ok_or_else(|| format!("failed to convert pruned object to {}", update.api_version))
+}
+
+/// Puts back what any manager owns, version by version.
+fn add_back_owned<'m>(
+    request: &Apply<'m>,
+    merged: &Versioned<'m>,
+    mut pruned: Versioned<'m>,
+    version: &str,
+    entries: &mut [Entry],
+) -> Result<Versioned<'m>, String> {
+    let mut owned: Vec<(Text, Set)> = vec![(version.into(), Set::default())];
+    for entry in entries {
+        match owned.iter_mut().find(|(version, _)| *version == entry.api_version) {
+            Some((_, set)) => *set = set.union(entry.set()),
+            None => owned.push((entry.api_version.clone(), entry.set().clone())),
+        }
+    }
+    for (elsewhere, owned) in owned {
+        if owned.is_empty() {
+            continue;
+        }
+        let whole = in_version(request, &merged.value, version, &elsewhere);
+        let part = in_version(request, &pruned.value, version, &elsewhere);
+        let (Some(whole), Some(part)) = (whole, part) else { continue };
+        let shape = Some(whole.shape);
+        let kept = field_set::of_value(part.shape, &part.value).with_named_fields(shape);
+        let kept = kept.union(&owned.with_named_fields(shape));
+        let gone = field_set::of_value(whole.shape, &whole.value).with_named_fields(shape).difference(&kept);
+        let value = removed(&whole, &gone);
+        let back = in_version(request, &value, &elsewhere, version);
+        let back = back.ok_or_else(|| format!("failed add back owned items: cannot convert to {version}"))?;
+        pruned = Versioned { value: back.value, shape: merged.shape };
+    }
+    Ok(pruned)
+}
+
+/// Puts back what the manager did not own itself, such as the elements that others put into its lists.
+fn add_back_dangling(merged: &Versioned<'_>, pruned: &Versioned<'_>, last: Set) -> Value {
+    let shape = Some(merged.shape);
+    let kept = field_set::of_value(pruned.shape, &pruned.value).with_named_fields(shape);
+    let gone = field_set::of_value(merged.shape, &merged.value).with_named_fields(shape).difference(&kept);
+    removed(merged, &gone.intersection(&last.with_named_fields(shape)))
+}
+
+fn removed(object: &Versioned<'_>, fields: &Set) -> Value {
+    merging::remove(object.shape, &object.value, fields).unwrap_or_else(|| Value::Object(Object::new()))
+}
+
+/// The object in another version; `None` where that is no longer served.
+fn in_version<'m>(request: &Apply<'m>, value: &Value, from: &str, to: &str) -> Option<Versioned<'m>> {
+    if to == request.update.api_version && from == to {
+        return Some(Versioned { value: value.clone(), shape: Shape::of_message(request.update.message) });
+    }
+    let (value, message) = request.versions.convert(value, to)?;
+    Some(Versioned { value, shape: Shape::of_message(message) })
+}

@@ -1,0 +1,143 @@
+//! The `scale` subresource shows the managers of the replicas alone, and its managers become those of the object.
+
+use binnacle_schema::Value;
+
+use super::element::PathElement;
+use super::managed::{self, Entry, Owned};
+use super::set::Set;
+use super::track::reset_fields;
+
+/// How managers of an object and of its scale stand to each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale<'a> {
+    /// The version of the object in the request's path.
+    pub api_version: &'a str,
+    /// Where each version of the kind has its replicas, dotted: `("apps/v1", "spec.replicas")`. Entries of versions that
+    /// are not named here are dropped.
+    pub replicas: &'a [(&'a str, &'a str)],
+}
+
+/// The version of the scale.
+const SCALE: &str = "autoscaling/v1";
+
+impl Scale<'_> {
+    /// `metadata.managedFields` of the scale: who owns the replicas of the object.
+    pub fn to_scale(&self, object_list: &[Value]) -> Option<Value> {
+        let mut entries = managed::decode(object_list, true).ok()?;
+        entries.retain_mut(|entry| match self.path(&entry.api_version) {
+            Some(path) if entry.set().has(&path) => {
+                entry.api_version = SCALE.into();
+                entry.owned = Owned::Set(reset_fields(&["spec.replicas"]));
+                true
+            }
+            _ => false,
+        });
+        managed::encode(entries)
+    }
+
+    /// `metadata.managedFields` of the object after the scale was written: whoever no longer stands there has lost the
+    /// replicas, whoever is new there owns them.
+    pub fn to_object(&self, object_list: &[Value], scale_list: &[Value]) -> Option<Value> {
+        let of_object = managed::decode(object_list, true).ok()?;
+        let mut of_scale = managed::decode(scale_list, true).ok()?;
+        // The reference gives what comes from the scale the time of an entry of the object, and mostly there is none.
+        let times: Vec<Entry> =
+            of_object.iter().map(|entry| Entry { owned: Owned::Set(Set::default()), ..entry.clone() }).collect();
+        let mut entries = Vec::with_capacity(of_object.len() + of_scale.len());
+        for mut entry in of_object {
+            let Some(path) = self.path(&entry.api_version) else { continue };
+            if entry.set().has(&path) {
+                // The scale shows the entry under its own version, by which updates are told apart.
+                let shown = Entry { api_version: SCALE.into(), ..entry.clone() };
+                match of_scale.iter().position(|other| other.is_same(&shown)) {
+                    Some(at) => _ = of_scale.remove(at),
+                    None => entry.take(&single(&path)),
+                }
+            }
+            if !entry.owns_nothing() {
+                entries.push(entry);
+            }
+        }
+        let Some(path) = self.path(self.api_version) else { return managed::encode(entries) };
+        let in_scale = [PathElement::Field("spec".into()), PathElement::Field("replicas".into())];
+        for mut entry in of_scale {
+            if entry.set().has(&in_scale) {
+                entry.time = times.iter().find(|other| other.is_same(&entry)).and_then(|other| other.time.clone());
+                entry.api_version = self.api_version.into();
+                entry.owned = Owned::Set(single(&path));
+                entries.retain(|other: &Entry| !other.is_same(&entry));
+                entries.push(entry);
+            }
+        }
+        managed::encode(entries)
+    }
+
+    fn path(&self, api_version: &str) -> Option<Vec<PathElement>> {
+        let (_, path) = self.replicas.iter().find(|(version, _)| *version == api_version)?;
+        Some(path.trim_start_matches('.').split('.').map(|name| PathElement::Field(name.into())).collect())
+    }
+}
+
+fn single(path: &[PathElement]) -> Set {
+    let mut set = Set::default();
+    set.insert(path);
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::{Object, json};
+
+    use super::*;
+
+    const SCALE: Scale<'static> = Scale { api_version: "apps/v1", replicas: &[("apps/v1", "spec.replicas")] };
+
+    fn entry(manager: &str, operation: &str, version: &str, subresource: &str, time: &str, fields: &str) -> Value {
+        let mut object = Object::new();
+        for (name, text) in [
+            ("manager", manager),
+            ("operation", operation),
+            ("apiVersion", version),
+            ("time", time),
+            ("fieldsType", "FieldsV1"),
+        ] {
+            if !text.is_empty() {
+                object.insert(name, text);
+            }
+        }
+        object.insert("fieldsV1", Value::Raw(fields.into()));
+        if !subresource.is_empty() {
+            object.insert("subresource", subresource);
+        }
+        Value::Object(object)
+    }
+
+    #[test]
+    fn there_and_back() {
+        let time = "2026-01-02T03:04:05Z";
+        let (both, replicas, rest) = (
+            r#"{"f:spec":{"f:paused":{},"f:replicas":{}}}"#,
+            r#"{"f:spec":{"f:replicas":{}}}"#,
+            r#"{"f:spec":{"f:paused":{}}}"#,
+        );
+        let object = |version: &str, fields: &str| {
+            vec![entry("a", "Apply", version, "", time, fields), entry("u", "Update", version, "", time, rest)]
+        };
+        let shown = SCALE.to_scale(&object("apps/v1", both));
+        assert_eq!(shown, Some(Value::List(vec![entry("a", "Apply", "autoscaling/v1", "", time, replicas)])));
+        assert_eq!(SCALE.to_scale(&object("apps/v1", rest)), None);
+        assert_eq!(SCALE.to_scale(&object("apps/v9", both)), None);
+
+        let written = |entries: Vec<Value>| SCALE.to_object(&object("apps/v1", both), &entries);
+        let kept = written(vec![entry("a", "Apply", "autoscaling/v1", "", time, replicas)]);
+        assert_eq!(kept, Some(Value::List(object("apps/v1", both))), "the applier still owns the replicas");
+        let stolen = written(vec![entry("s", "Update", "autoscaling/v1", "scale", time, replicas)]);
+        let want = vec![
+            entry("a", "Apply", "apps/v1", "", time, rest),
+            entry("s", "Update", "apps/v1", "scale", "", replicas),
+            entry("u", "Update", "apps/v1", "", time, rest),
+        ];
+        let got = stolen.as_ref().map(json::to_string);
+        assert_eq!(stolen, Some(Value::List(want)), "somebody else scaled: {got:?}");
+    }
+}

@@ -1,0 +1,200 @@
+//! Server-side apply: a configuration is merged into an object, what its manager no longer applies and nobody else
+//! owns is taken out, and what others own is not changed unless forced.
+
+use binnacle_meta::{GroupVersion, Text, Time};
+use binnacle_schema::{Message, Object, Value};
+
+use crate::order::same;
+
+use super::compare::Comparison;
+use super::conflict::{ApplyError, Found, found, identity};
+use super::managed::{self, Entry, Owned};
+use super::prune::prune;
+use super::shape::{Shape, empty};
+use super::{Update, Versions, field_set, last_applied, merging, track, validate};
+
+/// A request to apply a configuration.
+pub struct Apply<'a> {
+    pub update: Update<'a>,
+    /// Take fields from their owners instead of failing.
+    pub force: bool,
+    pub versions: &'a dyn Versions,
+}
+
+/// Who is noted for what was there before anybody was noted.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// The object that `live` (`None` where there is none yet) becomes when `config` is applied, with its
+/// `metadata.managedFields`.
+///
+/// `live` is as decoded, in the version of the request; `config` as it came from the client. The result holds the
+/// values of `config` as they were written and wants to be decoded and defaulted. Where nothing changes it is `live`,
+/// times included.
+pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Result<Value, ApplyError> {
+    let update = &request.update;
+    let shape = Shape::of_message(update.message);
+    validate::validate(shape, config).map_err(|errors| {
+        ApplyError::Failed(format!("failed to create typed patch object ({}): {errors}", name(config)))
+    })?;
+    let mut entries = match live {
+        Some(live) => managed::decode(live.list_at(&["metadata", "managedFields"]), true)
+            .map_err(|managed::BadEntries| ApplyError::Failed("failed to decode managed fields".to_owned()))?,
+        None => Vec::new(),
+    };
+    if let Some(live) = live
+        && entries.is_empty()
+    {
+        let before = Update { manager: BEFORE_FIRST_APPLY, ..*update };
+        entries = track::updated(&before, entries, empty(), live, None)
+            .map_err(|errors| ApplyError::Failed(format!("failed to create manager for existing fields: {errors}")))?;
+    }
+    let merge = Merge { request, shape, live: live.unwrap_or_else(|| empty()), config };
+    let applied = match merge.apply(entries.clone(), request.force) {
+        Err(Refused::Conflicts(conflicts)) => {
+            let left = last_applied::not_yet_applied(update, merge.live, conflicts);
+            if !left.is_empty() {
+                return Err(ApplyError::Conflicts(left.into_iter().map(|found| found.conflict).collect()));
+            }
+            merge.apply(entries, true)
+        }
+        other => other,
+    };
+    let (changed, entries) = match applied {
+        Ok(applied) => applied,
+        Err(Refused::Conflicts(conflicts)) => {
+            return Err(ApplyError::Conflicts(conflicts.into_iter().map(|found| found.conflict).collect()));
+        }
+        Err(Refused::Failed(message)) => return Err(ApplyError::Failed(message)),
+    };
+    let mut object = changed.unwrap_or_else(|| merge.live.clone());
+    // Overwritten or removed whatever it holds.
+    object.make_at(&["metadata"]);
+    track::store(&mut object, entries);
+    last_applied::keep_up(update, config, &mut object);
+    Ok(object)
+}
+
+/// `namespace/name; group/version, Kind=kind`
+fn name(config: &Value) -> String {
+    let version = config.str_at(&["apiVersion"]);
+    let kind = GroupVersion::parse(version).unwrap_or_else(|| GroupVersion::new("", version));
+    let (namespace, name) = (config.str_at(&["metadata", "namespace"]), config.str_at(&["metadata", "name"]));
+    format!("{namespace}/{name}; {}/{}, Kind={}", kind.group, kind.version, config.str_at(&["kind"]))
+}
+
+/// Why an attempt came to nothing.
+pub(super) enum Refused {
+    Conflicts(Vec<Found>),
+    Failed(String),
+}
+
+struct Merge<'a> {
+    request: &'a Apply<'a>,
+    shape: Shape<'a>,
+    live: &'a Value,
+    config: &'a Value,
+}
+
+impl Merge<'_> {
+    /// The new object, `None` where it is no other than before, and the entries.
+    fn apply(&self, mut entries: Vec<Entry>, force: bool) -> Result<(Option<Value>, Vec<Entry>), Refused> {
+        let update = &self.request.update;
+        self.reconcile(&mut entries);
+        let merged = merging::merge(self.shape, Some(self.live), Some(self.config))
+            .map_err(|errors| Refused::Failed(format!("failed to merge config: {errors}")))?
+            .unwrap_or_else(|| Value::Object(Object::new()));
+        let mut own = Entry::new(update.manager, true, update.api_version, update.subresource);
+        let mut set = field_set::of_value(self.shape, self.config);
+        set.subtract_recursively(&track::reset_fields(update.reset));
+        own.owned = Owned::Set(set);
+        let last = entries.iter().position(|entry| entry.is_same(&own)).map(|at| entries.remove(at));
+        own.time = last.as_ref().and_then(|last| last.time.clone());
+        entries.push(own);
+        let merged = match last {
+            Some(last) => prune(self.request, merged, &mut entries, last)
+                .map_err(|message| Refused::Failed(format!("failed to prune fields: {message}")))?,
+            None => merged,
+        };
+        self.take_from_others(&mut entries, &merged, force)?;
+        entries.retain(|entry| !entry.owns_nothing());
+        let changed = !same(self.live, &merged);
+        if let Some(own) = entries.iter_mut().find(|entry| entry.is_same(&self.own())) {
+            own.set().subtract(&track::untracked());
+            if changed {
+                own.time = Some(Time::from_unix(update.now, 0).to_string().into());
+            }
+        }
+        entries.retain(|entry| !entry.owns_nothing());
+        Ok((changed.then_some(merged), entries))
+    }
+
+    fn own(&self) -> Entry {
+        let update = &self.request.update;
+        Entry::new(update.manager, true, update.api_version, update.subresource)
+    }
+
+    /// Brings entries up to the schema of today and forgets those in versions that are gone.
+    fn reconcile(&self, entries: &mut Vec<Entry>) {
+        let mut messages: Vec<(Text, Option<&Message>)> = Vec::new();
+        entries.retain_mut(|entry| {
+            if entry.api_version == self.request.update.api_version {
+                entry.set().reconcile(self.shape);
+                return true;
+            }
+            let known = messages.iter().position(|(version, _)| *version == entry.api_version);
+            let at = known.unwrap_or_else(|| {
+                let converted = self.request.versions.convert(self.live, &entry.api_version);
+                messages.push((entry.api_version.clone(), converted.map(|(_, message)| message)));
+                messages.len() - 1
+            });
+            match messages[at].1 {
+                Some(message) => {
+                    entry.set().reconcile(Shape::of_message(message));
+                    true
+                }
+                None => false,
+            }
+        });
+    }
+
+    /// Takes what the merged object changes from its other owners, or refuses to.
+    fn take_from_others(&self, entries: &mut Vec<Entry>, merged: &Value, force: bool) -> Result<(), Refused> {
+        let update = &self.request.update;
+        let failed = |errors| Refused::Failed(format!("failed to compare objects: {errors}"));
+        let own = self.own();
+        let mut versions: Vec<(Text, Option<Comparison>)> =
+            vec![(update.api_version.into(), Some(track::changes(update, self.live, merged).map_err(failed)?))];
+        for entry in entries.iter().filter(|entry| !entry.is_same(&own)) {
+            if !versions.iter().any(|(version, _)| *version == entry.api_version) {
+                let comparison =
+                    track::in_version(update, self.request.versions, &entry.api_version, self.live, merged);
+                versions.push((entry.api_version.clone(), comparison.map_err(failed)?));
+            }
+        }
+        let comparison = |entry: &Entry| {
+            versions.iter().find(|(version, _)| *version == entry.api_version).and_then(|(_, c)| c.as_ref())
+        };
+        entries.retain(|entry| entry.is_same(&own) || comparison(entry).is_some());
+        if !force {
+            let mut conflicts: Vec<(String, Vec<Found>)> = Vec::new();
+            for entry in entries.iter_mut().filter(|entry| !entry.is_same(&own)) {
+                let Some(comparison) = comparison(entry) else { continue };
+                let fields = entry.set().intersection(&comparison.changed);
+                if !fields.is_empty() {
+                    conflicts.push((identity(entry), found(entry, &fields)));
+                }
+            }
+            if !conflicts.is_empty() {
+                conflicts.sort_by(|a, b| a.0.cmp(&b.0));
+                return Err(Refused::Conflicts(conflicts.into_iter().flat_map(|(_, found)| found).collect()));
+            }
+        }
+        for entry in entries.iter_mut().filter(|entry| !entry.is_same(&own)) {
+            if let Some(comparison) = comparison(entry) {
+                entry.take(&comparison.changed);
+                entry.take(&comparison.removed);
+            }
+        }
+        Ok(())
+    }
+}

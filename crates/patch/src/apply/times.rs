@@ -1,0 +1,65 @@
+//! Writes that change nothing but the times of managers are no writes.
+
+use binnacle_schema::{Object, Value};
+
+/// Gives `object` the times that `live` has in `metadata.managedFields` if nothing else differs, so that the write can
+/// be recognized as one that changes nothing. Both are in the same version; for after admission, which may have taken
+/// back what the request changed.
+pub fn keep_unchanged_times(live: &Value, object: &mut Value) {
+    let before = live.list_at(&["metadata", "managedFields"]);
+    let after = object.list_at(&["metadata", "managedFields"]);
+    if before.len() != after.len() || before == after {
+        return;
+    }
+    let pairs = || before.iter().zip(after);
+    if !pairs().all(|(before, after)| equal_but(before, after, |name, _, _| name == "time")) {
+        return;
+    }
+    let metadata = |name: &str, before: Option<&Value>, after: Option<&Value>| {
+        name == "metadata"
+            && matches!((before, after), (Some(before), Some(after))
+                if equal_but(before, after, |name, _, _| name == "managedFields"))
+    };
+    if equal_but(live, object, metadata)
+        && let Some(list) = object.at_mut(&["metadata", "managedFields"])
+    {
+        *list = Value::List(before.to_vec());
+    }
+}
+
+/// Whether two objects are equal, members aside of which `passes` says that they may differ.
+fn equal_but(a: &Value, b: &Value, passes: impl Fn(&str, Option<&Value>, Option<&Value>) -> bool) -> bool {
+    let (Value::Object(a), Value::Object(b)) = (a, b) else { return a == b };
+    let same = |name: &str, a: Option<&Value>, b: Option<&Value>| a == b || passes(name, a, b);
+    let absent = |object: &Object, other: &Object| {
+        other.iter().all(|(name, value)| object.contains(name) || same(name, None, Some(value)))
+    };
+    a.iter().all(|(name, value)| same(name, Some(value), b.get(name))) && absent(a, b)
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn times() {
+        let object = |time: &str, manager: &str, data: &str| {
+            let entry = value!({"manager": manager, "time": time});
+            value!({"metadata": {"name": "a", "managedFields": [entry]}, "data": {"k": data}})
+        };
+        let live = object("old", "m", "1");
+        for (written, kept) in [
+            (object("new", "m", "1"), true),
+            (object("old", "m", "1"), true),
+            (object("new", "m", "2"), false),
+            (object("new", "other", "1"), false),
+        ] {
+            let mut got = written.clone();
+            keep_unchanged_times(&live, &mut got);
+            assert_eq!(got == live, kept);
+            assert!(kept || got == written);
+        }
+    }
+}
