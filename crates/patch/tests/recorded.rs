@@ -1,22 +1,27 @@
 //! Replays what the reference server was recorded to answer, as far as it follows from an object and what changes it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use binnacle_kinds::Situation;
 use binnacle_kinds::tables;
 use binnacle_meta::GroupVersion;
 use binnacle_patch::apply::{self, Apply, ApplyError, Update, Versions};
-use binnacle_schema::{Message, Value, decode, json};
+use binnacle_schema::{Message, Value, canonical, decode, defaults, json};
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 
 /// Kinds whose strategy, admission or controller fills in fields behind the back of the field managers, so that the
 /// answer is not what was tracked. (In `generate-name-cluster` an empty list was sent and null answered.)
-const FILLED: [&str; 9] = [
+const FILLED: [&str; 11] = [
     "CertificateSigningRequest",
     "CustomResourceDefinition",
+    "HorizontalPodAutoscaler",
     "Job",
     "Namespace",
+    "Node",
     "PersistentVolume",
     "PersistentVolumeClaim",
     "Pod",
@@ -109,6 +114,7 @@ impl<'c> Request<'c> {
 fn update<'a>(request: &Request<'a>, object: &'a Value, message: &'static Message) -> Update<'a> {
     let reset: &[&str] = match request.subresource {
         "status" => &["spec"],
+        "" if object.str_at(&["kind"]) == "CertificateSigningRequest" => &["spec", "status"],
         "" if message.get("status").is_some() => &["status"],
         _ => &[],
     };
@@ -190,11 +196,28 @@ impl Versions for OneVersion {
     }
 }
 
+/// The object as it is stored: decoded, defaulted, and with what the kind does to it.
+fn finished(object: Value, live: Option<&Value>, message: &Message) -> Value {
+    let mut object = decode::value(object, message).unwrap().value;
+    let version = GroupVersion::parse(object.str_at(&["apiVersion"])).unwrap();
+    let strategy = binnacle_kinds::strategy(&version.group, object.str_at(&["kind"]));
+    defaults::apply_constants(&mut object, message);
+    strategy.set_defaults(&version.version, &mut object);
+    let namespace = if message.name.contains("Namespace") { "" } else { "{{ns}}" };
+    let situation = Situation { now: 0, namespace, dry_run: false };
+    match live {
+        Some(live) => strategy.prepare_for_update(&situation, &mut object, live),
+        None => strategy.prepare_for_create(&situation, &mut object),
+    }
+    canonical::canonicalize(&mut object, message);
+    object
+}
+
 /// What an object is apart from what the server keeps of its own.
 fn content(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        for name in ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"] {
+        for name in ["managedFields", "namespace", "resourceVersion", "generation", "uid", "creationTimestamp"] {
             metadata.remove(name);
         }
     }
@@ -209,19 +232,34 @@ fn server_side_apply() {
         for case in cases(area).unwrap_or_default() {
             let mut known: HashMap<String, Value> = HashMap::new();
             for step in case.list_at(&["steps"]) {
-                let Some(body) = step.at(&["expect", "body"]) else { continue };
+                let Some(body) = step.at(&["expect", "body"]) else {
+                    known.clear();
+                    continue;
+                };
                 let request = Request::of(step);
+                if request.subresource == "scale" {
+                    known.clear();
+                    continue;
+                }
                 let Some(config) = step.get("body").filter(|_| request.is_apply()) else {
-                    if let Some(answer) = decoded(body) {
-                        known.insert(request.key(&answer), answer);
+                    match decoded(body) {
+                        Some(answer) => _ = known.insert(request.key(&answer), answer),
+                        // A write of which not everything was recorded.
+                        None if step.str_at(&["do"]) != "GET" => known.clear(),
+                        None => {}
                     }
                     continue;
                 };
                 let Some(message) = message(config) else { continue };
-                if config.get("metadata").is_none() || request.subresource == "scale" {
+                if config.get("metadata").is_none() {
                     continue;
                 }
-                let live = known.get(&request.key(config));
+                let create = step.int_at(&["expect", "status"]) == Some(201);
+                let live = known.get(&request.key(config)).filter(|_| !create);
+                if step.get("compare").is_some() || (live.is_none() && !create && body.str_at(&["kind"]) != "Status") {
+                    known.clear();
+                    continue;
+                }
                 let force = step.str_at(&["query", "force"]) == "true";
                 let request_to_apply =
                     Apply { update: update(&request, config, message), force, versions: &OneVersion };
@@ -229,14 +267,14 @@ fn server_side_apply() {
                 let at = format!("{area}/{} {}", case.str_at(&["name"]), step.str_at(&["path"]));
                 let status = step.int_at(&["expect", "status"]).unwrap_or_default();
                 match got {
-                    Ok(object) if status < 300 && step.at(&["compare"]).is_none() => {
-                        let object = decode::value(object, message).unwrap().value;
+                    Ok(object) if status < 300 => {
+                        let object = finished(object, live, message);
                         let want = decoded(body).unwrap();
                         checked += 1;
                         if entries(&object) != entries(&want) {
                             wrong.push(format!("{at}\n  got  {:?}\n  want {:?}", entries(&object), entries(&want)));
                         }
-                        if live.is_some() && content(&object) != content(&want) {
+                        if content(&object) != content(&want) && !FILLED.contains(&want.str_at(&["kind"])) {
                             let show = |value: &Value| json::to_string(&content(value));
                             wrong.push(format!("{at}\n  got  {}\n  want {}", show(&object), show(&want)));
                         }

@@ -9,7 +9,7 @@ use binnacle_schema::{Limits, Value, json};
 use crate::order::order;
 
 #[derive(Clone, Debug)]
-pub enum PathElement {
+pub(super) enum PathElement {
     /// A member of a struct or map.
     Field(Text),
     /// The element of a list map whose keys have these values; ordered by name.
@@ -22,11 +22,11 @@ pub enum PathElement {
 
 /// A text that is no path element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadElement;
+pub(super) struct BadElement;
 
 impl PathElement {
     /// The key of a list map's element.
-    pub fn key(mut fields: Vec<(Text, Value)>) -> Self {
+    pub(super) fn key(mut fields: Vec<(Text, Value)>) -> Self {
         if fields.len() > 1 {
             fields.sort_by(|a, b| a.0.cmp(&b.0));
         }
@@ -35,7 +35,7 @@ impl PathElement {
 
     /// Reads the form of FieldsV1 (`f:name`, `k:{"name":"web"}`, `v:"x"`, `i:0`); `None` for kinds of elements that a
     /// later version may know.
-    pub fn parse(text: &str) -> Result<Option<Self>, BadElement> {
+    pub(super) fn parse(text: &str) -> Result<Option<Self>, BadElement> {
         let bytes = text.as_bytes();
         if bytes.len() < 2 || bytes[1] != b':' {
             return Err(BadElement);
@@ -57,7 +57,7 @@ impl PathElement {
     }
 
     /// Appends the form of FieldsV1 as a JSON string.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.push(b'"');
         match self {
             Self::Field(name) => {

@@ -6,7 +6,7 @@ use super::element::PathElement;
 
 /// One or more findings, each with the path to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SchemaErrors(Vec<(String, String)>);
+pub(super) struct SchemaErrors(Vec<(String, String)>);
 
 impl SchemaErrors {
     pub(super) fn new(message: impl Into<String>) -> Self {
