@@ -1,0 +1,127 @@
+//! All plugins as one: the order in which they are asked, and which of them are.
+
+use std::sync::Arc;
+
+use binnacle_meta::Status;
+use binnacle_registry::admission::{Admission, Attributes};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::plugin::{Plugin, Request, Stage};
+
+/// All plugins of the reference in the order in which they are asked, whether they are here or not: other plugins are
+/// put in between by their names, and flags may name what is not built.
+pub const ORDER: &[&str] = &[
+    "AlwaysAdmit",
+    "NamespaceAutoProvision",
+    "NamespaceLifecycle",
+    "NamespaceExists",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "ServiceAccount",
+    "NodeRestriction",
+    "TaintNodesByCondition",
+    "AlwaysPullImages",
+    "ImagePolicyWebhook",
+    "PodSecurity",
+    "PodNodeSelector",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "PodTolerationRestriction",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PodGroupProtection",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "DenyServiceExternalIPs",
+    "PodTopologyLabels",
+    "PodGroupWorkloadExists",
+    "NodeDeclaredFeatureValidator",
+    "JobValidation",
+    "PodResizeValidator",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+    "AlwaysDeny",
+];
+
+/// A plugin whose place in [`ORDER`] is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownPlugin(pub &'static str);
+
+impl std::fmt::Display for UnknownPlugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "admission plugin {:?} is unknown", self.0)
+    }
+}
+
+impl std::error::Error for UnknownPlugin {}
+
+/// The plugins of a server in their order.
+#[derive(Clone, Default)]
+pub struct Chain {
+    plugins: Vec<Arc<dyn Plugin>>,
+}
+
+impl Chain {
+    /// Puts plugins into the order of [`ORDER`].
+    pub fn new(plugins: Vec<Arc<dyn Plugin>>) -> Result<Self, UnknownPlugin> {
+        let place = |plugin: &Arc<dyn Plugin>| {
+            let name = plugin.name();
+            ORDER.iter().position(|known| *known == name).ok_or(UnknownPlugin(name))
+        };
+        let mut placed: Vec<_> =
+            plugins.into_iter().map(|plugin| Ok((place(&plugin)?, plugin))).collect::<Result<_, _>>()?;
+        placed.sort_by_key(|(place, _)| *place);
+        Ok(Self { plugins: placed.into_iter().map(|(_, plugin)| plugin).collect() })
+    }
+
+    /// The names of the plugins, in order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.plugins.iter().map(|plugin| plugin.name())
+    }
+}
+
+impl Admission for Chain {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes,
+        object: &'a mut Value,
+        old: Option<&'a Value>,
+        warn: &'a (dyn Fn(String) + Sync),
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let request = Request::new(attributes, old, warn);
+            for plugin in self.plugins.iter().filter(|plugin| plugin.handles(Stage::Mutate, attributes)) {
+                plugin.mutate(request, object).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a Attributes,
+        object: &'a Value,
+        old: Option<&'a Value>,
+        warn: &'a (dyn Fn(String) + Sync),
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let request = Request::new(attributes, old, warn);
+            for plugin in self.plugins.iter().filter(|plugin| plugin.handles(Stage::Validate, attributes)) {
+                plugin.validate(request, object).await?;
+            }
+            Ok(())
+        })
+    }
+}

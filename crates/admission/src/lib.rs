@@ -1,0 +1,13 @@
+//! Admission control: the built-in plugins of the reference, one file each, and the order in which they are asked.
+//!
+//! A plugin sees objects in their storage version and asks for what else it must know through [`Lookup`].
+
+mod chain;
+mod lookup;
+mod plugin;
+mod plugins;
+
+pub use chain::{Chain, ORDER, UnknownPlugin};
+pub use lookup::{Freshness, Kind, Lookup, NamespaceState, ResourceLookup};
+pub use plugin::{Plugin, Request, Stage, forbidden};
+pub use plugins::{Options, all};

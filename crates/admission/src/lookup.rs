@@ -1,0 +1,157 @@
+//! What plugins may look up beside the object at hand.
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+/// The kinds that plugins look up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    IngressClass,
+    LimitRange,
+    Namespace,
+    Node,
+    PriorityClass,
+    RuntimeClass,
+    ServiceAccount,
+    StorageClass,
+}
+
+/// How sure an answer must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// As the watch cache knows it, which may lag behind a write that was just acknowledged.
+    Cached,
+    /// With all that was acknowledged before.
+    Consistent,
+}
+
+/// What is asked of a namespace with every write into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceState {
+    Absent,
+    Active,
+    Terminating,
+}
+
+/// The objects that plugins ask for, in the storage version.
+pub trait Lookup: Send + Sync + 'static {
+    fn namespace<'a>(
+        &'a self,
+        name: &'a str,
+        freshness: Freshness,
+    ) -> BoxFuture<'a, Result<NamespaceState, Status>>;
+
+    /// `None` when there is no such object; `namespace` is empty for cluster-scoped kinds.
+    fn get<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        name: &'a str,
+        freshness: Freshness,
+    ) -> BoxFuture<'a, Result<Option<Value>, Status>>;
+
+    /// In the order of names.
+    fn list<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        freshness: Freshness,
+    ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
+}
+
+/// Answers from the resources of this server.
+#[derive(Clone)]
+pub struct ResourceLookup {
+    resources: ResourceSet,
+}
+
+impl ResourceLookup {
+    pub fn new(resources: ResourceSet) -> Self {
+        Self { resources }
+    }
+
+    fn resource(&self, kind: Kind) -> Result<&Resource, Status> {
+        let (group, plural) = match kind {
+            Kind::IngressClass => ("networking.k8s.io", "ingressclasses"),
+            Kind::LimitRange => ("", "limitranges"),
+            Kind::Namespace => ("", "namespaces"),
+            Kind::Node => ("", "nodes"),
+            Kind::PriorityClass => ("scheduling.k8s.io", "priorityclasses"),
+            Kind::RuntimeClass => ("node.k8s.io", "runtimeclasses"),
+            Kind::ServiceAccount => ("", "serviceaccounts"),
+            Kind::StorageClass => ("storage.k8s.io", "storageclasses"),
+        };
+        self.resources.require(group, "v1", plural).map(|resource| &**resource)
+    }
+}
+
+impl Lookup for ResourceLookup {
+    fn namespace<'a>(
+        &'a self,
+        name: &'a str,
+        freshness: Freshness,
+    ) -> BoxFuture<'a, Result<NamespaceState, Status>> {
+        Box::pin(async move {
+            let namespaces = self.resource(Kind::Namespace)?;
+            let found = namespaces.get(&Context::internal(""), name, freshness.into()).await;
+            let Some(entry) = unless_absent(found)? else { return Ok(NamespaceState::Absent) };
+            // The phase is indexed, so that the object need not be decoded.
+            let indexed = namespaces.description.selectable_fields.iter().filter(|f| !f.name.starts_with("metadata."));
+            let phase = indexed.map(|field| field.name).position(|name| name == "status.phase");
+            let terminating = phase.is_some_and(|position| entry.field(position) == "Terminating");
+            Ok(if terminating { NamespaceState::Terminating } else { NamespaceState::Active })
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        name: &'a str,
+        freshness: Freshness,
+    ) -> BoxFuture<'a, Result<Option<Value>, Status>> {
+        Box::pin(async move {
+            let found = self.resource(kind)?.get_object(&Context::internal(namespace), name, freshness.into()).await;
+            Ok(unless_absent(found)?.map(|stored| stored.object))
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        freshness: Freshness,
+    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+        Box::pin(async move {
+            let resource = self.resource(kind)?;
+            let options = ListOptions { version: freshness.into(), ..ListOptions::default() };
+            let mut page = resource.list(&Context::internal(namespace), &options).await?;
+            let mut objects = Vec::new();
+            while let Some(chunk) = page.next_chunk() {
+                for entry in chunk {
+                    objects.push(resource.collection.decode(entry.value(), entry.revision())?);
+                }
+            }
+            Ok(objects)
+        })
+    }
+}
+
+impl From<Freshness> for Match {
+    fn from(freshness: Freshness) -> Self {
+        match freshness {
+            Freshness::Cached => Self::Any,
+            Freshness::Consistent => Self::Consistent,
+        }
+    }
+}
+
+fn unless_absent<T>(found: Result<T, Status>) -> Result<Option<T>, Status> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(status) if status.is(StatusReason::NotFound) => Ok(None),
+        Err(status) => Err(status),
+    }
+}

@@ -1,0 +1,78 @@
+//! What an admission plugin is.
+
+use binnacle_meta::Status;
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+/// When a plugin is asked: before the object is prepared and validated, or after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Mutate,
+    Validate,
+}
+
+/// What a plugin is told beside the object itself.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    pub attributes: &'a Attributes,
+    /// On update and delete.
+    pub old: Option<&'a Value>,
+    warn: &'a (dyn Fn(String) + Sync),
+}
+
+/// One rule of admission. It does nothing in a stage whose method it does not write.
+pub trait Plugin: Send + Sync + 'static {
+    /// The name by which flags and errors call it.
+    fn name(&self) -> &'static str;
+
+    /// Whether it has anything to say, from the attributes alone; what follows is not called otherwise.
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool;
+
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        let _ = (request, object);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        let _ = (request, object);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl<'a> Request<'a> {
+    pub fn new(attributes: &'a Attributes, old: Option<&'a Value>, warn: &'a (dyn Fn(String) + Sync)) -> Self {
+        Self { attributes, old, warn }
+    }
+
+    /// Adds a text for a `Warning` header.
+    pub fn warn(&self, text: impl Into<String>) {
+        (self.warn)(text.into());
+    }
+
+    pub fn is_create(&self) -> bool {
+        self.attributes.operation == Operation::Create
+    }
+
+    pub fn is_update(&self) -> bool {
+        self.attributes.operation == Operation::Update
+    }
+}
+
+/// A refusal: 403 that names the object, by its `generateName` while it has no name of its own.
+pub fn forbidden(attributes: &Attributes, object: &Value, why: impl std::fmt::Display) -> Status {
+    let metadata = |member| object.str_at(&["metadata", member]);
+    let names = [attributes.name.as_str(), metadata("name"), metadata("generateName"), "Unknown"];
+    let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+    Status::forbidden(&attributes.resource.group_resource(), name, why)
+}
+
+/// Whether a request is for this resource itself, not for one of its subresources.
+pub(crate) fn is_resource(attributes: &Attributes, group: &str, plural: &str) -> bool {
+    attributes.subresource.is_empty() && is_any_of(attributes, group, plural)
+}
+
+/// Whether a request is for this resource or one of its subresources.
+pub(crate) fn is_any_of(attributes: &Attributes, group: &str, plural: &str) -> bool {
+    attributes.resource.resource == plural && attributes.resource.group == group
+}
