@@ -37,11 +37,7 @@ pub enum NamespaceState {
 
 /// The objects that plugins ask for, in the storage version.
 pub trait Lookup: Send + Sync + 'static {
-    fn namespace<'a>(
-        &'a self,
-        name: &'a str,
-        freshness: Freshness,
-    ) -> BoxFuture<'a, Result<NamespaceState, Status>>;
+    fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>>;
 
     /// `None` when there is no such object; `namespace` is empty for cluster-scoped kinds.
     fn get<'a>(
@@ -88,11 +84,7 @@ impl ResourceLookup {
 }
 
 impl Lookup for ResourceLookup {
-    fn namespace<'a>(
-        &'a self,
-        name: &'a str,
-        freshness: Freshness,
-    ) -> BoxFuture<'a, Result<NamespaceState, Status>> {
+    fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>> {
         Box::pin(async move {
             let namespaces = self.resource(Kind::Namespace)?;
             let found = namespaces.get(&Context::internal(""), name, freshness.into()).await;

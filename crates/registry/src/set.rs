@@ -1,7 +1,6 @@
 //! All resources of a server, found by name. Hooks and admission, which are part of resources, hold the set before the
 //! resources exist; it is bound once they do.
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::Status;
@@ -10,10 +9,7 @@ use crate::resource::Resource;
 
 /// A handle; clones are the same set.
 #[derive(Clone, Default)]
-pub struct ResourceSet(Arc<OnceLock<HashMap<Name, Arc<Resource>>>>);
-
-/// Group, version, plural.
-type Name = (&'static str, &'static str, &'static str);
+pub struct ResourceSet(Arc<OnceLock<Vec<Arc<Resource>>>>);
 
 impl ResourceSet {
     /// A set that is not bound yet.
@@ -23,15 +19,15 @@ impl ResourceSet {
 
     /// Fills the set, once: what a later call brings is not taken. Says whether it was the first.
     pub fn bind(&self, resources: &[Arc<Resource>]) -> bool {
-        let named = resources.iter().map(|resource| {
-            let d = resource.description;
-            ((d.group, d.version, d.plural), resource.clone())
-        });
-        self.0.set(named.collect()).is_ok()
+        let mut sorted = resources.to_vec();
+        sorted.sort_by_key(|resource| name(resource));
+        self.0.set(sorted).is_ok()
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.0.get()?.get(&(group, version, plural))
+        let sorted = self.0.get()?;
+        let at = sorted.binary_search_by(|resource| name(resource).cmp(&(group, version, plural))).ok()?;
+        sorted.get(at)
     }
 
     /// [`ResourceSet::find`] for who cannot do without: a version that is not served, or a set that is not bound, is an
@@ -42,4 +38,9 @@ impl ResourceSet {
             Status::internal(format!("{plural}.{version}.{group} is not served"))
         })
     }
+}
+
+fn name(resource: &Resource) -> (&'static str, &'static str, &'static str) {
+    let d = resource.description;
+    (d.group, d.version, d.plural)
 }

@@ -1,0 +1,10 @@
+//! What the server does by itself, without being asked over HTTP: it gives services their addresses and ports
+//! ([`services`]), and sees to it that the objects every cluster has are there ([`start`]).
+
+mod config;
+mod objects;
+mod start;
+mod system_namespaces;
+
+pub use config::{Config, PortRange};
+pub use start::{ControlPlane, Step, start};

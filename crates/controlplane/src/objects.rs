@@ -1,0 +1,116 @@
+//! The server's own reads and writes. They go the way of any client's from the defaults on, admission included.
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_patch::apply::{Update, track_update};
+use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, Stored, UpdateOptions};
+use binnacle_schema::Value;
+use futures::future::join_all;
+
+/// Whom `managedFields` name for what the server writes by itself.
+pub(crate) const MANAGER: &str = "kube-apiserver";
+
+/// One resource, as the server's own loops use it. Objects are in its version, which is the stored one of all that they
+/// write.
+#[derive(Clone, Copy)]
+pub(crate) struct Objects<'a> {
+    resource: &'a Resource,
+}
+
+impl<'a> Objects<'a> {
+    pub(crate) fn new(resources: &'a ResourceSet, group: &str, version: &str, plural: &str) -> Result<Self, Status> {
+        resources.require(group, version, plural).map(|resource| Self { resource })
+    }
+
+    pub(crate) fn resource(&self) -> &'a Resource {
+        self.resource
+    }
+
+    /// With all that was acknowledged before; `None` when there is none.
+    pub(crate) async fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
+        match self.resource.get_object(&Context::internal(namespace), name, Match::Consistent).await {
+            Ok(stored) => Ok(Some(stored.object)),
+            Err(status) if status.is(StatusReason::NotFound) => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// With all that was acknowledged before.
+    pub(crate) async fn list(&self, namespace: &str) -> Result<Vec<Value>, Status> {
+        let mut page = self.resource.list(&Context::internal(namespace), &ListOptions::default()).await?;
+        let mut objects = Vec::new();
+        while let Some(chunk) = page.next_chunk() {
+            for entry in chunk {
+                objects.push(self.resource.collection.decode(entry.value(), entry.revision())?);
+            }
+        }
+        Ok(objects)
+    }
+
+    pub(crate) async fn create(&self, namespace: &str, mut object: Value) -> Result<Stored, Status> {
+        let context = Context::internal(namespace);
+        let members = object.make_object();
+        members.insert("apiVersion", self.resource.api_version());
+        members.insert("kind", self.resource.description.kind);
+        self.resource.set_defaults(&mut object);
+        self.track(&context, "", None, &mut object);
+        self.resource.to_stored(&mut object);
+        self.resource.create(&context, object).await
+    }
+
+    /// Creates those of the objects that are not there yet, all at once. Somebody else may create them meanwhile.
+    pub(crate) async fn create_missing(&self, objects: Vec<Value>) -> Result<(), Status> {
+        let there = self.list("").await?;
+        let key = |object: &Value| {
+            let text = |member| object.str_at(&["metadata", member]).to_owned();
+            (text("namespace"), text("name"))
+        };
+        let there: std::collections::HashSet<_> = there.iter().map(key).collect();
+        let missing = objects.into_iter().filter(|object| !there.contains(&key(object)));
+        let created = join_all(missing.map(|object| async move {
+            let namespace = object.str_at(&["metadata", "namespace"]).to_owned();
+            match self.create(&namespace, object).await {
+                Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
+                created => created.map(|_| ()),
+            }
+        }));
+        created.await.into_iter().collect()
+    }
+
+    /// Changes an object that is there; an object that `change` leaves alone is not written.
+    pub(crate) async fn update(
+        &self,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        mut change: impl FnMut(&mut Value) + Send,
+    ) -> Result<(), Status> {
+        let context = Context::internal(namespace);
+        let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
+        let mut apply = |old: Option<&Value>| {
+            let Some(old) = old else {
+                return Err(Status::not_found(&self.resource.group_resource(), name));
+            };
+            let mut object = old.clone();
+            self.resource.from_stored(&mut object);
+            change(&mut object);
+            self.resource.set_defaults(&mut object);
+            self.track(&context, subresource, Some(old), &mut object);
+            self.resource.to_stored(&mut object);
+            Ok(object)
+        };
+        self.resource.update(&context, name, &options, &mut apply).await.map(|_| ())
+    }
+
+    fn track(&self, context: &Context, subresource: &str, live: Option<&Value>, object: &mut Value) {
+        let description = self.resource.description;
+        let update = Update {
+            message: self.resource.message,
+            api_version: self.resource.api_version(),
+            manager: MANAGER,
+            subresource,
+            now: context.now_seconds(),
+            reset: description.subresource(subresource).map_or(description.resets, |s| s.resets),
+        };
+        track_update(&update, live, object);
+    }
+}

@@ -1,0 +1,15 @@
+//! The namespaces that every cluster has.
+
+use binnacle_meta::Status;
+use binnacle_registry::ResourceSet;
+use binnacle_schema::value;
+
+use crate::objects::Objects;
+
+const NAMES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
+
+/// Makes those that are missing.
+pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
+    let namespaces = Objects::new(resources, "", "v1", "namespaces")?;
+    namespaces.create_missing(NAMES.iter().map(|name| value!({"metadata": {"name": (*name)}})).collect()).await
+}

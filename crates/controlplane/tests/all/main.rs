@@ -1,0 +1,4 @@
+//! The control plane over real resources and a store in memory.
+
+mod namespaces;
+mod support;

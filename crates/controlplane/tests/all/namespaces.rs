@@ -1,0 +1,77 @@
+//! The namespaces that are always there, and what may happen in others.
+
+use std::time::Duration;
+
+use crate::support::{self, Server};
+use binnacle_controlplane::{Config, start};
+use binnacle_request::ShutdownTrigger;
+use binnacle_schema::{Value, value};
+
+#[tokio::test]
+async fn the_system_namespaces_are_made_and_kept() {
+    let server = Server::new(&Config::default());
+    let (trigger, shutdown) = ShutdownTrigger::new();
+    let control_plane = start(server.resources.clone(), Config::default(), shutdown);
+    tokio::time::timeout(Duration::from_secs(20), control_plane.done()).await.unwrap();
+    assert_eq!(server.names("namespaces").await, ["default", "kube-node-lease", "kube-public", "kube-system"]);
+    let default = server.get("namespaces", "", "default").await.unwrap();
+    assert_eq!(default.str_at(&["metadata", "labels", "kubernetes.io/metadata.name"]), "default");
+    let managers = default.list_at(&["metadata", "managedFields"]);
+    assert_eq!(managers[0].str_at(&["manager"]), "kube-apiserver");
+
+    for (name, why) in [
+        ("default", "namespaces \"default\" is forbidden: this namespace may not be deleted"),
+        ("kube-system", "namespaces \"kube-system\" is forbidden: this namespace may not be deleted"),
+        ("kube-public", "namespaces \"kube-public\" is forbidden: this namespace may not be deleted"),
+    ] {
+        let refused = server.delete("namespaces", "", name).await.unwrap_err();
+        assert_eq!((refused.code(), refused.message()), (403, why));
+    }
+    server.delete("namespaces", "", "kube-node-lease").await.unwrap();
+    trigger.fire();
+    control_plane.ended().await;
+}
+
+#[tokio::test]
+async fn objects_need_a_namespace_that_stays() {
+    let server = Server::new(&Config::default());
+    let map = || value!({"metadata": {"name": "a"}});
+    let refused = server.create("configmaps", "away", map()).await.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (404, "namespaces \"away\" not found"));
+
+    server.create("namespaces", "", value!({"metadata": {"name": "here"}})).await.unwrap();
+    server.create("configmaps", "here", map()).await.unwrap();
+    // The phase as the namespace controller and deletes set it.
+    let namespaces = server.resource("namespaces");
+    let options = binnacle_registry::UpdateOptions { subresource: "status".into(), ..Default::default() };
+    let mut terminate = |old: Option<&Value>| {
+        let mut object = old.cloned().unwrap();
+        object.make_at(&["status"]).insert("phase", "Terminating");
+        Ok(object)
+    };
+    namespaces.update(&support::user("", false), "here", &options, &mut terminate).await.unwrap();
+    // The cache hears of it a moment later, as nobody has asked to delete the namespace.
+    let refused = loop {
+        let generated = value!({"metadata": {"generateName": "b-"}});
+        match server.create("configmaps", "here", generated).await {
+            Err(refused) => break refused,
+            Ok(_) => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!(
+        refused.message(),
+        "configmaps \"b-\" is forbidden: unable to create new content in namespace here because it is being terminated"
+    );
+    let causes = &refused.details().unwrap().causes;
+    assert_eq!(
+        (causes[0].reason.as_str(), causes[0].message.as_str(), causes[0].field.as_str()),
+        ("NamespaceTerminating", "namespace here is being terminated", "metadata.namespace")
+    );
+    server
+        .update("configmaps", "here", "a", |object| {
+            object.make_at(&["data"]).insert("a", "b");
+        })
+        .await
+        .unwrap();
+    server.delete("configmaps", "here", "a").await.unwrap();
+}

@@ -1,0 +1,116 @@
+//! A server's resources over a store in memory, with admission and hooks as the program puts them together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_admission::{Chain, Options, ResourceLookup, all};
+use binnacle_controlplane::Config;
+use binnacle_meta::Status;
+use binnacle_registry::{BuiltIn, Context, DeleteOptions, Deleted, Resource, ResourceSet, UpdateOptions};
+use binnacle_request::User;
+use binnacle_schema::Value;
+use binnacle_store::Store;
+use binnacle_store_embedded::EmbeddedStore;
+
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) resources: ResourceSet,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl Server {
+    /// A server over a store of its own.
+    pub(crate) fn new(config: &Config) -> Self {
+        Self::over(Arc::new(EmbeddedStore::ephemeral()), config)
+    }
+
+    /// One of several servers over a store.
+    pub(crate) fn over(store: Arc<dyn Store>, _config: &Config) -> Self {
+        let resources = ResourceSet::new();
+        let lookup = Arc::new(ResourceLookup::new(resources.clone()));
+        let admission = Chain::new(all(lookup, &Options::default())).unwrap();
+        let built_in = BuiltIn {
+            store: store.clone(),
+            admission: Arc::new(admission),
+            hooks: HashMap::new(),
+            event_ttl: Duration::from_secs(3600),
+            form_budget: 1 << 20,
+        };
+        assert!(resources.bind(&built_in.open(|_| true)));
+        Self { resources, store }
+    }
+
+    pub(crate) fn resource(&self, path: &str) -> &Resource {
+        let parts: Vec<&str> = path.split('/').collect();
+        let found = match parts[..] {
+            [plural] => self.resources.find("", "v1", plural),
+            [group, version, plural] => self.resources.find(group, version, plural),
+            _ => None,
+        };
+        found.unwrap_or_else(|| panic!("{path} is not served"))
+    }
+
+    pub(crate) async fn create(&self, path: &str, namespace: &str, object: Value) -> Result<Value, Status> {
+        self.create_as(&user(namespace, false), path, object).await
+    }
+
+    pub(crate) async fn create_as(&self, context: &Context, path: &str, mut object: Value) -> Result<Value, Status> {
+        let resource = self.resource(path);
+        object.make_object().insert("kind", resource.description.kind);
+        object.make_object().insert("apiVersion", resource.api_version());
+        resource.set_defaults(&mut object);
+        resource.create(context, object).await.map(|stored| stored.object)
+    }
+
+    pub(crate) async fn update(
+        &self,
+        path: &str,
+        namespace: &str,
+        name: &str,
+        change: impl FnMut(&mut Value) + Send,
+    ) -> Result<Value, Status> {
+        self.update_as(&user(namespace, false), path, name, change).await
+    }
+
+    pub(crate) async fn update_as(
+        &self,
+        context: &Context,
+        path: &str,
+        name: &str,
+        mut change: impl FnMut(&mut Value) + Send,
+    ) -> Result<Value, Status> {
+        let resource = self.resource(path);
+        let mut changed = |old: Option<&Value>| {
+            let mut object = old.cloned().unwrap();
+            change(&mut object);
+            resource.set_defaults(&mut object);
+            Ok(object)
+        };
+        let updated = resource.update(context, name, &UpdateOptions::default(), &mut changed).await;
+        updated.map(|updated| updated.stored.object)
+    }
+
+    pub(crate) async fn delete(&self, path: &str, namespace: &str, name: &str) -> Result<Deleted, Status> {
+        let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+        self.resource(path).delete(&user(namespace, false), name, &options).await
+    }
+
+    pub(crate) async fn get(&self, path: &str, namespace: &str, name: &str) -> Result<Value, Status> {
+        let found = self.resource(path).get_object(&user(namespace, false), name, Default::default()).await;
+        found.map(|stored| stored.object)
+    }
+
+    pub(crate) async fn names(&self, path: &str) -> Vec<String> {
+        let mut page = self.resource(path).list(&user("", false), &Default::default()).await.unwrap();
+        let mut names = Vec::new();
+        while let Some(chunk) = page.next_chunk() {
+            names.extend(chunk.iter().map(|entry| entry.name().to_owned()));
+        }
+        names
+    }
+}
+
+pub(crate) fn user(namespace: &str, dry_run: bool) -> Context {
+    Context::new(User::new("alice", &["system:masters"]), namespace.into(), dry_run)
+}
