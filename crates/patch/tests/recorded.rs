@@ -1,6 +1,6 @@
 //! Replays what the reference server was recorded to answer, as far as it follows from an object and what changes it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::collections::HashMap;
 use std::path::PathBuf;

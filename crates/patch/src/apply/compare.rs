@@ -91,10 +91,10 @@ struct Part {
 }
 
 impl Part {
-    fn push(&mut self, element: &PathElement, part: Part) {
+    fn push(&mut self, element: impl Fn() -> PathElement, part: Part) {
         if part.member || !part.children.is_empty() {
             let children = Set::from_nodes(part.children);
-            self.children.push(Node { element: element.clone(), member: part.member, children });
+            self.children.push(Node { element: element(), member: part.member, children });
         }
     }
 
@@ -118,8 +118,8 @@ impl Difference {
         nothing(&self.changed) && nothing(&self.removed)
     }
 
-    fn push(&mut self, element: &PathElement, below: Self) {
-        self.changed.push(element, below.changed);
+    fn push(&mut self, element: impl Fn() -> PathElement, below: Self) {
+        self.changed.push(&element, below.changed);
         self.removed.push(element, below.removed);
     }
 }
@@ -199,6 +199,11 @@ fn compare_members(
     level: Level<'_>,
 ) -> Result<Difference, SchemaErrors> {
     let mut difference = Difference::default();
+    match (old, new) {
+        (None, Some(new)) => difference.changed.children.reserve(new.len()),
+        (Some(old), None) => difference.removed.children.reserve(old.len()),
+        _ => {}
+    }
     let typed = (old.is_some(), new.is_some());
     let mut members = Members { shape, level, typed, hint: 0, difference: &mut difference };
     let mut met = 0;
@@ -255,6 +260,18 @@ impl Members<'_, '_> {
             Shape::Map { value, .. } => (Shape::of_type(value), old, new),
             _ => (Shape::Deduced, old, new),
         };
+        // Most members are leaves: they need no more than their name.
+        if shape.is_leaf() {
+            let part = match (old, new) {
+                (None, None) => return Ok(()),
+                (Some(_), None) => &mut self.difference.removed,
+                (Some(old), Some(new)) if same(old, new) => return Ok(()),
+                (_, Some(_)) => &mut self.difference.changed,
+            };
+            let element = PathElement::Field(name.clone());
+            part.children.push(Node { element, member: true, children: Set::default() });
+            return Ok(());
+        }
         let level = self.level.of_member(name);
         let mut below = compare(shape, old, new, level).map_err(|errors| errors.below(&format!(".{name}")))?;
         if matches!(level, Level::Metadata) {
@@ -262,7 +279,7 @@ impl Members<'_, '_> {
             below.removed.member = false;
         }
         if !below.is_empty() {
-            self.difference.push(&PathElement::Field(name.clone()), below);
+            self.difference.push(|| PathElement::Field(name.clone()), below);
         }
         Ok(())
     }
@@ -301,7 +318,7 @@ fn compare_lists(
         let below = compare_duplicates(shape, old, new);
         let below = below.map_err(|errors| errors.below(&group[0].element.to_string()))?;
         if !below.is_empty() {
-            difference.push(&group[0].element, below);
+            difference.push(|| group[0].element.clone(), below);
         }
     }
     Ok(difference)

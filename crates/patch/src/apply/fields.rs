@@ -23,6 +23,13 @@ pub(super) fn parse(text: &str) -> Result<Set, BadFields> {
     Ok(children)
 }
 
+/// Whether a text that the server wrote has a member in common with `set`: much cheaper than reading all of it.
+pub(super) fn meets(text: &str, set: &Set) -> bool {
+    let mut reader = Reader { text, at: 0 };
+    // What cannot be read counts as meeting, so that it is looked at more closely.
+    !set.is_empty() && reader.meets(set, MAX_DEPTH).unwrap_or(true)
+}
+
 /// The compact text of a set, elements in order, `.` for a member with members below first.
 pub(super) fn to_text(set: &Set) -> Text {
     let mut out = Vec::with_capacity(512);
@@ -107,6 +114,67 @@ impl<'t> Reader<'t> {
         Ok((Set::from_nodes(nodes), member || empty))
     }
 
+    /// Goes over an object, into those of its members only that are in `set` or lead to members of it.
+    fn meets(&mut self, set: &Set, depth: usize) -> Result<bool, BadFields> {
+        self.expect(b'{')?;
+        if depth == 0 {
+            return Err(BadFields);
+        }
+        if self.take(b'}') {
+            return Ok(false);
+        }
+        // Fields come first in the order of elements.
+        let only_fields = matches!(set.nodes.last(), Some(Node { element: PathElement::Field(_), .. }) | None);
+        loop {
+            let raw = self.string()?;
+            self.expect(b':')?;
+            let node = match raw.as_bytes() {
+                [b'f', b':', name @ ..] if !name.contains(&b'\\') => set.field(&raw[2..]),
+                [b'.'] => None,
+                [kind, ..] if *kind != b'f' && only_fields => None,
+                _ => {
+                    let element = PathElement::parse(&unescape(raw)?).map_err(|_| BadFields)?;
+                    element.and_then(|element| set.node(&element))
+                }
+            };
+            match node {
+                None => self.pass()?,
+                Some(node) => {
+                    let rest = &self.text[self.at..];
+                    let member = rest.starts_with("{}") || rest.starts_with("{\".\":");
+                    if node.member && member || self.meets(&node.children, depth - 1)? {
+                        return Ok(true);
+                    }
+                }
+            }
+            if self.take(b'}') {
+                return Ok(false);
+            }
+            self.expect(b',')?;
+        }
+    }
+
+    /// Passes over an object that the server wrote.
+    fn pass(&mut self) -> Result<(), BadFields> {
+        let mut depth = 0_usize;
+        while let Some(&c) = self.text.as_bytes().get(self.at) {
+            match c {
+                b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'{' => depth += 1,
+                b'}' => depth = depth.checked_sub(1).ok_or(BadFields)?,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+        Err(BadFields)
+    }
+
     /// Passes over any value.
     fn skip(&mut self, depth: usize) -> Result<(), BadFields> {
         self.space();
@@ -169,6 +237,29 @@ fn unescape(raw: &str) -> Result<String, BadFields> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn meeting() {
+        let text = r#"{"f:a":{".":{},"f:b":{},"k:{\"name\":\"x\"}":{".":{},"f:c":{}}},"f:d":{"v:\"1\"":{}}}"#;
+        let whole = parse(text).unwrap();
+        for (other, want) in [
+            ("{}", false),
+            (r#"{"f:a":{}}"#, true),
+            (r#"{"f:a":{"f:z":{}}}"#, false),
+            (r#"{"f:a":{"f:b":{}}}"#, true),
+            (r#"{"f:a":{"f:b":{"f:deeper":{}}}}"#, false),
+            (r#"{"f:a":{"k:{\"name\":\"x\"}":{"f:c":{}}}}"#, true),
+            (r#"{"f:a":{"k:{\"name\":\"y\"}":{"f:c":{}}}}"#, false),
+            (r#"{"f:d":{}}"#, false),
+            (r#"{"f:d":{"v:\"1\"":{}}}"#, true),
+            (r#"{"f:c":{},"f:e":{}}"#, false),
+        ] {
+            let set = parse(other).unwrap();
+            assert_eq!(meets(text, &set), want, "{other}");
+            assert_eq!(!whole.intersection(&set).is_empty(), want, "{other}");
+        }
+        assert!(meets("{nonsense", &whole));
+    }
 
     #[test]
     fn round_trips() {

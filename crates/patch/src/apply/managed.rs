@@ -89,10 +89,11 @@ impl Entry {
             Owned::Set(set) => {
                 set.subtract(fields);
             }
+            // Text of which nothing is taken stays as it is.
             Owned::Text(text) => {
-                let mut set = fields::parse(text).unwrap_or_default();
-                // Text of which nothing was taken is still good.
-                if set.subtract(fields) {
+                if fields::meets(text, fields) {
+                    let mut set = fields::parse(text).unwrap_or_default();
+                    set.subtract(fields);
                     self.owned = Owned::Set(set);
                 }
             }

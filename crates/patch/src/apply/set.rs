@@ -92,6 +92,15 @@ impl Set {
         self.position(element).ok().map(|at| &self.nodes[at])
     }
 
+    /// The node of a field.
+    pub(super) fn field(&self, name: &str) -> Option<&Node> {
+        let at = self.nodes.binary_search_by(|node| match &node.element {
+            PathElement::Field(field) => field.as_str().cmp(name),
+            _ => Ordering::Greater,
+        });
+        at.ok().map(|at| &self.nodes[at])
+    }
+
     fn position(&self, element: &PathElement) -> Result<usize, usize> {
         self.nodes.binary_search_by(|node| node.element.cmp(element))
     }
