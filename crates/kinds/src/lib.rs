@@ -17,6 +17,7 @@ mod core;
 mod discovery;
 mod equality;
 mod flowcontrol;
+mod internal;
 mod networking;
 mod node;
 mod pod_spec;

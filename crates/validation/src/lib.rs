@@ -1,7 +1,9 @@
 //! Checks that many kinds share: names, labels, ports, immutability, with the messages of the reference server.
 
+pub mod checks;
 pub mod conditions;
 pub mod domains;
+pub mod endpoint;
 pub mod ip;
 pub mod metadata;
 pub mod names;

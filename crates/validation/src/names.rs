@@ -33,7 +33,7 @@ pub fn regex_error(message: &str, regex: &str, examples: &[&str]) -> String {
         return format!("{message} (regex used for validation is '{regex}')");
     }
     let examples: Vec<String> = examples.iter().map(|e| format!("'{e}', ")).collect();
-    format!("{message} (e.g. {}regex used for validation is '{regex}')", examples.join("or "))
+    format!("{message} (e.g. {}regex used for validation is '{regex}')", examples.join(" or "))
 }
 
 pub fn dns1123_label(value: &str) -> Vec<String> {
@@ -202,6 +202,62 @@ fn is_label_name(name: &str) -> bool {
         && bytes.iter().all(|c| edge(c) || matches!(c, b'-' | b'_' | b'.'))
 }
 
+/// A key of a ConfigMap or Secret: it becomes the name of a file.
+pub fn config_map_key(key: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if key.len() > SUBDOMAIN_MAX {
+        messages.push(format!("must be no more than {SUBDOMAIN_MAX} characters"));
+    }
+    if key.is_empty() || !key.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.' | b'_')) {
+        let message = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+        messages.push(regex_error(message, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"]));
+    }
+    messages.extend(change_of_directory(key));
+    messages
+}
+
+/// The name of an environment variable: any printable ASCII but `=`.
+pub fn env_var_name(name: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if name.is_empty() {
+        messages.push("environment variable name must be non-empty".to_owned());
+    }
+    if !name.bytes().all(|c| matches!(c, b' '..=b'~') && c != b'=') {
+        messages.push(
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+                .to_owned(),
+        );
+    }
+    messages
+}
+
+pub fn http_header_name(name: &str) -> Vec<String> {
+    if !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-') {
+        return Vec::new();
+    }
+    let message = "a valid HTTP header must consist of alphanumeric characters or '-'";
+    vec![regex_error(message, "[-A-Za-z0-9]+", &["X-Header-Name"])]
+}
+
+pub fn percent(text: &str) -> Vec<String> {
+    let digits = text.strip_suffix('%').unwrap_or("");
+    if !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()) {
+        return Vec::new();
+    }
+    let message = "a valid percent string must be a numeric string followed by an ending '%'";
+    vec![regex_error(message, "[0-9]+%", &["1%", "93%"])]
+}
+
+/// What is wrong with names of files that would lead elsewhere.
+fn change_of_directory(name: &str) -> Option<String> {
+    match name {
+        "." => Some("must not be '.'".to_owned()),
+        ".." => Some("must not be '..'".to_owned()),
+        _ if name.starts_with("..") => Some("must not start with '..'".to_owned()),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,7 +280,7 @@ mod tests {
         assert_eq!(
             dns1123_label("A"),
             [
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name', or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
             ]
         );
     }

@@ -1,7 +1,71 @@
 //! `ConfigMap`: configuration as keys and values.
 
-use crate::Strategy;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::{Object, Value};
+use binnacle_validation::{checks, names};
+
+use super::secret::decoded_len;
+use crate::{Situation, Strategy};
+
+/// The values of a config map or secret together have at most so many bytes.
+pub(super) const DATA_MAX: usize = 1024 * 1024;
+
+/// `immutable` holds for itself too.
+pub(super) const IMMUTABLE_SET: &str = "field is immutable when `immutable` is set";
 
 pub(super) struct ConfigMap;
 
-impl Strategy for ConfigMap {}
+impl Strategy for ConfigMap {
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let none = Object::new();
+        let data = object.object_at(&["data"]).unwrap_or(&none);
+        let binary = object.object_at(&["binaryData"]).unwrap_or(&none);
+        let mut size = 0;
+        for (key, value) in data.iter() {
+            let path = || FieldPath::new("data").key(key);
+            key_rules(key, path, &mut errors);
+            if binary.contains(key) {
+                errors.push(FieldError::invalid(&path(), key, "duplicate of key present in binaryData"));
+            }
+            size += value.as_str().map_or(0, str::len);
+        }
+        for (key, value) in binary.iter() {
+            key_rules(key, || FieldPath::new("binaryData").key(key), &mut errors);
+            size += decoded_len(value);
+        }
+        if size > DATA_MAX {
+            errors.push(FieldError::too_long(&FieldPath::root().key(""), DATA_MAX));
+        }
+        errors
+    }
+
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = unchanged_if_immutable(object, old, &["data", "binaryData"]);
+        errors.extend(self.validate(situation, object));
+        errors
+    }
+}
+
+/// An immutable object stays so and keeps its data.
+pub(super) fn unchanged_if_immutable(object: &Value, old: &Value, members: &[&str]) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if !old.bool_at(&["immutable"]) {
+        return errors;
+    }
+    if !object.bool_at(&["immutable"]) {
+        errors.push(FieldError::forbidden(&FieldPath::new("immutable"), IMMUTABLE_SET));
+    }
+    let changed = |member: &&&str| !crate::equality::equal_maps(object.get(member), old.get(member));
+    let forbidden = |member: &&str| FieldError::forbidden(&FieldPath::new(member), IMMUTABLE_SET);
+    errors.extend(members.iter().filter(changed).map(forbidden));
+    errors
+}
+
+/// Keys become names of files.
+pub(super) fn key_rules(key: &str, path: impl Fn() -> FieldPath, errors: &mut FieldErrors) {
+    let messages = names::config_map_key(key);
+    if !messages.is_empty() {
+        checks::invalid_for(&path(), key, messages, errors);
+    }
+}

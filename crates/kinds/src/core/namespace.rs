@@ -1,10 +1,11 @@
 //! `Namespace`: the scope of names.
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value, value};
+use binnacle_validation::{checks, names};
 
 use crate::tree::{default_zero, keep, keep_at, struct_mut, text};
 use crate::{Situation, Strategy};
-use binnacle_validation::names;
 
 const FINALIZER: &str = "kubernetes";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -43,6 +44,48 @@ impl Strategy for Namespace {
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         names::dns1123_label_name(name, prefix)
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("spec").child("finalizers");
+        object
+            .list_at(&["spec", "finalizers"])
+            .iter()
+            .filter_map(Value::as_str)
+            .for_each(|f| finalizer(f, &path, &mut errors));
+        errors
+    }
+
+    fn validate_subresource(&self, subresource: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        if subresource == "finalize" {
+            let path = FieldPath::new("spec").child("finalizers");
+            for (i, name) in object.list_at(&["spec", "finalizers"]).iter().filter_map(Value::as_str).enumerate() {
+                finalizer(name, &path.index(i), &mut errors);
+            }
+            return errors;
+        }
+        let deleting = object.at(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null());
+        let (phase, why) = if deleting {
+            ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty")
+        } else {
+            ("Active", "may only be 'Active' if `deletionTimestamp` is empty")
+        };
+        let given = object.str_at(&["status", "phase"]);
+        if given != phase {
+            errors.push(FieldError::invalid(&FieldPath::new("status").child("Phase"), given, why));
+        }
+        errors
+    }
+}
+
+/// A finalizer has a domain, but for those of the system.
+fn finalizer(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    checks::qualified_name(path, name, errors);
+    if !name.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&name) {
+        let why = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(FieldError::invalid(path, name, why));
     }
 }
 

@@ -2,8 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_schema::Value;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::{Limits, Object, Value, json};
+use binnacle_validation::checks;
 
+use super::config_map::{DATA_MAX, key_rules, unchanged_if_immutable};
 use crate::tree::{default_zero, is_zero, keep};
 use crate::{Situation, Strategy};
 
@@ -29,6 +32,79 @@ impl Strategy for Secret {
             keep(object, old, "type");
         }
     }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let none = Object::new();
+        let data = object.object_at(&["data"]).unwrap_or(&none);
+        for key in data.keys() {
+            key_rules(key, || FieldPath::new("data").key(key), &mut errors);
+        }
+        if data.values().map(decoded_len).sum::<usize>() > DATA_MAX {
+            errors.push(FieldError::too_long(&FieldPath::new("data"), DATA_MAX));
+        }
+        type_rules(object, data, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let kind = object.str_at(&["type"]);
+        checks::immutable(&FieldPath::new("type"), kind == old.str_at(&["type"]), kind, &mut errors);
+        errors.extend(unchanged_if_immutable(object, old, &["data"]));
+        errors.extend(self.validate(situation, object));
+        errors
+    }
+}
+
+const REDACTED: &str = "<secret contents redacted>";
+const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+
+/// What a secret of a known type must hold.
+fn type_rules(object: &Value, data: &Object, errors: &mut FieldErrors) {
+    let at = |key: &str| FieldPath::new("data").key(key);
+    let mut need = |key: &str, there: bool| {
+        if !there {
+            errors.push(FieldError::required(&at(key), ""));
+        }
+    };
+    match object.str_at(&["type"]) {
+        // The rest comes from a controller.
+        "kubernetes.io/service-account-token" => {
+            let path = FieldPath::new("metadata").child("annotations").key(SERVICE_ACCOUNT_NAME);
+            checks::required(&path, object.str_at(&["metadata", "annotations", SERVICE_ACCOUNT_NAME]), errors);
+        }
+        "kubernetes.io/dockercfg" => holds_json_object(data, ".dockercfg", errors),
+        "kubernetes.io/dockerconfigjson" => holds_json_object(data, ".dockerconfigjson", errors),
+        "kubernetes.io/basic-auth" => {
+            let there = data.contains("username") || data.contains("password");
+            need("username", there);
+            need("password", there);
+        }
+        "kubernetes.io/ssh-auth" => need("ssh-privatekey", data.get("ssh-privatekey").map_or(0, decoded_len) > 0),
+        "kubernetes.io/tls" => {
+            need("tls.crt", data.contains("tls.crt"));
+            need("tls.key", data.contains("tls.key"));
+        }
+        _ => {}
+    }
+}
+
+fn holds_json_object(data: &Object, key: &str, errors: &mut FieldErrors) {
+    let path = FieldPath::new("data").key(key);
+    let Some(value) = data.get(key) else { return errors.push(FieldError::required(&path, "")) };
+    // The tree holds canonical base64.
+    let bytes = STANDARD.decode(value.as_str().unwrap_or("")).unwrap_or_default();
+    if let Err(error) = json::parse_object(&bytes, &Limits::default()) {
+        errors.push(FieldError::invalid(&path, REDACTED, error.to_string()));
+    }
+}
+
+/// How many bytes a base64 text stands for.
+pub(super) fn decoded_len(value: &Value) -> usize {
+    let text = value.as_str().unwrap_or("");
+    let padding = text.bytes().rev().take_while(|c| *c == b'=').count();
+    (text.len() / 4 * 3).saturating_sub(padding)
 }
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
 //! `Service`: one address for a set of pods.
 
+mod allocated;
+mod cluster_ips;
 mod type_change;
+mod validation;
 
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value, value};
 use binnacle_validation::names;
 
@@ -33,11 +37,14 @@ impl Strategy for Service {
 
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         object.make_object().remove("status");
+        allocated::fill_cluster_ips(object);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
         type_change::drop_dependent_fields(object, old);
+        allocated::keep_allocated(object, old);
+        allocated::agree_on_cluster_ips(object, old);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
@@ -47,6 +54,22 @@ impl Strategy for Service {
     /// Feature gate `RelaxedServiceNameValidation`: a name may begin with a digit.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         names::dns1123_label_name(name, prefix)
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::validate(object, None)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(object, old)
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_status(object, old)
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        validation::warnings(object)
     }
 }
 

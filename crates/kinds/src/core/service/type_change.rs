@@ -56,15 +56,15 @@ pub(super) fn drop_dependent_fields(object: &mut Value, old: &Value) {
     }
 }
 
-fn needs_cluster_ip(spec: &Object) -> bool {
+pub(super) fn needs_cluster_ip(spec: &Object) -> bool {
     text(spec, "type") != "ExternalName"
 }
 
-fn needs_node_port(spec: &Object) -> bool {
+pub(super) fn needs_node_port(spec: &Object) -> bool {
     matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
 }
 
-fn needs_health_check_node_port(spec: &Object) -> bool {
+pub(super) fn needs_health_check_node_port(spec: &Object) -> bool {
     is_load_balancer(spec) && text(spec, "externalTrafficPolicy") == "Local"
 }
 
@@ -72,15 +72,15 @@ fn is_load_balancer(spec: &Object) -> bool {
     text(spec, "type") == "LoadBalancer"
 }
 
-fn node_ports(spec: &Object) -> BTreeSet<i64> {
+pub(super) fn node_ports(spec: &Object) -> BTreeSet<i64> {
     list(spec, "ports").iter().filter_map(|port| port.int_at(&["nodePort"])).filter(|port| *port != 0).collect()
 }
 
-fn list<'a>(spec: &'a Object, name: &str) -> &'a [Value] {
+pub(super) fn list<'a>(spec: &'a Object, name: &str) -> &'a [Value] {
     spec.get(name).and_then(Value::as_list).unwrap_or(&[])
 }
 
-fn int(spec: &Object, name: &str) -> i64 {
+pub(super) fn int(spec: &Object, name: &str) -> i64 {
     spec.get(name).and_then(Value::as_i64).unwrap_or(0)
 }
 

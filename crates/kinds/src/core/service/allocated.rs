@@ -1,0 +1,117 @@
+//! What the server allocates for a service, where clients leave it out: an old client that writes back what it knows
+//! keeps addresses and ports.
+
+use binnacle_schema::{Object, Value};
+
+use super::type_change::{int, list, needs_cluster_ip, needs_health_check_node_port, needs_node_port, node_ports};
+use crate::tree::{is_zero, structs_mut, text};
+
+/// On create: who gives one address means it as the list of them.
+pub(super) fn fill_cluster_ips(object: &mut Value) {
+    let spec = object.make_at(&["spec"]);
+    let one = text(spec, "clusterIP").to_owned();
+    if !one.is_empty() && list(spec, "clusterIPs").is_empty() {
+        spec.insert("clusterIPs", vec![one]);
+    }
+}
+
+/// On update: what is missing stays as it was, if the type still has it.
+pub(super) fn keep_allocated(object: &mut Value, old: &Value) {
+    let none = Object::new();
+    let old = old.object_at(&["spec"]).unwrap_or(&none);
+    let spec = object.make_at(&["spec"]);
+    if needs_cluster_ip(old) && needs_cluster_ip(spec) {
+        if text(spec, "clusterIP").is_empty() {
+            copy(spec, old, "clusterIP");
+        }
+        if list(spec, "clusterIPs").is_empty() {
+            copy(spec, old, "clusterIPs");
+        }
+    }
+    if needs_node_port(old) && needs_node_port(spec) {
+        keep_node_ports(spec, old);
+    }
+    if needs_health_check_node_port(old) && needs_health_check_node_port(spec) && int(spec, "healthCheckNodePort") == 0
+    {
+        copy(spec, old, "healthCheckNodePort");
+    }
+}
+
+/// On update: `clusterIP` and `clusterIPs` change together where a client changed only one of them.
+pub(super) fn agree_on_cluster_ips(object: &mut Value, old: &Value) {
+    let none = Object::new();
+    let old = old.object_at(&["spec"]).unwrap_or(&none);
+    let spec = object.make_at(&["spec"]);
+    let same = text(spec, "clusterIP") == text(old, "clusterIP");
+    if same && list(spec, "clusterIPs").is_empty() {
+        copy(spec, old, "clusterIPs");
+    }
+    if !same && list(spec, "clusterIPs") == list(old, "clusterIPs") {
+        match text(spec, "clusterIP").to_owned() {
+            cleared if cleared.is_empty() => {
+                spec.remove("clusterIPs");
+            }
+            one => {
+                spec.insert("clusterIPs", vec![one]);
+            }
+        }
+    }
+}
+
+/// Ports keep their node ports by name, unless another port has claimed the number.
+fn keep_node_ports(spec: &mut Object, old: &Object) {
+    let taken: Vec<i64> = node_ports(old).intersection(&node_ports(spec)).copied().collect();
+    for port in structs_mut(spec, "ports").filter(|port| is_zero(port, "nodePort")) {
+        // The last one of a name counts, as names are unique in what is valid.
+        let was = list(old, "ports").iter().rev().find(|was| was.str_at(&["name"]) == text(port, "name"));
+        let number = was.and_then(|was| was.int_at(&["nodePort"])).unwrap_or(0);
+        if number != 0 && !taken.contains(&number) {
+            port.insert("nodePort", number);
+        }
+    }
+}
+
+fn copy(spec: &mut Object, old: &Object, name: &str) {
+    if let Some(value) = old.get(name).filter(|value| !value.is_null()) {
+        spec.insert(name, value.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn updates_of_old_clients() {
+        let old = value!({"spec": {
+            "type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+            "ports": [{"name": "a", "nodePort": 30000i64}, {"name": "b", "nodePort": 30001i64}]
+        }});
+        for (given, want) in [
+            (
+                value!({"type": "NodePort", "ports": [{"name": "b"}, {"name": "c"}]}),
+                value!({
+                    "type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+                    "ports": [{"name": "b", "nodePort": 30001i64}, {"name": "c"}]
+                }),
+            ),
+            (
+                value!({"type": "NodePort", "ports": [{"name": "b"}, {"name": "c", "nodePort": 30001i64}]}),
+                value!({
+                    "type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+                    "ports": [{"name": "b"}, {"name": "c", "nodePort": 30001i64}]
+                }),
+            ),
+            (
+                value!({"type": "ClusterIP", "clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.1"]}),
+                value!({"type": "ClusterIP", "clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2"]}),
+            ),
+        ] {
+            let mut object = value!({"spec": given});
+            keep_allocated(&mut object, &old);
+            agree_on_cluster_ips(&mut object, &old);
+            assert_eq!(object.get("spec"), Some(&want));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The small checks that most rules are made of. Each adds what is wrong to the errors and nothing otherwise.
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_schema::Value;
+
+use crate::names;
+
+pub const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// Reports each message against the value.
+pub fn invalid_for(path: &FieldPath, value: &str, messages: Vec<String>, errors: &mut FieldErrors) {
+    errors.extend(messages.iter().map(|message| FieldError::invalid(path, value, message)));
+}
+
+/// One of a set of values, which stand sorted as messages list them.
+pub fn one_of(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
+    if !supported.contains(&value) {
+        errors.push(FieldError::not_supported(path, value, supported));
+    }
+}
+
+/// Like [`one_of`], and there must be a value.
+pub fn required_one_of(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
+    if value.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    } else {
+        one_of(path, value, supported, errors);
+    }
+}
+
+/// A text that must not be empty.
+pub fn required(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+    if value.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    }
+}
+
+/// A number that is zero or more; an absent one is.
+pub fn not_negative(path: &FieldPath, value: Option<i64>, errors: &mut FieldErrors) {
+    if let Some(value) = value
+        && value < 0
+    {
+        errors.push(FieldError::invalid(path, value, NOT_NEGATIVE));
+    }
+}
+
+/// Texts that are DNS-1123 subdomains, such as host names.
+pub fn subdomain(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+    invalid_for(path, value, names::dns1123_subdomain(value), errors);
+}
+
+pub fn label(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+    invalid_for(path, value, names::dns1123_label(value), errors);
+}
+
+/// A name with an optional domain before a slash.
+pub fn qualified_name(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+    invalid_for(path, value, names::label_key(value), errors);
+}
+
+/// A port number or the name of a port.
+pub fn port_number_or_name(path: &FieldPath, value: Option<&Value>, errors: &mut FieldErrors) {
+    match value {
+        Some(Value::Str(name)) => invalid_for(path, name, crate::ports::name(name), errors),
+        number => crate::ports::number(path, number.and_then(Value::as_i64).unwrap_or(0), errors),
+    }
+}
+
+/// A field that has the value it had. Whether two values mean the same is for the caller to say.
+pub fn immutable(path: &FieldPath, same: bool, value: impl Into<Shown>, errors: &mut FieldErrors) {
+    if !same {
+        errors.push(FieldError::invalid(path, value, crate::metadata::IMMUTABLE));
+    }
+}
