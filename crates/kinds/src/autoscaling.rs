@@ -1,6 +1,7 @@
 //! `autoscaling`: horizontal pod autoscalers.
 
 mod horizontal_pod_autoscaler;
+mod validation;
 
 use crate::all::Entry;
 

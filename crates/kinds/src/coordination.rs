@@ -2,8 +2,26 @@
 
 mod lease;
 mod lease_candidate;
+mod semantic_version;
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_validation::names;
 
 use crate::all::Entry;
+use crate::checks::invalid_each;
 
 pub(crate) const STRATEGIES: &[Entry] =
     &[("Lease", &lease::Lease), ("LeaseCandidate", &lease_candidate::LeaseCandidate)];
+
+/// The one way of choosing who leads that Kubernetes knows itself.
+const STRATEGY: &str = "OldestEmulationVersion";
+
+/// The rule for the name of a way to choose: a known one, or one with a domain.
+fn strategy_name(path: &FieldPath, strategy: &str, errors: &mut FieldErrors) {
+    let path = path.child("strategy");
+    if strategy.contains('/') {
+        invalid_each(&path, strategy, &names::label_key(strategy), errors);
+    } else if strategy != STRATEGY {
+        errors.push(FieldError::not_supported(&path, strategy, &[STRATEGY]));
+    }
+}

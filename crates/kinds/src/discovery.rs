@@ -1,6 +1,7 @@
 //! `discovery.k8s.io`: where services are.
 
 mod endpoint_slice;
+mod validation;
 
 use crate::all::Entry;
 

@@ -7,6 +7,8 @@ pub mod endpoint;
 pub mod ip;
 pub mod metadata;
 pub mod names;
+pub mod numbers;
 pub mod options;
 pub mod ports;
+pub mod resource_names;
 pub mod selectors;

@@ -1,7 +1,10 @@
 //! HorizontalPodAutoscaler: how many pods a workload has, by what is measured.
 
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value, value};
+use binnacle_validation::numbers;
 
+use super::validation;
 use crate::conversion::autoscaling::{default_metric, drop_round_trip_annotations};
 use crate::prepare::{clear_status, default_to, put_back};
 use crate::{Situation, Strategy};
@@ -31,6 +34,23 @@ impl Strategy for HorizontalPodAutoscaler {
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::spec(object, None)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::spec(object, Some(old))
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        for name in ["currentReplicas", "desiredReplicas"] {
+            let replicas = object.int_at(&["status", name]).unwrap_or(0);
+            numbers::non_negative(&FieldPath::new("status").child(name), replicas, &mut errors);
+        }
+        errors
     }
 }
 

@@ -1,7 +1,10 @@
 //! Lease: who leads, and since when.
 
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
 
+use super::strategy_name;
+use crate::checks::{member, present, spec_path};
 use crate::prepare::{is_set, remove_at};
 use crate::{Situation, Strategy};
 
@@ -21,5 +24,26 @@ impl Strategy for Lease {
                 remove_at(object, &["spec"], field);
             }
         }
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let (spec, path) = (member(object, "spec"), spec_path());
+        if let Some(duration) = spec.int_at(&["leaseDurationSeconds"]).filter(|seconds| *seconds <= 0) {
+            let at = path.child("leaseDurationSeconds");
+            errors.push(FieldError::invalid(&at, duration, "must be greater than 0"));
+        }
+        if let Some(transitions) = spec.int_at(&["leaseTransitions"]).filter(|n| *n < 0) {
+            let at = path.child("leaseTransitions");
+            errors.push(FieldError::invalid(&at, transitions, "must be greater than or equal to 0"));
+        }
+        if let Some(strategy) = present(spec, "strategy").and_then(Value::as_str) {
+            strategy_name(&path.child("strategy"), strategy, &mut errors);
+        }
+        if !spec.str_at(&["preferredHolder"]).is_empty() && spec.str_at(&["strategy"]).is_empty() {
+            let detail = "may only be specified if `strategy` is defined";
+            errors.push(FieldError::forbidden(&path.child("preferredHolder"), detail));
+        }
+        errors
     }
 }

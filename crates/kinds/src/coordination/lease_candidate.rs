@@ -1,7 +1,65 @@
 //! LeaseCandidate: one that would lead.
 
-use crate::Strategy;
+use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_schema::Value;
+use binnacle_validation::names;
+
+use super::semantic_version::SemanticVersion;
+use super::{STRATEGY, strategy_name};
+use crate::checks::{immutable, member, spec_path};
+use crate::{Situation, Strategy};
 
 pub(crate) struct LeaseCandidate;
 
-impl Strategy for LeaseCandidate {}
+impl Strategy for LeaseCandidate {
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let (spec, path) = (member(object, "spec"), spec_path());
+        if spec.str_at(&["leaseName"]).is_empty() {
+            errors.push(FieldError::required(&path.child("leaseName"), ""));
+        }
+        let mut version = |name: &str| {
+            let text = spec.str_at(&[name]);
+            let version = SemanticVersion::parse(text);
+            if version.is_none() && !text.is_empty() {
+                errors.push(FieldError::invalid(&path.child(name), text, "must be a valid semantic version"));
+            }
+            version
+        };
+        let emulation = version("emulationVersion");
+        let binary = version("binaryVersion");
+        let binary_text = spec.str_at(&["binaryVersion"]);
+        if binary_text.is_empty() {
+            errors.push(FieldError::required(&path.child("binaryVersion"), ""));
+        }
+        // What cannot be read counts as 0.0.0.
+        let (emulation, binary) = (emulation.unwrap_or_default(), binary.unwrap_or_default());
+        let both = !binary_text.is_empty() && !spec.str_at(&["emulationVersion"]).is_empty();
+        if both && binary < emulation {
+            let detail = "must be greater than or equal to `emulationVersion`";
+            errors.push(FieldError::invalid(&path.child("binaryVersion"), binary_text, detail));
+        }
+        let (strategy, at) = (spec.str_at(&["strategy"]), path.child("strategy"));
+        if strategy.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+            return errors;
+        }
+        if strategy == STRATEGY && emulation == SemanticVersion::default() {
+            let detail = "must be specified when `strategy` is 'OldestEmulationVersion'";
+            errors.push(FieldError::required(&path.child("emulationVersion"), detail));
+        }
+        strategy_name(&at, strategy, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        const NAME: &[&str] = &["spec", "leaseName"];
+        let mut errors = self.validate(situation, object);
+        immutable(&spec_path().child("leaseName"), object.at(NAME), old.at(NAME), &mut errors);
+        errors
+    }
+
+    fn validate_name(&self, name: &str, _: bool) -> Vec<String> {
+        names::config_map_key(name)
+    }
+}

@@ -1,6 +1,11 @@
 //! EndpointSlice: some of the addresses behind a service.
 
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::ip;
+
+use super::validation;
+use crate::checks::{immutable, items};
 
 use crate::prepare::{default_to, first_generation, next_generation, objects_at, semantically_equal};
 use crate::{Situation, Strategy};
@@ -29,11 +34,32 @@ impl Strategy for EndpointSlice {
         drop_topology(object, Some(old));
     }
 
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::slice(object, None)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = validation::slice(object, Some(old));
+        let path = FieldPath::new("addressType");
+        immutable(&path, object.get("addressType"), old.get("addressType"), &mut errors);
+        errors
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
         if old.is_none() && object.str_at(&["addressType"]) == "FQDN" {
-            return vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()];
+            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
         }
-        Vec::new()
+        // Controllers of ours write addresses as they should be.
+        let manager = object.str_at(&["metadata", "labels", "endpointslice.kubernetes.io/managed-by"]);
+        if !matches!(manager, "endpointslice-controller.k8s.io" | "endpointslicemirroring-controller.k8s.io") {
+            for (at, endpoint) in items(object, "endpoints", &FieldPath::root()) {
+                for (at, address) in items(endpoint, "addresses", &at) {
+                    warnings.extend(ip::ip_warnings(&at, address.as_str().unwrap_or_default()));
+                }
+            }
+        }
+        warnings
     }
 }
 

@@ -1,9 +1,15 @@
 //! IngressClass: which controller an Ingress is for.
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::{domains, names};
 
+use super::ingress::local_reference;
+use crate::checks::{immutable, invalid_each, member, present, spec_path};
 use crate::prepare::{default_to, first_generation, next_generation};
 use crate::{Situation, Strategy};
+
+const CONTROLLER_MAX: usize = 250;
 
 pub(crate) struct IngressClass;
 
@@ -20,5 +26,47 @@ impl Strategy for IngressClass {
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let (spec, path) = (member(object, "spec"), spec_path());
+        let controller = spec.str_at(&["controller"]);
+        let at = path.child("controller");
+        if controller.len() > CONTROLLER_MAX {
+            errors.push(FieldError::too_long(&at, CONTROLLER_MAX));
+        }
+        domains::domain_prefixed_path(&at, controller, &mut errors);
+        if let Some(parameters) = present(spec, "parameters") {
+            validate_parameters(parameters, &path.child("parameters"), &mut errors);
+        }
+        errors
+    }
+
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        const CONTROLLER: &[&str] = &["spec", "controller"];
+        let mut errors = FieldErrors::new();
+        immutable(&spec_path().child("controller"), object.at(CONTROLLER), old.at(CONTROLLER), &mut errors);
+        errors.extend(self.validate(situation, object));
+        errors
+    }
+}
+
+fn validate_parameters(parameters: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    local_reference(parameters, path, errors);
+    let Some(scope) = present(parameters, "scope").and_then(Value::as_str) else {
+        errors.push(FieldError::required(&path.child("scope"), ""));
+        return;
+    };
+    let namespace = present(parameters, "namespace").and_then(Value::as_str);
+    let at = path.child("namespace");
+    match (scope, namespace) {
+        ("Namespace", None) => {
+            errors.push(FieldError::required(&at, "`parameters.scope` is set to 'Namespace'"));
+        }
+        ("Namespace", Some(namespace)) => invalid_each(&at, namespace, &names::dns1123_label(namespace), errors),
+        ("Cluster", Some(_)) => errors.push(FieldError::forbidden(&at, "`parameters.scope` is set to 'Cluster'")),
+        ("Cluster", None) => {}
+        _ => errors.push(FieldError::not_supported(&path.child("scope"), scope, &["Cluster", "Namespace"])),
     }
 }

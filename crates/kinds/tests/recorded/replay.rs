@@ -40,6 +40,32 @@ const WRITTEN_BY_OTHERS: [(&str, &[&str]); 3] = [
     ("VolumeAttributesClass", &["/metadata/finalizers"]),
 ];
 
+/// Kinds whose rules are not all there yet: what the reference refuses of them is not compared.
+const WITHOUT_RULES: &[&str] = &[
+    "APIService",
+    "CSIDriver",
+    "CSINode",
+    "CSIStorageCapacity",
+    "CertificateSigningRequest",
+    "CustomResourceDefinition",
+    "DeviceClass",
+    "FlowSchema",
+    "MutatingAdmissionPolicy",
+    "MutatingWebhookConfiguration",
+    "PriorityClass",
+    "PriorityLevelConfiguration",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceSlice",
+    "RuntimeClass",
+    "StorageClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+    "VolumeAttachment",
+    "VolumeAttributesClass",
+];
+
 /// How a step went.
 pub(crate) enum Outcome {
     /// Not a write of one of our kinds, or one whose answer others decide.
@@ -68,7 +94,7 @@ impl Replay {
         let (Some(verb), Some(path)) = (step["do"].as_str(), step["path"].as_str()) else { return Outcome::NotOurs };
         let Some(target) = target(path) else { return Outcome::NotOurs };
         let status = step["expect"]["status"].as_i64().unwrap_or(0);
-        if !matches!(status, 200 | 201) || !step["body"].is_object() {
+        if !matches!(status, 200 | 201 | 422) || !step["body"].is_object() {
             return Outcome::NotOurs;
         }
         match verb {
@@ -144,6 +170,9 @@ impl Replay {
     ) -> Outcome {
         let expected = &step["expect"]["body"];
         if step["expect"]["status"] == 422 {
+            if WITHOUT_RULES.contains(&target.description.kind) {
+                return Outcome::NotOurs;
+            }
             return compare_errors(errors, expected, step["compare"] == "status");
         }
         canonical::canonicalize(&mut object, target.stored_message());

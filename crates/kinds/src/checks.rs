@@ -1,0 +1,77 @@
+//! Steps that the validation of many kinds is made of.
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_schema::Value;
+use binnacle_validation::metadata::{IMMUTABLE, shown};
+
+use crate::prepare::semantically_equal;
+
+/// Reports every message about one value.
+pub(crate) fn invalid_each(path: &FieldPath, value: &str, messages: &[String], errors: &mut FieldErrors) {
+    errors.extend(messages.iter().map(|message| FieldError::invalid(path, value, message)));
+}
+
+/// The items of the list under `name`, each with its path.
+pub(crate) fn items<'a>(
+    object: &'a Value,
+    name: &str,
+    path: &FieldPath,
+) -> impl Iterator<Item = (FieldPath, &'a Value)> + use<'a> {
+    let list = path.child(name);
+    object.list_at(&[name]).iter().enumerate().map(move |(i, item)| (list.index(i), item))
+}
+
+/// A text that must be there and may not hold what URL paths give a meaning to.
+pub(crate) fn required_path_segment(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+    if value.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    } else {
+        invalid_each(path, value, &binnacle_validation::names::path_segment(value, false), errors);
+    }
+}
+
+/// A member that no update may change; shown as JSON.
+pub(crate) fn immutable(path: &FieldPath, new: Option<&Value>, old: Option<&Value>, errors: &mut FieldErrors) {
+    immutable_as(path, new, old, || shown(new), errors);
+}
+
+/// A member that no update may change, with how to show it.
+pub(crate) fn immutable_as(
+    path: &FieldPath,
+    new: Option<&Value>,
+    old: Option<&Value>,
+    shown: impl FnOnce() -> Shown,
+    errors: &mut FieldErrors,
+) {
+    if !semantically_equal(new, old) {
+        errors.push(FieldError::invalid(path, shown(), IMMUTABLE));
+    }
+}
+
+/// A text that must be one of some.
+pub(crate) fn one_of(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
+    if !supported.contains(&value) {
+        errors.push(FieldError::not_supported(path, value, supported));
+    }
+}
+
+/// A member that is there, be it empty.
+pub(crate) fn present<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    object.get(name).filter(|value| !value.is_null())
+}
+
+/// The texts of the list under `name`.
+pub(crate) fn texts<'a>(object: &'a Value, name: &str) -> Vec<&'a str> {
+    object.list_at(&[name]).iter().filter_map(Value::as_str).collect()
+}
+
+/// `spec` as a path.
+pub(crate) fn spec_path() -> FieldPath {
+    FieldPath::new("spec")
+}
+
+/// The member of an object, or the null that stands for it.
+pub(crate) fn member<'a>(object: &'a Value, name: &str) -> &'a Value {
+    static NULL: Value = Value::Null;
+    object.get(name).unwrap_or(&NULL)
+}

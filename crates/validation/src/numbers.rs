@@ -1,0 +1,78 @@
+//! Numbers, quantities and percentages.
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
+use binnacle_schema::Value;
+
+use crate::metadata::shown;
+use crate::names::regex_error;
+
+const NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// The rule for a number that counts something.
+pub fn non_negative(path: &FieldPath, value: i64, errors: &mut FieldErrors) {
+    if value < 0 {
+        errors.push(FieldError::invalid(path, value, NEGATIVE));
+    }
+}
+
+/// The rule for an amount.
+pub fn non_negative_quantity(path: &FieldPath, text: &str, errors: &mut FieldErrors) {
+    if Quantity::parse(text).is_ok_and(|quantity| quantity.sign() < 0) {
+        errors.push(FieldError::invalid(path, text, NEGATIVE));
+    }
+}
+
+/// The rule for a number or a percentage, of which neither is negative.
+pub fn int_or_percent(path: &FieldPath, value: &Value, errors: &mut FieldErrors) {
+    match value {
+        Value::Str(text) if percent(text).is_none() => {
+            let message = regex_error(
+                "a valid percent string must be a numeric string followed by an ending '%'",
+                "[0-9]+%",
+                &["1%", "93%"],
+            );
+            errors.push(FieldError::invalid(path, text, message));
+        }
+        Value::Int(n) => non_negative(path, *n, errors),
+        _ => {}
+    }
+}
+
+/// The rule for what is no more than a whole.
+pub fn not_more_than_100_percent(path: &FieldPath, value: &Value, errors: &mut FieldErrors) {
+    if value.as_str().and_then(percent).is_some_and(|percent| percent > 100) {
+        errors.push(FieldError::invalid(path, shown(Some(value)), "must not be greater than 100%"));
+    }
+}
+
+/// The number of a percentage (`25%`), with what does not fit as the largest one.
+pub fn percent(text: &str) -> Option<i64> {
+    let digits = text.strip_suffix('%')?;
+    let valid = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    valid.then(|| digits.parse().unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages() {
+        for (value, want) in [
+            (Value::from("50%"), vec![]),
+            (Value::from("101%"), vec!["x: Invalid value: \"101%\": must not be greater than 100%"]),
+            (Value::from(-1i64), vec!["x: Invalid value: -1: must be greater than or equal to 0"]),
+            (
+                Value::from("%"),
+                vec![
+                    "x: Invalid value: \"%\": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
+                ],
+            ),
+        ] {
+            let mut errors = FieldErrors::new();
+            int_or_percent(&FieldPath::new("x"), &value, &mut errors);
+            not_more_than_100_percent(&FieldPath::new("x"), &value, &mut errors);
+            assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
+        }
+    }
+}
