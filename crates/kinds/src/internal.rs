@@ -28,8 +28,28 @@ fn internal_struct(object: &Object, message: &Message) -> Object {
     if is_api_type(message) {
         return object.clone();
     }
-    let fields = message.fields.iter().filter(|field| field.tag != 0);
-    fields.map(|field| (go_name(&field.name), internal_member(object.get(&field.name), field))).collect()
+    let mut members = Object::new();
+    for field in message.fields.iter().filter(|field| field.tag != 0) {
+        let value = object.get(&field.name);
+        // Metadata is embedded: its members stand among those of the struct, in their API form.
+        if field.ty.message().is_some_and(|inner| inner.name.ends_with(".meta.v1.ObjectMeta")) {
+            let metadata = value.and_then(Value::as_object).into_iter().flat_map(|metadata| metadata.iter());
+            metadata.for_each(|(name, value)| drop(members.insert(name.clone(), value.clone())));
+            continue;
+        }
+        members.insert(field_name(message, field), internal_member(value, field));
+    }
+    members
+}
+
+/// Go's name of a field of a struct; a few differ from the API's in more than their case.
+fn field_name(message: &Message, field: &Field) -> Text {
+    let name = field.name.as_str();
+    if message.name.ends_with(".DeviceAttribute") {
+        let (kind, list) = name.strip_suffix('s').map_or((name, ""), |kind| (kind, "s"));
+        return format!("{}Value{list}", go_name(kind)).into();
+    }
+    go_name(name)
 }
 
 fn internal_member(value: Option<&Value>, field: &Field) -> Value {
@@ -72,8 +92,11 @@ fn zero(ty: &Ty) -> Value {
 
 /// Go's name of a field: an initial, or initials that Go writes in capitals.
 fn go_name(name: &str) -> Text {
-    const INITIALS: [(&str, &str); 16] = [
+    const INITIALS: [(&str, &str); 20] = [
         ("api", "API"),
+        ("cel", "CEL"),
+        ("cidr", "CIDR"),
+        ("cidrs", "CIDRs"),
         ("csi", "CSI"),
         ("fs", "FS"),
         ("gid", "GID"),
@@ -89,6 +112,7 @@ fn go_name(name: &str) -> Text {
         ("tcp", "TCP"),
         ("tty", "TTY"),
         ("uid", "UID"),
+        ("url", "URL"),
     ];
     let word = name.find(|c: char| c.is_ascii_uppercase()).unwrap_or(name.len());
     let (first, rest) = name.split_at(word);
@@ -124,6 +148,16 @@ mod tests {
                 "io.k8s.api.rbac.v1.RoleRef",
                 value!({"apiGroup": "g", "kind": "K", "name": "n"}),
                 r#"{"APIGroup":"g","Kind":"K","Name":"n"}"#,
+            ),
+            (
+                "io.k8s.api.resource.v1.ResourceClaimTemplateSpec",
+                value!({"metadata": {"labels": {"a": "b"}}, "spec": {"devices": {"requests": null}}}),
+                r#"{"labels":{"a":"b"},"Spec":{"Devices":{"Requests":null,"Constraints":null,"Config":null}}}"#,
+            ),
+            (
+                "io.k8s.api.resource.v1.DeviceAttribute",
+                value!({"int": 1i64}),
+                r#"{"IntValue":1,"BoolValue":null,"StringValue":null,"VersionValue":null,"IntValues":null,"BoolValues":null,"StringValues":null,"VersionValues":null}"#,
             ),
         ] {
             assert_eq!(json::to_string(&internal(definition, Some(&given))), want);

@@ -18,7 +18,6 @@ mod core;
 mod discovery;
 mod equality;
 mod flowcontrol;
-mod go_value;
 mod internal;
 mod networking;
 mod node;

@@ -136,25 +136,6 @@ pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     ["/", "%"].iter().filter(|c| name.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
 }
 
-/// The key of a ConfigMap or Secret, which becomes the name of a file.
-pub fn config_map_key(value: &str) -> Vec<String> {
-    let mut messages = Vec::new();
-    if value.len() > SUBDOMAIN_MAX {
-        messages.push(format!("must be no more than {SUBDOMAIN_MAX} characters"));
-    }
-    if value.is_empty() || !value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_')) {
-        let message = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
-        messages.push(regex_error(message, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"]));
-    }
-    match value {
-        "." => messages.push("must not be '.'".to_owned()),
-        ".." => messages.push("must not be '..'".to_owned()),
-        _ if value.starts_with("..") => messages.push("must not start with '..'".to_owned()),
-        _ => {}
-    }
-    messages
-}
-
 /// The name rule of most kinds; see [`mask_trailing_dash`] for `prefix`.
 pub fn dns1123_subdomain_name(name: &str, prefix: bool) -> Vec<String> {
     dns1123_subdomain(&mask_trailing_dash(name, prefix))

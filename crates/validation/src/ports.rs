@@ -2,6 +2,7 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 
+pub use crate::names::port_name as name;
 use crate::names::port_number;
 
 /// The rule for a port number.

@@ -1,10 +1,8 @@
 //! The rules of an EndpointSlice.
 
-use std::net::IpAddr;
-
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::{domains, ip, metadata, names};
+use binnacle_validation::{domains, endpoint, ip, metadata, names};
 
 use crate::checks::{invalid_each, items, one_of, present};
 use crate::prepare::semantically_equal;
@@ -116,28 +114,7 @@ fn validate_address(address: &str, kind: &str, list: &FieldPath, path: &FieldPat
     if parsed.is_ipv6() != want_ipv6 {
         errors.push(FieldError::invalid(list, address, format!("must be an {kind} address")));
     }
-    special_addresses(address, parsed, path, errors);
-}
-
-/// Addresses that no endpoint can have.
-fn special_addresses(address: &str, parsed: IpAddr, path: &FieldPath, errors: &mut FieldErrors) {
-    let (link_local, link_local_multicast) = match parsed {
-        IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[..3] == [224, 0, 0]),
-        IpAddr::V6(v6) => (v6.is_unicast_link_local(), v6.segments()[0] & 0xff0f == 0xff02),
-    };
-    let mut refuse = |detail: &str| errors.push(FieldError::invalid(path, address, detail));
-    if parsed.is_unspecified() {
-        refuse(&format!("may not be unspecified ({address})"));
-    }
-    if parsed.is_loopback() {
-        refuse("may not be in the loopback range (127.0.0.0/8, ::1/128)");
-    }
-    if link_local {
-        refuse("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
-    }
-    if link_local_multicast {
-        refuse("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
-    }
+    endpoint::address(path, address, errors);
 }
 
 /// Checks the names of one list of hints; false where there are too many to look further.

@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::{ip, names};
 
 use crate::checks::{immutable_as, invalid_each, present, required_path_segment, spec_path};
-use crate::{Situation, Strategy, go_value};
+use crate::{Situation, Strategy, internal};
 
 const PARENT: &[&str] = &["spec", "parentRef"];
 
@@ -33,7 +33,7 @@ impl Strategy for IpAddress {
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let (new, old) = (object.at(PARENT), old.at(PARENT));
-        let shown = || go_value::shown("io.k8s.api.networking.v1.ParentReference", new);
+        let shown = || internal::shown("io.k8s.api.networking.v1.ParentReference", new);
         immutable_as(&spec_path().child("parentRef"), new, old, shown, &mut errors);
         errors
     }

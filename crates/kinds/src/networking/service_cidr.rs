@@ -7,7 +7,7 @@ use binnacle_validation::metadata::{IMMUTABLE, shown};
 
 use crate::checks::{spec_path, texts};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{Situation, Strategy, go_value};
+use crate::{Situation, Strategy, internal};
 
 const RANGES: &[&str] = &["spec", "cidrs"];
 
@@ -66,7 +66,7 @@ fn spec(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         return;
     }
     if ranges.len() > 2 {
-        let spec = go_value::shown("io.k8s.api.networking.v1.ServiceCIDRSpec", Some(spec));
+        let spec = internal::shown("io.k8s.api.networking.v1.ServiceCIDRSpec", Some(spec));
         errors.push(FieldError::invalid(path, spec, "may only hold up to 2 values"));
         return;
     }

@@ -6,7 +6,7 @@ use binnacle_validation::{conditions, numbers, selectors};
 
 use crate::checks::{member, one_of, present, spec_path};
 use crate::prepare::{clear_status, first_generation, next_generation, put_back};
-use crate::{Situation, Strategy, go_value};
+use crate::{Situation, Strategy, internal};
 
 pub(crate) struct PodDisruptionBudget;
 
@@ -45,7 +45,7 @@ fn spec(budget: &Value, any_label_value: bool) -> FieldErrors {
     let (spec, path) = (member(budget, "spec"), spec_path());
     let limits = ["minAvailable", "maxUnavailable"].map(|name| (name, present(spec, name)));
     if limits.iter().all(|(_, limit)| limit.is_some()) {
-        let shown = go_value::shown("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", Some(spec));
+        let shown = internal::shown("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", Some(spec));
         errors.push(FieldError::invalid(&path, shown, "minAvailable and maxUnavailable cannot be both set"));
     }
     for (name, limit) in limits {

@@ -7,7 +7,7 @@ use binnacle_validation::names;
 use super::validate_name;
 use crate::checks::{invalid_each, items, one_of};
 use crate::prepare::{default_zero_to, objects_at};
-use crate::{Situation, Strategy, go_value};
+use crate::{Situation, Strategy, internal};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -105,7 +105,7 @@ fn validate_subject(subject: &Value, namespaced: bool, path: &FieldPath, errors:
 fn same_role(binding: &Value, old: &Value, errors: &mut FieldErrors) {
     let role = binding.get("roleRef");
     if role != old.get("roleRef") {
-        let shown = go_value::shown("io.k8s.api.rbac.v1.RoleRef", role);
+        let shown = internal::shown("io.k8s.api.rbac.v1.RoleRef", role);
         errors.push(FieldError::invalid(&FieldPath::new("roleRef"), shown, "cannot change roleRef"));
     }
 }
