@@ -1,16 +1,13 @@
 //! What the running program answers: health, version, index, metrics, refusals.
 
-#[allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part")]
-mod common;
-
-use common::{Running, TempDir, admin, somebody};
+use binnacle_testkit::{Server, TempDir, admin, somebody};
 
 const TOKENS: &str = "root-token,root,1,system:masters\nuser-token,user,2\n";
 
 #[tokio::test]
 async fn health() {
     let data = TempDir::new();
-    let server = Running::start(&["--data-dir", &data.join("d")]);
+    let server = Server::start(&["--data-dir", &data.join("d")]);
     let mut client = server.connect(&admin(&data.path().join("d"))).await;
     for (path, want) in [
         ("/healthz", "ok"),
@@ -50,7 +47,7 @@ async fn health() {
 async fn refusals() {
     let data = TempDir::new();
     let tokens = data.file("tokens", TOKENS);
-    let server = Running::start(&["--data-dir", &data.join("d"), "--token-auth-file", &tokens]);
+    let server = Server::start(&["--data-dir", &data.join("d"), "--token-auth-file", &tokens]);
     let handshake = somebody(&data.path().join("d"));
     for (path, token, status, message) in [
         ("/readyz", "", 200, ""),
@@ -96,7 +93,7 @@ async fn modes_of_authorization() {
     {
         let directory = data.join(mode);
         let server =
-            Running::start(&["--data-dir", &directory, "--token-auth-file", &tokens, "--authorization-mode", mode]);
+            Server::start(&["--data-dir", &directory, "--token-auth-file", &tokens, "--authorization-mode", mode]);
         let mut client = server.connect(&somebody(directory.as_ref())).await;
         let mut got = Vec::new();
         for headers in [&[][..], &[("authorization", "Bearer user-token")], &[("authorization", "Bearer root-token")]] {

@@ -2,17 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
-#[allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part")]
-mod common;
-
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-use common::client::Client;
-use common::{Running, TempDir, admin, program};
+use binnacle_testkit::https::Client;
+use binnacle_testkit::{Server, TempDir, admin, program};
 
 fn fails(arguments: &[&str]) -> Output {
     let output = program().args(arguments).output().unwrap();
@@ -38,7 +35,7 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
     let bad_tokens = temp.file("tokens", "a,b\n");
     let junk = temp.file("junk", "no certificate");
     let good = TempDir::new();
-    drop(Running::start(&["--data-dir", &good.join("d")]));
+    drop(Server::start(&["--data-dir", &good.join("d")]));
     let [certificate, other_key] = ["apiserver.crt", "admin.key"].map(|name| good.join(&format!("d/pki/{name}")));
     let missing = temp.join("missing");
     let in_use = format!("failed to create listener: failed to listen on 127.0.0.1:{taken_port}: ");
@@ -88,7 +85,7 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
 async fn the_three_lines_and_the_kubeconfig() {
     let temp = TempDir::new();
     let data = temp.join("data");
-    let server = Running::start(&["--data-dir", &data]);
+    let server = Server::start(&["--data-dir", &data]);
     let url = format!("https://{}", server.address);
     assert_eq!(
         server.lines,
@@ -122,12 +119,11 @@ async fn certificates_are_kept_and_reused() {
     };
     let mut before = None;
     for _ in 0..2 {
-        let mut server = Running::start(&["--data-dir", &data]);
+        let mut server = Server::start(&["--data-dir", &data]);
         println!("ready after {:?}", server.took);
         let mut client = server.connect(&admin(data.as_ref())).await;
         assert_eq!(client.get("/metrics").await.unwrap().status, 200);
-        server.signal("TERM");
-        assert!(server.wait().0.success());
+        server.terminate();
         let now = contents();
         assert_eq!(before.get_or_insert_with(contents), &now);
     }
@@ -137,7 +133,7 @@ async fn certificates_are_kept_and_reused() {
 fn one_server_per_data_directory() {
     let temp = TempDir::new();
     let data = temp.join("data");
-    let _first = Running::start(&["--data-dir", &data]);
+    let _first = Server::start(&["--data-dir", &data]);
     let complaint = complaint(&["--secure-port=0", "--data-dir", &data]);
     assert!(
         complaint.starts_with(&format!("the data directory {data}/store is in use by the process with pid ")),
@@ -167,11 +163,11 @@ async fn ephemeral_leaves_nothing() {
 #[tokio::test]
 async fn certificates_of_the_operator() {
     let other = TempDir::new();
-    drop(Running::start(&["--data-dir", &other.join("d")]));
+    drop(Server::start(&["--data-dir", &other.join("d")]));
     let file = |name: &str| other.join(&format!("d/pki/{name}"));
     let temp = TempDir::new();
     let data = temp.join("data");
-    let server = Running::start(&[
+    let server = Server::start(&[
         "--data-dir",
         &data,
         "--tls-cert-file",

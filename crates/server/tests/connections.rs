@@ -2,10 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
-#[path = "common/client.rs"]
-#[allow(dead_code, clippy::unwrap_used, reason = "other tests use it too, each its part")]
-mod client;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,8 +10,8 @@ use binnacle_authn::{Anonymous, FailFast, Union, X509};
 use binnacle_authz::AlwaysAllow;
 use binnacle_request::{Body, BoxError, BoxFuture, Link, Request, RequestInfo, Response, ShutdownTrigger};
 use binnacle_server::{BoundPort, Chain, ChainConfig, Links, Metrics, Server, TlsFiles, json_failure, tls_config};
+use binnacle_testkit::https::{Client, Handshake};
 use bytes::Bytes;
-use client::{Client, Handshake};
 use futures::StreamExt;
 use http_body_util::BodyExt;
 use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -194,7 +190,7 @@ async fn bodies_have_a_limit() {
     for alpn in ["h2", "http/1.1"] {
         for (size, want) in [(0, (200, "0 bytes")), (100, (200, "100 bytes")), (101, (413, "limit is 100"))] {
             let mut client = server.connect(&server.identity("me").alpn(&[alpn])).await;
-            let answer = client.send("POST", "/api/v1/pods", &[], &"x".repeat(size)).await.unwrap();
+            let answer = client.send("POST", "/api/v1/pods", &[], "x".repeat(size)).await.unwrap();
             assert_eq!(answer.status, want.0, "{alpn}");
             assert!(answer.body.contains(want.1), "{}", answer.body);
         }

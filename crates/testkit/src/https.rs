@@ -17,16 +17,16 @@ use tokio_rustls::TlsConnector;
 
 /// How to shake hands.
 #[derive(Clone)]
-pub(crate) struct Handshake {
-    pub(crate) authority: String,
-    pub(crate) identity: Option<(String, String)>,
-    pub(crate) alpn: Vec<&'static str>,
-    pub(crate) versions: Vec<&'static SupportedProtocolVersion>,
-    pub(crate) name: &'static str,
+pub struct Handshake {
+    pub authority: String,
+    pub identity: Option<(String, String)>,
+    pub alpn: Vec<&'static str>,
+    pub versions: Vec<&'static SupportedProtocolVersion>,
+    pub name: &'static str,
 }
 
 impl Handshake {
-    pub(crate) fn new(authority: impl Into<String>) -> Self {
+    pub fn new(authority: impl Into<String>) -> Self {
         Self {
             authority: authority.into(),
             identity: None,
@@ -37,17 +37,17 @@ impl Handshake {
     }
 
     /// With a client certificate and its key, as PEM.
-    pub(crate) fn identity(mut self, certificate: &str, key: &str) -> Self {
+    pub fn identity(mut self, certificate: &str, key: &str) -> Self {
         self.identity = Some((certificate.to_owned(), key.to_owned()));
         self
     }
 
-    pub(crate) fn alpn(mut self, alpn: &[&'static str]) -> Self {
+    pub fn alpn(mut self, alpn: &[&'static str]) -> Self {
         self.alpn = alpn.to_vec();
         self
     }
 
-    pub(crate) fn version(mut self, version: &'static SupportedProtocolVersion) -> Self {
+    pub fn version(mut self, version: &'static SupportedProtocolVersion) -> Self {
         self.versions = vec![version];
         self
     }
@@ -75,12 +75,12 @@ impl Handshake {
 }
 
 /// One connection.
-pub(crate) struct Client {
+pub struct Client {
     sender: Sender,
-    pub(crate) tls: ProtocolVersion,
-    pub(crate) alpn: Option<String>,
+    pub tls: ProtocolVersion,
+    pub alpn: Option<String>,
     /// Ends when the connection does.
-    pub(crate) connection: JoinHandle<()>,
+    pub connection: JoinHandle<()>,
 }
 
 enum Sender {
@@ -90,20 +90,20 @@ enum Sender {
 
 /// An answer that has been read to its end.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: String,
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: String,
 }
 
 impl Answer {
-    pub(crate) fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
 impl Client {
-    pub(crate) async fn connect(address: SocketAddr, handshake: &Handshake) -> Result<Self, String> {
+    pub async fn connect(address: SocketAddr, handshake: &Handshake) -> Result<Self, String> {
         let tcp = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         let name = ServerName::try_from(handshake.name).unwrap();
         let connector = TlsConnector::from(Arc::new(handshake.config()));
@@ -124,12 +124,12 @@ impl Client {
     }
 
     /// Sends a request and hands back the answer with its body still to come.
-    pub(crate) async fn open(
+    pub async fn open(
         &mut self,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
-        body: &str,
+        body: impl Into<Vec<u8>>,
     ) -> Result<Response<Incoming>, String> {
         let mut request = Request::builder().method(method).uri(path);
         match &self.sender {
@@ -140,7 +140,7 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
+        let request = request.body(Full::new(Bytes::from(body.into()))).unwrap();
         match &mut self.sender {
             Sender::Http1(sender) => {
                 sender.ready().await.map_err(|error| error.to_string())?;
@@ -153,12 +153,12 @@ impl Client {
         }
     }
 
-    pub(crate) async fn send(
+    pub async fn send(
         &mut self,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
-        body: &str,
+        body: impl Into<Vec<u8>>,
     ) -> Result<Answer, String> {
         let (parts, body) = self.open(method, path, headers, body).await?.into_parts();
         let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
@@ -166,7 +166,7 @@ impl Client {
         Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
-    pub(crate) async fn get(&mut self, path: &str) -> Result<Answer, String> {
+    pub async fn get(&mut self, path: &str) -> Result<Answer, String> {
         self.send("GET", path, &[], "").await
     }
 }

@@ -1,0 +1,222 @@
+//! kubectl as a user runs it, where it is installed.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::{PATIENCE, Server};
+
+/// Runs kubectl against one server. `KUBECTL` names another program than the first one on the path.
+#[derive(Clone)]
+pub struct Kubectl {
+    program: OsString,
+    kubeconfig: PathBuf,
+    home: PathBuf,
+    /// Its minor version: some commands came late.
+    pub minor: u32,
+}
+
+/// What a finished command said.
+#[derive(Debug)]
+pub struct Outcome {
+    pub command: String,
+    pub success: bool,
+    pub out: String,
+    pub err: String,
+}
+
+impl Kubectl {
+    /// None, with a printed line, where kubectl is not installed.
+    #[must_use]
+    pub fn new(server: &Server) -> Option<Self> {
+        let program = std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into());
+        // Its cache of discovery is the test's own.
+        let home = server.temp().path().join("home");
+        std::fs::create_dir_all(&home).unwrap();
+        let mut kubectl = Self { program, kubeconfig: server.kubeconfig(), home, minor: 0 };
+        let version = kubectl.command(&["version", "--client", "--output=json"]).output();
+        let Ok(version) = version.inspect_err(|error| println!("skipped: no kubectl ({error})")) else { return None };
+        let version: serde_json::Value = serde_json::from_slice(&version.stdout).unwrap();
+        let minor = version["clientVersion"]["minor"].as_str().unwrap();
+        kubectl.minor = minor.trim_end_matches('+').parse().unwrap();
+        Some(kubectl)
+    }
+
+    /// False, with a printed line, where this kubectl is older than that minor version.
+    #[must_use]
+    pub fn knows(&self, minor: u32, what: &str) -> bool {
+        if self.minor < minor {
+            println!("skipped: {what} (kubectl 1.{} is older than 1.{minor})", self.minor);
+        }
+        self.minor >= minor
+    }
+
+    /// The command, not started yet.
+    #[must_use]
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments).env("HOME", &self.home);
+        command.env_remove("KUBECONFIG").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end.
+    #[must_use]
+    pub fn run(&self, arguments: &[&str]) -> Outcome {
+        finish(self.command(arguments), "")
+    }
+
+    /// Runs it to its end, with this on standard input.
+    #[must_use]
+    pub fn run_with(&self, arguments: &[&str], input: &str) -> Outcome {
+        finish(self.command(arguments), input)
+    }
+
+    /// Runs it to its good end and hands back what it printed.
+    #[track_caller]
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        self.run(arguments).expect_success()
+    }
+
+    /// As `ok`, with this on standard input.
+    #[track_caller]
+    pub fn ok_with(&self, arguments: &[&str], input: &str) -> String {
+        self.run_with(arguments, input).expect_success()
+    }
+
+    /// An object or a list as JSON.
+    #[track_caller]
+    #[must_use]
+    pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
+        let mut all = arguments.to_vec();
+        all.push("--output=json");
+        serde_json::from_str(&self.ok(&all)).unwrap()
+    }
+
+    /// Runs it to its bad end and hands back what it complained about.
+    #[track_caller]
+    pub fn fails(&self, arguments: &[&str]) -> String {
+        let outcome = self.run(arguments);
+        assert!(!outcome.success, "{outcome}");
+        outcome.err
+    }
+
+    /// Runs `kubectl edit` with a sed script in place of the editor.
+    #[track_caller]
+    pub fn edit(&self, arguments: &[&str], script: &str) -> String {
+        let mut command = self.command(&["edit"]);
+        command.args(arguments).env("KUBE_EDITOR", format!("sed -i -e '{script}'"));
+        finish(command, "").expect_success()
+    }
+
+    /// Starts a command that goes on, and follows what it prints.
+    #[must_use]
+    pub fn follow(&self, arguments: &[&str]) -> Follow {
+        let mut command = self.command(arguments);
+        let mut child = command.spawn().unwrap();
+        let (sender, lines) = channel();
+        for stream in [
+            Box::new(child.stdout.take().unwrap()) as Box<dyn std::io::Read + Send>,
+            Box::new(child.stderr.take().unwrap()),
+        ] {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        Follow { child, lines, seen: Vec::new(), command: format!("{command:?}") }
+    }
+}
+
+impl Outcome {
+    #[track_caller]
+    fn expect_success(self) -> String {
+        assert!(self.success, "{self}");
+        self.out
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n--- out\n{}--- err\n{}", self.command, self.out, self.err)
+    }
+}
+
+/// A command that goes on. It is killed with the value.
+pub struct Follow {
+    child: Child,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+    command: String,
+}
+
+impl Follow {
+    /// The next line that contains this, a limited time.
+    #[track_caller]
+    pub fn until(&mut self, part: &str) -> String {
+        let began = Instant::now();
+        loop {
+            match self.lines.recv_timeout(PATIENCE.saturating_sub(began.elapsed()).max(Duration::from_millis(1))) {
+                Ok(line) => {
+                    self.seen.push(line.clone());
+                    if line.contains(part) {
+                        return line;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("{}: no {part:?} in {:#?}", self.command, self.seen),
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("{}: ended without {part:?}: {:#?}", self.command, self.seen)
+                }
+            }
+        }
+    }
+
+    /// Waits for its end: whether it was a good one, and every line it printed.
+    #[track_caller]
+    pub fn end(mut self) -> (bool, Vec<String>) {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(began.elapsed() < PATIENCE, "{} does not end: {:#?}", self.command, self.seen);
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.extend(self.lines.iter());
+        (status.success(), seen)
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn finish(mut command: Command, input: &str) -> Outcome {
+    if !input.is_empty() {
+        command.stdin(Stdio::piped());
+    }
+    let mut child = command.spawn().unwrap();
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command that ends before it has read everything says why itself.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().unwrap();
+    Outcome {
+        command: format!("{:?}", command.get_args().skip(2).collect::<Vec<_>>()),
+        success: output.status.success(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}

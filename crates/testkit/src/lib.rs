@@ -1,0 +1,21 @@
+//! For tests only: the real program on a free port, clients for it, and waiting for conditions without sleeping blindly.
+//!
+//! A helper that cannot do its part fails the test that called it: it panics with what it saw.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+pub mod https;
+mod kubectl;
+#[cfg(feature = "kube")]
+mod kubers;
+mod program;
+mod server;
+mod temp_dir;
+mod wait;
+
+pub use kubectl::{Follow, Kubectl, Outcome};
+pub use program::program;
+pub use rustix::process::Signal;
+pub use server::{Server, admin, somebody};
+pub use temp_dir::TempDir;
+pub use wait::{PATIENCE, wait_until, wait_until_blocking};

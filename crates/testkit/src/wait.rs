@@ -1,0 +1,33 @@
+//! Waiting for a condition, a limited time.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what should come at once: long enough for a machine that builds at the same time.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Asks until there is an answer, and hands it back.
+pub async fn wait_until<T, F: Future<Output = Option<T>>>(what: &str, mut condition: impl FnMut() -> F) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(answer) = condition().await {
+            return answer;
+        }
+        assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The same without a runtime.
+pub fn wait_until_blocking<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(answer) = condition() {
+            return answer;
+        }
+        assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
+        std::thread::sleep(PAUSE);
+    }
+}
