@@ -179,10 +179,14 @@ pub(super) fn in_version(
     old: &Value,
     new: &Value,
 ) -> Result<Option<Comparison>, SchemaErrors> {
-    let (Some((old, message)), Some((new, _))) =
-        (versions.convert(old, api_version), versions.convert(new, api_version))
-    else {
-        return Ok(None);
+    let Some((new, message)) = versions.convert(new, api_version) else { return Ok(None) };
+    // Before a create there is nothing that could be converted.
+    let old = match old.as_object().is_some_and(Object::is_empty) {
+        true => old.clone(),
+        false => match versions.convert(old, api_version) {
+            Some((old, _)) => old,
+            None => return Ok(None),
+        },
     };
     changes(&Update { message, api_version, ..*update }, &old, &new).map(Some)
 }
