@@ -33,11 +33,17 @@ pub(super) type Slots = Vec<(usize, Value)>;
 /// Whether a decoded member stays: zero is dropped where Go would not write it.
 pub(super) fn keeps(field: &Field, value: &Value) -> bool {
     match field.presence {
-        Presence::OmitZero => !is_zero(&field.ty, value),
+        Presence::OmitZero => !is_zero(&field.ty, value) || resets_managers(field, value),
         Presence::Optional => !value.is_null(),
         // Filled in again where it is null.
         Presence::Always | Presence::AlwaysNull => !value.is_null(),
     }
+}
+
+/// An empty `metadata.managedFields` asks to forget all managers (KEP-555): the one list that the server tells apart
+/// from an absent one although it is never written.
+fn resets_managers(field: &Field, value: &Value) -> bool {
+    field.name == "managedFields" && matches!(value, Value::List(items) if items.is_empty())
 }
 
 /// Makes the struct of the slots from `base` on: fields in schema order, those that Go always writes filled in.
