@@ -3,11 +3,15 @@
 use binnacle_kinds::tables;
 use binnacle_meta::GroupVersion;
 use binnacle_patch::apply;
-use binnacle_registry::{Context, Resource};
+use binnacle_registry::{Context, Resource, object};
 use binnacle_schema::{Message, Value};
 
 /// Notes the manager of all fields of a new object, which is in the resource's version.
 pub(crate) fn created(context: &Context, resource: &Resource, manager: &str, object: &mut Value) {
+    // Nobody owns what the server sets.
+    for member in ["deletionTimestamp", "deletionGracePeriodSeconds", "creationTimestamp", "uid", "selfLink"] {
+        object::set_metadata(object, member, None);
+    }
     updated(context, resource, manager, "", None, object);
 }
 

@@ -85,6 +85,12 @@ pub trait Strategy: Send + Sync + 'static {
         binnacle_validation::names::dns1123_subdomain_name(name, prefix)
     }
 
+    /// Whether the kind's rules for a change check its metadata as a whole once more, beside the registry's own check:
+    /// what is wrong there is then told twice, as the reference does.
+    fn checks_metadata_on_update(&self) -> bool {
+        false
+    }
+
     /// The grace period of a delete, from the one asked for (`None`: not given).
     fn delete_grace(&self, object: &Value, asked: Option<i64>) -> DeleteGrace {
         let _ = (object, asked);

@@ -42,6 +42,11 @@ impl Patch {
         Ok(document)
     }
 
+    /// The places that the steps change.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.operations.iter().filter_map(|operation| operation.path.as_deref())
+    }
+
     /// Members of the patch that are unknown or given twice; the reference tells each behind `json patch `.
     pub fn findings(&self) -> &Findings {
         &self.findings

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_kinds::tables;
+use binnacle_meta::GroupVersionKind;
 use binnacle_resources::{ResourceDescription, Storage, groups};
 use binnacle_store::Store;
 use binnacle_watchcache::{Cache, FormBudget, WindowLimits};
@@ -90,6 +91,7 @@ impl BuiltIn {
             budget: budget.clone(),
             ttl: storage.expires.then(|| leases.clone()),
             prefix: Bytes::from(prefix),
+            api_version: GroupVersionKind::new(storage.group, storage.version, storage.kind).api_version(),
         }
     }
 }

@@ -46,8 +46,10 @@ impl Resource {
     ) -> Result<Stored, Status> {
         self.prepare_create(context, &mut object).await?;
         let result = self.finish_create(context, &mut object, attributes).await;
-        if result.is_err() || context.dry_run {
-            self.collection.hooks.abort(context, &object, None).await;
+        match &result {
+            Err(_) => self.collection.hooks.abort(context, &object, None).await,
+            Ok(stored) if context.dry_run => self.collection.hooks.abort(context, &stored.object, None).await,
+            Ok(_) => {}
         }
         result
     }
@@ -83,6 +85,9 @@ impl Resource {
         collection.admission.validate(attributes, object, None, &warn).await?;
         let name = object::name(object).to_owned();
         let key = collection.key(&context.namespace, &name)?;
+        if !matches!(object::resource_version(object), "" | "0") {
+            return Err(Status::unknown(500, "resourceVersion should not be set on objects to be created"));
+        }
         let value = collection.encode(object);
         if context.dry_run {
             let (existing, _) = collection.store.get(key, None).await.map_err(store_failure)?;
@@ -102,8 +107,9 @@ impl Resource {
         let txn = Txn { key, expect: Expect::Absent, op: Op::Put { value, lease } };
         match collection.store.txn(txn).await.map_err(store_failure)? {
             TxnResponse::Done { revision, .. } => {
+                collection.as_stored(object);
                 collection.stamp(object, revision);
-                Ok(Stored { object: object.clone(), revision })
+                Ok(Stored { object: std::mem::take(object), revision })
             }
             TxnResponse::Unmet { current: Some(existing), .. } => {
                 Err(self.exists(object, &collection.decode_kv(&existing)?.object))

@@ -51,6 +51,8 @@ pub struct Collection {
     pub ttl: Option<Arc<Leases>>,
     /// `/registry/pods/`.
     pub prefix: Bytes,
+    /// The `apiVersion` of stored objects.
+    pub api_version: Text,
 }
 
 /// Between a version and the stored one, in place, `apiVersion` and `kind` included.
@@ -154,11 +156,6 @@ impl Collection {
     /// How the cache names an object.
     pub(crate) fn path(&self, namespace: &str, name: &str) -> String {
         if self.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
-    }
-
-    /// The `apiVersion` of stored objects.
-    pub fn api_version(&self) -> Text {
-        GroupVersionKind::new(self.storage.group, self.storage.version, self.storage.kind).api_version()
     }
 
     pub fn group_kind(&self) -> GroupKind {

@@ -2,7 +2,7 @@
 //! resourceVersion, which is the revision of its key.
 
 use binnacle_meta::Status;
-use binnacle_schema::{Value, canonical, proto};
+use binnacle_schema::{Message, Presence, Ty, Value, canonical, proto};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
@@ -28,7 +28,7 @@ impl Collection {
         metadata.remove("selfLink");
         canonical::canonicalize(object, self.message);
         let envelope =
-            proto::wrap(&self.api_version(), self.storage.kind, |raw| proto::encode(object, self.message, raw));
+            proto::wrap(&self.api_version, self.storage.kind, |raw| proto::encode(object, self.message, raw));
         Bytes::from(envelope)
     }
 
@@ -39,9 +39,17 @@ impl Collection {
             Status::internal("the stored object cannot be decoded")
         };
         let envelope = proto::unwrap(value).map_err(|e| damaged(&e))?;
-        let mut object = proto::decode(envelope.raw, self.message, DEPTH).map_err(|e| damaged(&e))?;
-        self.stamp(&mut object, revision);
+        let kind = self.storage.kind;
+        let mut object = proto::decode_object(envelope.raw, self.message, &self.api_version, kind, DEPTH)
+            .map_err(|e| damaged(&e))?;
+        object::metadata_mut(&mut object).insert("resourceVersion", revision.0.to_string());
         Ok(object)
+    }
+
+    /// What becomes of a canonical object by being stored: empty lists and maps that are written as `null` when nil
+    /// come back so. Answers show objects as they are read back.
+    pub(crate) fn as_stored(&self, object: &mut Value) {
+        nil_empty(object, self.message);
     }
 
     pub(crate) fn decode_kv(&self, kv: &KeyValue) -> Result<Stored, Status> {
@@ -52,8 +60,41 @@ impl Collection {
     pub(crate) fn stamp(&self, object: &mut Value, revision: Revision) {
         let members = object.make_object();
         members.insert("kind", self.storage.kind);
-        members.insert("apiVersion", self.api_version());
+        members.insert("apiVersion", self.api_version.clone());
         object::metadata_mut(object).insert("resourceVersion", revision.0.to_string());
+    }
+}
+
+fn nil_empty(value: &mut Value, message: &Message) {
+    let Some(members) = value.as_object_mut() else { return };
+    for (i, (name, member)) in members.iter_mut().enumerate() {
+        let Some((_, field)) = message.field(name, i) else { continue };
+        let empty = match member {
+            Value::List(items) => items.is_empty(),
+            Value::Object(map) => map.is_empty() && field.ty.map_value().is_some(),
+            _ => continue,
+        };
+        if empty {
+            if field.presence == Presence::AlwaysNull {
+                *member = Value::Null;
+            }
+            continue;
+        }
+        nil_empty_in(member, &field.ty);
+    }
+}
+
+fn nil_empty_in(value: &mut Value, ty: &Ty) {
+    if let Some(message) = ty.message() {
+        nil_empty(value, message);
+    } else if let (Some(element), Value::List(items)) = (ty.element(), &mut *value) {
+        if element.message().is_some() || element.element().is_some() {
+            items.iter_mut().for_each(|item| nil_empty_in(item, element));
+        }
+    } else if let (Some(inner), Value::Object(map)) = (ty.map_value(), value)
+        && inner.message().is_some()
+    {
+        map.iter_mut().for_each(|(_, member)| nil_empty_in(member, inner));
     }
 }
 

@@ -85,10 +85,7 @@ impl Resource {
         if let Some(wanted) = &options.uid
             && wanted != object::uid(&old.object)
         {
-            let why = format!(
-                "Precondition failed: UID in precondition: {wanted}, UID in object meta: {}",
-                object::uid(&old.object)
-            );
+            let why = uid_mismatch(&String::from_utf8_lossy(key), wanted, object::uid(&old.object));
             return Err(Status::conflict(&self.group_resource(), name, why));
         }
         let mut object = change(Some(&old.object))?;
@@ -187,6 +184,12 @@ impl Resource {
             &path,
         );
         errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
+        // The rules of a kind begin with the same check once more, and the reference tells what both find.
+        errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
+        if subresource.is_empty() && strategy.checks_metadata_on_update() {
+            let rule = |name: &str, prefix: bool| strategy.validate_name(name, prefix);
+            errors.extend(validate_metadata::validate(new_metadata, collection.namespaced, rule, &path));
+        }
         errors.extend(if subresource.is_empty() {
             strategy.validate_update(&situation, object, old)
         } else {
@@ -229,6 +232,7 @@ impl Resource {
             };
         }
         let value = collection.encode(&mut object);
+        collection.as_stored(&mut object);
         // Nothing changed: nothing is written, and the version stays.
         if value == *old_value {
             collection.stamp(&mut object, old.revision);
@@ -291,6 +295,13 @@ impl Resource {
         self.collection.hooks.after_delete(context, object).await;
         Ok(())
     }
+}
+
+/// What the reference's storage says of an object with another uid.
+pub(crate) fn uid_mismatch(key: &str, wanted: &str, found: &str) -> String {
+    format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    )
 }
 
 enum Outcome {

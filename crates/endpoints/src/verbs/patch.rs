@@ -91,40 +91,76 @@ impl Patch {
             Kind::Merge(patch) => merge::apply(versioned, patch),
             Kind::Strategic(patch) => strategic::apply(versioned, patch, message).map_err(|e| e.to_status())?,
         };
-        let mut object = typed(target, message, patched, self.validation)?;
+        let mut object = self.typed(target, message, patched)?;
         target.resource.set_defaults(&mut object);
         check_name(&object, name, &target.context.namespace)?;
         managed::updated(target.context, target.resource, target.manager, target.subresource, Some(live), &mut object);
         Ok(object)
     }
+
+    /// The free-form result of a patch as an object of its kind.
+    fn typed(&self, target: &Target<'_>, message: &Message, patched: Value) -> Result<Value, Status> {
+        let kind = target.resource.kind();
+        let (api_version, given_kind) = (patched.str_at(&["apiVersion"]), patched.str_at(&["kind"]));
+        if api_version != kind.api_version() || given_kind != kind.kind {
+            let given = GroupVersion::parse(api_version).unwrap_or_else(|| GroupVersion::new("", api_version));
+            let why = if tables::kind(&given.group, &given.version, given_kind).is_none() {
+                format!(
+                    "no kind {given_kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+                )
+            } else {
+                "unable to decode".to_owned()
+            };
+            return Err(self.invalid(patched, &why));
+        }
+        let before = patched.clone();
+        let decoded = match decode::value(patched, message) {
+            Ok(decoded) => decoded,
+            Err(error) => return Err(self.invalid(before, &error.to_string())),
+        };
+        body::judge(target.context, &decoded.findings, self.validation, |why| self.invalid(before, why))?;
+        Ok(decoded.value)
+    }
+
+    /// The refusal of a result, which it shows as text: members of what the patch went into are sorted by name, the
+    /// rest stands as it was.
+    fn invalid(&self, mut patched: Value, why: &str) -> Status {
+        match &self.kind {
+            Kind::Json(patch) => patch.paths().for_each(|path| sort_along(&mut patched, path)),
+            Kind::Merge(patch) | Kind::Strategic(patch) => sort_like(&mut patched, patch),
+        }
+        let error = FieldError::invalid(&FieldPath::new("patch"), json::to_string(&patched).as_str(), why);
+        Status::invalid(&GroupKind::new("", ""), "", &vec![error])
+    }
 }
 
-/// The free-form result of a patch as an object of its kind.
-fn typed(target: &Target<'_>, message: &Message, patched: Value, validation: FieldValidation) -> Result<Value, Status> {
-    let mut text = Vec::new();
-    let invalid = |patched: &Value, text: &mut Vec<u8>, why: &str| {
-        json::write(patched, text);
-        let shown = String::from_utf8_lossy(text).into_owned();
-        let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why);
-        Status::invalid(&GroupKind::new("", ""), "", &vec![error])
-    };
-    let kind = target.resource.kind();
-    let (api_version, given_kind) = (patched.str_at(&["apiVersion"]), patched.str_at(&["kind"]));
-    if api_version != kind.api_version() || given_kind != kind.kind {
-        let given = GroupVersion::parse(api_version).unwrap_or_else(|| GroupVersion::new("", api_version));
-        let why = if tables::kind(&given.group, &given.version, given_kind).is_none() {
-            format!(
-                "no kind {given_kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
-            )
-        } else {
-            "unable to decode".to_owned()
+/// Sorts the objects that a JSON pointer leads through.
+fn sort_along(value: &mut Value, path: &str) {
+    let mut place = value;
+    for segment in path.split('/').skip(1) {
+        if let Some(members) = place.as_object_mut() {
+            members.sort_by_name();
+        }
+        let name = segment.replace("~1", "/").replace("~0", "~");
+        let next = match place {
+            Value::Object(members) => members.get_mut(&name),
+            Value::List(items) => name.parse::<usize>().ok().and_then(|i| items.get_mut(i)),
+            _ => None,
         };
-        return Err(invalid(&patched, &mut text, &why));
+        let Some(next) = next else { return };
+        place = next;
     }
-    let before = patched.clone();
-    let decoded = decode::value(patched, message).map_err(|e| invalid(&before, &mut text, &e.to_string()))?;
-    body::judge(target.context, &decoded.findings, validation, |why| invalid(&before, &mut text, why))?;
-    Ok(decoded.value)
+}
+
+/// Sorts the objects for which the patch has an object.
+fn sort_like(value: &mut Value, patch: &Value) {
+    let (Some(members), Some(changes)) = (value.as_object_mut(), patch.as_object()) else { return };
+    members.sort_by_name();
+    for (name, change) in changes.iter() {
+        if let Some(member) = members.get_mut(name) {
+            sort_like(member, change);
+        }
+    }
 }
 
 fn kind_of(value: &Value) -> &'static str {

@@ -110,11 +110,22 @@ async fn write(
             object.make_at(&["spec"]).insert("replicas", wanted.int_at(&["spec", "replicas"]).unwrap_or(0));
             resource.from_stored(&mut object);
             managed::updated(&context, &resource, &manager, "scale", Some(live), &mut object);
+            untimed(&mut object);
             resource.to_stored(&mut object);
             Ok(object)
         })
         .await?;
     respond_scale(&context, &call, output, &updated.stored.object)
+}
+
+/// Managers of a scale carry no time: the reference loses it when it moves their entries to the workload.
+fn untimed(object: &mut Value) {
+    let entries = object.at_mut(&["metadata", "managedFields"]).and_then(Value::as_list_mut);
+    for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if entry.get("subresource").and_then(Value::as_str) == Some("scale") {
+            entry.remove("time");
+        }
+    }
 }
 
 fn validate(scale: &Value) -> Result<(), Status> {
@@ -178,7 +189,8 @@ fn selector(workload: &Value) -> String {
         };
         terms.push((key.to_owned(), term));
     }
-    terms.sort();
+    // Stable: terms of one key keep the order in which they were added.
+    terms.sort_by(|a, b| a.0.cmp(&b.0));
     terms.into_iter().map(|(_, term)| term).collect::<Vec<_>>().join(",")
 }
 

@@ -16,6 +16,10 @@ pub(super) const IMMUTABLE_SET: &str = "field is immutable when `immutable` is s
 pub(super) struct ConfigMap;
 
 impl Strategy for ConfigMap {
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let none = Object::new();
