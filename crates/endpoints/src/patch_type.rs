@@ -6,6 +6,7 @@ pub(crate) enum PatchType {
     Json,
     Merge,
     Strategic,
+    Apply,
 }
 
 impl PatchType {
@@ -16,6 +17,7 @@ impl PatchType {
             "application/json-patch+json" => Self::Json,
             "application/merge-patch+json" => Self::Merge,
             "application/strategic-merge-patch+json" => Self::Strategic,
+            "application/apply-patch+yaml" => Self::Apply,
             _ => return None,
         })
     }

@@ -81,9 +81,7 @@ pub(crate) fn check_name(object: &Value, name: &str, namespace: &str) -> Result<
     }
     let given = object.str_at(&["metadata", "namespace"]);
     if !namespace.is_empty() && !given.is_empty() && given != namespace {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({given}) does not match the namespace on the request ({namespace})"
-        )));
+        return Err(Status::bad_request(binnacle_registry::NAMESPACE_MISMATCH));
     }
     Ok(())
 }

@@ -161,6 +161,10 @@ impl Resource {
 
 pub(crate) const DUPLICATE_OWNERS_AFTER_ADMISSION: &str = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests";
 
+/// What is said of an object that names another namespace than its request.
+pub const NAMESPACE_MISMATCH: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
+
 /// Fills in the namespace of the request; 400 when the object names another.
 pub(crate) fn ensure_namespace(context: &Context, namespaced: bool, object: &mut Value) -> Result<(), Status> {
     let wanted = if namespaced { context.namespace.as_str() } else { "" };
@@ -176,5 +180,5 @@ pub(crate) fn ensure_namespace(context: &Context, namespaced: bool, object: &mut
         object::metadata_mut(object).remove("namespace");
         return Ok(());
     }
-    Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
+    Err(Status::bad_request(NAMESPACE_MISMATCH))
 }

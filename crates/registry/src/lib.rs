@@ -27,6 +27,7 @@ mod watch;
 pub use builtin::{BuiltIn, conversion};
 pub use context::{Context, Warnings};
 pub use continue_token::ContinueToken;
+pub use create::NAMESPACE_MISMATCH;
 pub use delete::{DeleteOptions, Deleted};
 pub use index::ResourceIndexer;
 pub use list::{ListOptions, Match, Page};

@@ -43,6 +43,12 @@ impl Collection {
         let mut object = proto::decode_object(envelope.raw, self.message, &self.api_version, kind, DEPTH)
             .map_err(|e| damaged(&e))?;
         object::metadata_mut(&mut object).insert("resourceVersion", revision.0.to_string());
+        // The version takes its place among the fields.
+        if let (Some(field), Some(metadata)) = (self.message.get("metadata"), object.get_mut("metadata"))
+            && let Some(message) = field.ty.message()
+        {
+            canonical::canonicalize(metadata, message);
+        }
         Ok(object)
     }
 

@@ -58,7 +58,9 @@ impl Resource {
                 if !options.create_if_absent {
                     return Err(Status::not_found(&self.group_resource(), name));
                 }
-                let object = change(None)?;
+                let mut object = change(None)?;
+                // A version says nothing where there is no object.
+                object::set_metadata(&mut object, "resourceVersion", None);
                 let stored = self.create(context, object).await?;
                 return Ok(Updated { stored, created: true });
             };

@@ -59,6 +59,10 @@ pub fn validate_update(new: &Value, old: &Value, path: &FieldPath) -> FieldError
             errors.push(FieldError::invalid(&path.child(field), shown(new), IMMUTABLE));
         }
     }
+    labels(new.get("labels"), &path.child("labels"), &mut errors);
+    annotations(new.get("annotations"), &path.child("annotations"), &mut errors);
+    owner_references(new.list_at(&["ownerReferences"]), &path.child("ownerReferences"), &mut errors);
+    managed_fields(new.list_at(&["managedFields"]), &path.child("managedFields"), &mut errors);
     errors
 }
 

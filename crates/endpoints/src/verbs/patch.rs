@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use binnacle_kinds::tables;
-use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status};
-use binnacle_patch::{json_patch, merge, strategic};
+use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, StatusCause};
+use binnacle_patch::{apply, json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource, UpdateOptions, object};
-use binnacle_schema::{Limits, Message, Value, decode, json};
+use binnacle_schema::{Findings, Limits, Message, Value, decode, json, yaml};
 
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
@@ -18,12 +18,17 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let include = call.include()?;
     let bytes = body::read(&mut call.request).await?;
-    let params = params::write(&call.request.query, WriteKind::Patch)?;
+    let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
+    let params = params::write(&call.request.query, write_kind)?;
     let context = call.context(params.dry_run);
     let resource = Arc::clone(&call.resource);
-    let patch = Patch::parse(kind, &bytes, &params)?;
+    let patch = Patch::parse(&context, kind, &bytes, &params)?;
     let manager = call.manager(&params);
-    let options = UpdateOptions { subresource: call.subresource.clone(), create_if_absent: false, uid: None };
+    let options = UpdateOptions {
+        subresource: call.subresource.clone(),
+        create_if_absent: kind == PatchType::Apply && call.subresource.is_empty(),
+        uid: None,
+    };
     let name = call.name().to_owned();
     let updated = resource
         .update(&context, &name, &options, &mut |live| {
@@ -51,6 +56,7 @@ enum Kind {
     Json(json_patch::Patch),
     Merge(Value),
     Strategic(Value),
+    Apply { config: Value, force: bool },
 }
 
 /// What a patch is applied to, and for whom.
@@ -62,7 +68,7 @@ struct Target<'a> {
 }
 
 impl Patch {
-    fn parse(kind: PatchType, bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
+    fn parse(context: &Context, kind: PatchType, bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
         let limits = Limits::default();
         let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
         let kind = match kind {
@@ -76,12 +82,19 @@ impl Patch {
                 };
                 if kind == PatchType::Merge { Kind::Merge(value) } else { Kind::Strategic(value) }
             }
+            PatchType::Apply => {
+                let config = configuration(context, bytes, params.validation)?;
+                Kind::Apply { config, force: params.force == Some(true) }
+            }
         };
         Ok(Self { kind, validation: params.validation })
     }
 
     /// The new object in the resource's version, with its managed fields. `live` is in the stored version.
     fn apply(&self, target: &Target<'_>, name: &str, live: Option<&Value>) -> Result<Value, Status> {
+        if let Kind::Apply { config, force } = &self.kind {
+            return self.server_side(target, name, live, config, *force);
+        }
         let Some(live) = live else { return Err(Status::not_found(&target.resource.group_resource(), name)) };
         let mut versioned = live.clone();
         target.resource.from_stored(&mut versioned);
@@ -90,11 +103,57 @@ impl Patch {
             Kind::Json(patch) => patch.apply(versioned)?,
             Kind::Merge(patch) => merge::apply(versioned, patch),
             Kind::Strategic(patch) => strategic::apply(versioned, patch, message).map_err(|e| e.to_status())?,
+            Kind::Apply { .. } => versioned,
         };
         let mut object = self.typed(target, message, patched)?;
         target.resource.set_defaults(&mut object);
         check_name(&object, name, &target.context.namespace)?;
         managed::updated(target.context, target.resource, target.manager, target.subresource, Some(live), &mut object);
+        Ok(object)
+    }
+
+    /// Server-side apply: the fields of the configuration become the manager's.
+    fn server_side(
+        &self,
+        target: &Target<'_>,
+        name: &str,
+        live: Option<&Value>,
+        config: &Value,
+        force: bool,
+    ) -> Result<Value, Status> {
+        let resource = target.resource;
+        let kind = resource.kind();
+        let (api_version, given_kind) = (config.str_at(&["apiVersion"]), config.str_at(&["kind"]));
+        let given = GroupVersion::parse(api_version).unwrap_or_else(|| GroupVersion::new("", api_version));
+        if given != kind.group_version() || given_kind != kind.kind {
+            return Err(Status::bad_request(format!("invalid object type: {}", given.with_kind(given_kind))));
+        }
+        if !config.list_at(&["metadata", "managedFields"]).is_empty() {
+            return Err(Status::bad_request("metadata.managedFields must be nil"));
+        }
+        let uid = object::uid(config);
+        if live.is_none() && !uid.is_empty() {
+            let why =
+                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(Status::conflict(&resource.group_resource(), name, why));
+        }
+        check_name(config, name, &target.context.namespace)?;
+        let versioned = live.map(|live| {
+            let mut versioned = live.clone();
+            resource.from_stored(&mut versioned);
+            versioned
+        });
+        let request = apply::Apply {
+            update: managed::update_of(target.context, resource, target.manager, target.subresource),
+            force,
+            versions: &managed::Versions { resource },
+        };
+        let applied = apply::apply(&request, versioned.as_ref(), config).map_err(|error| refused(&error))?;
+        let decoded =
+            decode::value(applied, resource.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
+        body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
+        let mut object = decoded.value;
+        resource.set_defaults(&mut object);
         Ok(object)
     }
 
@@ -128,9 +187,41 @@ impl Patch {
         match &self.kind {
             Kind::Json(patch) => patch.paths().for_each(|path| sort_along(&mut patched, path)),
             Kind::Merge(patch) | Kind::Strategic(patch) => sort_like(&mut patched, patch),
+            Kind::Apply { .. } => {}
         }
         let error = FieldError::invalid(&FieldPath::new("patch"), json::to_string(&patched).as_str(), why);
         Status::invalid(&GroupKind::new("", ""), "", &vec![error])
+    }
+}
+
+/// The body of an apply: YAML, of which JSON is a part.
+pub(crate) fn configuration(context: &Context, bytes: &[u8], validation: FieldValidation) -> Result<Value, Status> {
+    let (config, duplicates) = yaml::parse(bytes, &Limits::default())
+        .map_err(|e| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}")))?;
+    if let Some(duplicates) = duplicates {
+        let mut findings = Findings::default();
+        findings.push(duplicates);
+        body::judge(context, &findings, validation, |_| {
+            let list: Vec<String> = findings.iter().map(ToString::to_string).collect();
+            let why = list.join(", ");
+            Status::bad_request(format!("error strict decoding YAML: error converting YAML to JSON: {why}"))
+        })?;
+    }
+    Ok(config)
+}
+
+/// Why a configuration was not applied: fields of others, or what the schema refuses.
+pub(crate) fn refused(error: &apply::ApplyError) -> Status {
+    match error {
+        apply::ApplyError::Failed(why) => Status::unknown(500, why),
+        apply::ApplyError::Conflicts(conflicts) => {
+            let cause = |conflict: &apply::Conflict| StatusCause {
+                reason: "FieldManagerConflict".to_owned(),
+                message: conflict.message.clone(),
+                field: conflict.field.clone(),
+            };
+            Status::apply_conflict(conflicts.iter().map(cause).collect(), error.to_string())
+        }
     }
 }
 

@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use binnacle_kinds::tables;
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, Text};
-use binnacle_patch::{merge, strategic};
+use binnacle_patch::{apply, json_patch, merge, strategic};
 use binnacle_registry::{Context, Match, UpdateOptions, object};
 use binnacle_request::Response;
 use binnacle_resources::Verb;
-use binnacle_schema::{Message, Object, Value, decode, json};
+use binnacle_schema::{Limits, Message, Object, Value, decode, json};
 
+use super::patch::{configuration, refused};
 use super::{Answer, Call, check_name};
 use crate::negotiate::{self, Output, Transform};
-use crate::params::{self, FieldValidation, WriteKind};
+use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
-use crate::{body, managed, respond, table};
+use crate::{body, respond, table};
+
+const SCALE: &str = "autoscaling/v1";
 
 pub(crate) async fn handle(call: Call, verb: Verb) -> Answer {
     match verb {
@@ -28,7 +31,7 @@ async fn get(call: Call) -> Answer {
     let output = call.output(false)?;
     let context = call.context(false);
     let stored = call.resource.get_object(&context, call.name(), Match::Consistent).await?;
-    respond_scale(&context, &call, output, &stored.object)
+    respond_scale(&call, output, &stored.object)
 }
 
 async fn update(mut call: Call) -> Answer {
@@ -40,92 +43,110 @@ async fn update(mut call: Call) -> Answer {
     let encoding = negotiate::input(call.request.header("content-type"))?;
     let scale = body::typed(&context, &expected, message()?, encoding, &bytes, params.validation)?;
     check_name(&scale, call.name(), &context.namespace)?;
-    write(call, context, output, &params.field_manager, &mut |_| Ok(scale.clone())).await
+    write(call, context, output, &params, &mut |present, update| {
+        let mut wanted = scale.clone();
+        apply::track_update(update, Some(&present), &mut wanted);
+        Ok(wanted)
+    })
+    .await
 }
 
 async fn patch(mut call: Call) -> Answer {
     let kind = PatchType::of(call.request.header("content-type")).ok_or_else(Status::router_unsupported_media_type)?;
     let output = call.output(false)?;
     let bytes = body::read(&mut call.request).await?;
-    let params = params::write(&call.request.query, WriteKind::Patch)?;
+    let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
+    let params = params::write(&call.request.query, write_kind)?;
     let context = call.context(params.dry_run);
     let message = message()?;
-    let limits = binnacle_schema::Limits::default();
-    let name = call.name().to_owned();
-    let namespace = context.namespace.clone();
-    let validation = params.validation;
-    write(call, context, output, &params.field_manager, &mut |live| {
-        let patched = match kind {
-            PatchType::Json => binnacle_patch::json_patch::parse(&bytes)?.apply(live)?,
-            PatchType::Merge | PatchType::Strategic => {
-                let patch = json::parse(&bytes, &limits);
-                let patch = patch.map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
-                if kind == PatchType::Merge {
-                    merge::apply(live, &patch)
-                } else {
-                    strategic::apply(live, &patch, message).map_err(|e| e.to_status())?
-                }
+    let undecodable = |e: json::JsonError| Status::bad_request(format!("error decoding patch: {e}"));
+    let free_form = || json::parse(&bytes, &Limits::default()).map_err(undecodable);
+    let (name, namespace) = (call.name().to_owned(), context.namespace.clone());
+    let (validation, force) = (params.validation, params.force == Some(true));
+    let config = match kind {
+        PatchType::Apply => Some(configuration(&context, &bytes, validation)?),
+        _ => None,
+    };
+    write(call, context, output, &params, &mut |present, update| {
+        let patched = match (&config, kind) {
+            (Some(config), _) => {
+                check_name(config, &name, &namespace)?;
+                let request = apply::Apply { update: *update, force, versions: &OneVersion };
+                apply::apply(&request, Some(&present), config).map_err(|error| refused(&error))?
             }
+            (None, PatchType::Json) => json_patch::parse(&bytes)?.apply(present.clone())?,
+            (None, PatchType::Strategic) => {
+                strategic::apply(present.clone(), &free_form()?, message).map_err(|e| e.to_status())?
+            }
+            (None, _) => merge::apply(present.clone(), &free_form()?),
         };
         let decoded = decode::value(patched, message).map_err(|e| Status::bad_request(e.to_string()))?;
         if let (FieldValidation::Strict, Some(why)) = (validation, decoded.findings.strict_error()) {
             return Err(Status::bad_request(why));
         }
-        check_name(&decoded.value, &name, &namespace)?;
-        Ok(decoded.value)
+        let mut wanted = decoded.value;
+        check_name(&wanted, &name, &namespace)?;
+        if config.is_none() {
+            apply::track_update(update, Some(&present), &mut wanted);
+        }
+        Ok(wanted)
     })
     .await
 }
 
-/// Writes the replicas of a scale that `change` makes of the present one.
-async fn write(
-    call: Call,
-    context: Context,
-    output: Output,
-    field_manager: &str,
-    change: &mut (dyn FnMut(Value) -> Result<Value, Status> + Send),
-) -> Answer {
+/// A scale has one version.
+struct OneVersion;
+
+impl apply::Versions for OneVersion {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+        (api_version == SCALE).then(|| Some((object.clone(), message().ok()?))).flatten()
+    }
+}
+
+/// Makes the wanted scale of the present one, managers included.
+type Change<'a> = dyn FnMut(Value, &apply::Update<'_>) -> Result<Value, Status> + Send + 'a;
+
+/// Writes the replicas of the scale that `change` makes.
+async fn write(call: Call, context: Context, output: Output, params: &WriteParams, change: &mut Change<'_>) -> Answer {
     let resource = Arc::clone(&call.resource);
-    let manager = call.manager(&params::WriteParams { field_manager: field_manager.to_owned(), ..Default::default() });
+    let manager = call.manager(params);
     let options = UpdateOptions { subresource: Text::new_static("scale"), ..UpdateOptions::default() };
     let name = call.name().to_owned();
+    let message = message()?;
+    let replicas = [(resource.api_version(), "spec.replicas")];
+    let managers = apply::Scale { api_version: resource.api_version(), replicas: &replicas };
+    let update = apply::Update {
+        message,
+        api_version: SCALE,
+        manager: &manager,
+        subresource: "scale",
+        now: context.now_seconds(),
+        reset: &[],
+    };
     let updated = resource
         .update(&context, &name, &options, &mut |live| {
             let Some(live) = live else { return Err(Status::not_found(&resource.group_resource(), &name)) };
-            let present = scale_of(live);
-            let wanted = change(present.clone())?;
+            let owners = live.list_at(&["metadata", "managedFields"]);
+            let mut present = scale_of(live);
+            object::set_metadata(&mut present, "managedFields", managers.to_scale(owners));
+            let wanted = change(present, &update)?;
             validate(&wanted)?;
-            let mut object = live.clone();
-            if let Some(precondition) =
-                Some(object::uid(&wanted)).filter(|uid| !uid.is_empty() && *uid != object::uid(live))
-            {
-                let why = format!(
-                    "Precondition failed: UID in precondition: {precondition}, UID in object meta: {}",
-                    object::uid(live)
-                );
+            let uid = object::uid(&wanted);
+            if !uid.is_empty() && uid != object::uid(live) {
+                let found = object::uid(live);
+                let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
                 return Err(Status::conflict(&resource.group_resource(), &name, why));
             }
+            let mut object = live.clone();
             let version = object::resource_version(&wanted);
             object::set_metadata(&mut object, "resourceVersion", Some(version.into()));
             object.make_at(&["spec"]).insert("replicas", wanted.int_at(&["spec", "replicas"]).unwrap_or(0));
-            resource.from_stored(&mut object);
-            managed::updated(&context, &resource, &manager, "scale", Some(live), &mut object);
-            untimed(&mut object);
-            resource.to_stored(&mut object);
+            let owners = managers.to_object(owners, wanted.list_at(&["metadata", "managedFields"]));
+            object::set_metadata(&mut object, "managedFields", owners);
             Ok(object)
         })
         .await?;
-    respond_scale(&context, &call, output, &updated.stored.object)
-}
-
-/// Managers of a scale carry no time: the reference loses it when it moves their entries to the workload.
-fn untimed(object: &mut Value) {
-    let entries = object.at_mut(&["metadata", "managedFields"]).and_then(Value::as_list_mut);
-    for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
-        if entry.get("subresource").and_then(Value::as_str) == Some("scale") {
-            entry.remove("time");
-        }
-    }
+    respond_scale(&call, output, &updated.stored.object)
 }
 
 fn validate(scale: &Value) -> Result<(), Status> {
@@ -159,7 +180,7 @@ fn scale_of(workload: &Value) -> Value {
     }
     let mut scale = Object::new();
     scale.insert("kind", "Scale");
-    scale.insert("apiVersion", "autoscaling/v1");
+    scale.insert("apiVersion", SCALE);
     scale.insert("metadata", metadata);
     scale.insert("spec", spec);
     scale.insert("status", status);
@@ -194,7 +215,7 @@ fn selector(workload: &Value) -> String {
     terms.into_iter().map(|(_, term)| term).collect::<Vec<_>>().join(",")
 }
 
-fn respond_scale(context: &Context, call: &Call, output: Output, workload: &Value) -> Result<Response, Status> {
+fn respond_scale(call: &Call, output: Output, workload: &Value) -> Result<Response, Status> {
     let scale = scale_of(workload);
     match output.transform {
         Transform::None => Ok(respond::plain(output, 200, &scale, message()?)),
