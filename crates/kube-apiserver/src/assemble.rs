@@ -6,21 +6,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
 use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
 use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, BootstrapRoles, PrivilegedGroups, Union as Authorizers};
+use binnacle_controlplane::{ControlPlane, PortRange};
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response};
-use binnacle_registry::BuiltIn;
-use binnacle_registry::admission::AdmitAll;
-use binnacle_request::{Link, ShutdownTrigger};
+use binnacle_registry::{BuiltIn, ResourceSet};
+use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
     BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
     PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
-use binnacle_store::Store;
+use binnacle_store::{Compactor, DEFAULT_COMPACTION_INTERVAL, Store, spawn_compactor};
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
+use binnacle_validation::ip::Cidr;
 
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::flags::{Config, Mode};
@@ -39,6 +41,9 @@ const FORM_BUDGET: usize = 256 << 20;
 pub(crate) struct Assembled {
     server: Server,
     store: Arc<EmbeddedStore>,
+    control_plane: ControlPlane,
+    /// Forgets history beyond what watches are promised.
+    compactor: Compactor,
     data: Option<DataDir>,
     ephemeral: bool,
     url: String,
@@ -104,11 +109,13 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
+    let (api, control_plane) = built_in(store.clone(), port.address(), &config, &shutdown);
+    let compactor = spawn_compactor(store.clone(), DEFAULT_COMPACTION_INTERVAL);
     let links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
         Arc::new(MetricsLink(metrics.clone())),
-        Arc::new(built_in(store.clone(), port.address())),
+        Arc::new(api),
     ];
     let chain = Chain::new(ChainConfig {
         authenticator,
@@ -124,7 +131,16 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     if let Some(data) = &mut data {
         data.keep();
     }
-    Ok(Assembled { server, store, data: data.or(place), ephemeral: config.storage.ephemeral, url, kubectl })
+    Ok(Assembled {
+        server,
+        store,
+        control_plane,
+        compactor,
+        data: data.or(place),
+        ephemeral: config.storage.ephemeral,
+        url,
+        kubectl,
+    })
 }
 
 impl Assembled {
@@ -143,23 +159,47 @@ impl Assembled {
     /// Serves until told to stop.
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         self.server.run(stop).await;
+        drop(self.compactor);
+        self.control_plane.ended().await;
         self.store.close().await;
     }
 }
 
-/// The built-in resources in the versions that are served by default.
-fn built_in(store: Arc<EmbeddedStore>, address: SocketAddr) -> Api {
+/// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
+/// the cluster's own objects.
+fn built_in(
+    store: Arc<EmbeddedStore>,
+    address: SocketAddr,
+    config: &Config,
+    shutdown: &Shutdown,
+) -> (Api, ControlPlane) {
+    let set = ResourceSet::new();
+    let lookup = Arc::new(ResourceLookup::new(set.clone()));
+    let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
     let built_in = BuiltIn {
         store,
-        admission: Arc::new(AdmitAll),
+        admission: Arc::new(
+            AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order"),
+        ),
         hooks: HashMap::new(),
         event_ttl: EVENT_TTL,
         form_budget: FORM_BUDGET,
     };
     let served = Served::default_built_in();
     let resources = built_in.open(|d| served.version(d.group, d.version).is_some() && d.feature_gate.is_none());
+    set.bind(&resources);
+    let control_plane = binnacle_controlplane::start(set, control_plane_config(config), shutdown.clone());
     let addresses = Addresses { default: reachable(address).to_string(), ..Addresses::default() };
-    Api::new(resources, HashMap::new(), served, addresses)
+    (Api::new(resources, HashMap::new(), served, addresses), control_plane)
+}
+
+fn control_plane_config(config: &Config) -> binnacle_controlplane::Config {
+    let ranges = &config.misc.service_cluster_ip_ranges;
+    let ports = &config.misc.service_node_port_range;
+    binnacle_controlplane::Config {
+        service_cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
+        node_ports: PortRange { first: ports.first, last: ports.last },
+    }
 }
 
 /// What was read from the files that flags name, before anything has happened that could be left behind.

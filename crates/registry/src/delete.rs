@@ -203,10 +203,10 @@ impl Resource {
         if marked {
             return Ok(Step::DeleteNow);
         }
-        if self.description.deletion == Deletion::Namespace {
-            if let Some(step) = self.namespace_step(context, options, &stored.object) {
-                return Ok(step);
-            }
+        if self.description.deletion == Deletion::Namespace
+            && let Some(step) = self.namespace_step(context, options, &stored.object)
+        {
+            return Ok(step);
         }
         if options.grace_period_seconds.is_some_and(|seconds| seconds < 0) {
             options.grace_period_seconds = Some(1);

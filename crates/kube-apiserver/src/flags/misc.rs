@@ -33,7 +33,6 @@ pub(crate) struct Misc {
     pub(crate) allow_privileged: bool,
     /// One or two.
     pub(crate) service_cluster_ip_ranges: Vec<Cidr>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "services ask for it"))]
     pub(crate) service_node_port_range: PortRange,
 }
 
