@@ -7,7 +7,8 @@ use binnacle_schema::Value;
 
 use crate::context::Context;
 
-/// Every method does nothing by default. Objects are in the storage version.
+/// Every method does nothing by default. Objects are in the storage version. Updates of subresources are not told of,
+/// but for the deletes that they complete.
 pub trait Hooks: Send + Sync + 'static {
     /// After defaults and admission, before validation: may change the object and take what must be given back with
     /// [`Hooks::abort`] when the create does not come about.
@@ -16,7 +17,7 @@ pub trait Hooks: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
-    /// Before validation of an update.
+    /// After the kind has reset what an update may not change, before validation.
     fn begin_update<'a>(
         &'a self,
         context: &'a Context,

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, ensure_namespace};
+use crate::hooks::{Hooks, NoHooks};
 use crate::object;
 use crate::resource::Resource;
 use crate::stored::{Stored, store_failure};
@@ -99,23 +100,28 @@ impl Resource {
         }
         self.check_version(name, &mut object, old)?;
         self.prepare_update(context, &options.subresource, &mut object, &old.object)?;
-        collection.hooks.begin_update(context, &mut object, &old.object).await?;
-        let result = self.finish_update(context, options, &attributes, object, key, old, old_value).await;
+        // Subresources leave alone what hooks look after.
+        let hooks: &dyn Hooks = if options.subresource.is_empty() { &*collection.hooks } else { &NoHooks };
+        hooks.begin_update(context, &mut object, &old.object).await?;
+        let result = match self.validate_update(context, &options.subresource, &object, &old.object) {
+            Ok(()) => self.finish_update(context, options, &attributes, object, key, old, old_value).await,
+            Err(status) => Err((object, status)),
+        };
         match result {
             Ok(Ok(stored)) => {
                 if context.dry_run {
-                    collection.hooks.abort(context, &stored.object, Some(&old.object)).await;
+                    hooks.abort(context, &stored.object, Some(&old.object)).await;
                 } else {
-                    collection.hooks.after_update(context, &stored.object, &old.object).await;
+                    hooks.after_update(context, &stored.object, &old.object).await;
                 }
                 Ok(Outcome::Updated(stored))
             }
             Ok(Err((object, newer))) => {
-                collection.hooks.abort(context, &object, Some(&old.object)).await;
+                hooks.abort(context, &object, Some(&old.object)).await;
                 Ok(Outcome::Raced(newer))
             }
             Err((object, status)) => {
-                collection.hooks.abort(context, &object, Some(&old.object)).await;
+                hooks.abort(context, &object, Some(&old.object)).await;
                 Err(status)
             }
         }
@@ -144,7 +150,7 @@ impl Resource {
         Ok(())
     }
 
-    /// What no update may change, what the kind resets, and the rules.
+    /// What no update may change, and what the kind resets.
     fn prepare_update(
         &self,
         context: &Context,
@@ -175,7 +181,13 @@ impl Resource {
         {
             object::set_metadata(object, "deletionGracePeriodSeconds", Some(grace));
         }
+        Ok(())
+    }
 
+    /// The rules of metadata and kind; then the kind's warnings.
+    fn validate_update(&self, context: &Context, subresource: &str, object: &Value, old: &Value) -> Result<(), Status> {
+        let collection = &self.collection;
+        let (strategy, situation) = (collection.strategy, context.situation());
         let path = FieldPath::new("metadata");
         let (new_metadata, old_metadata) = (object::metadata(object), object::metadata(old));
         // An update is held to the rule for names only as far as paths need it: the name cannot change.
