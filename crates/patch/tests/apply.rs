@@ -437,3 +437,23 @@ fn random_sequences() {
         }
     }
 }
+
+#[test]
+fn what_has_become_atomic_is_owned_as_a_whole() {
+    let mut world = World::of("apps", "v1", "Deployment");
+    let with = |label: &str| {
+        format!(
+            r#"{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"a"}},"spec":{{"selector":{{"matchLabels":{{"app":"{label}"}}}}}}}}"#
+        )
+    };
+    world.apply("one", &with("a"));
+    // As an older server would have noted it.
+    let granular = r#"{"f:spec":{"f:selector":{"f:matchLabels":{"f:app":{}}}}}"#;
+    let live = world.live.as_mut().unwrap();
+    let list = live.at_mut(&["metadata", "managedFields"]).and_then(Value::as_list_mut).unwrap();
+    list[0].make_object().insert("fieldsV1", Value::Raw(granular.into()));
+    let error = world.try_apply("two", false, &with("b")).unwrap_err();
+    assert_eq!(error, "Apply failed with 1 conflict: conflict with \"one\": .spec.selector");
+    world.update("three", r#"{"spec":{"selector":{"matchLabels":{"app":"c"}}}}"#);
+    assert_eq!(world.owners(), [r#"three Update {"f:spec":{"f:selector":{}}}"#]);
+}

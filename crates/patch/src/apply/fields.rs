@@ -23,7 +23,8 @@ pub(super) fn parse(text: &str) -> Result<Set, BadFields> {
     Ok(children)
 }
 
-/// Whether a text that the server wrote has a member in common with `set`: much cheaper than reading all of it.
+/// Whether a text that the server wrote may have a member in common with `set`, or members below a leaf of it: much
+/// cheaper than reading all of it.
 pub(super) fn meets(text: &str, set: &Set) -> bool {
     let mut reader = Reader { text, at: 0 };
     // What cannot be read counts as meeting, so that it is looked at more closely.
@@ -142,7 +143,9 @@ impl<'t> Reader<'t> {
                 Some(node) => {
                     let rest = &self.text[self.at..];
                     let member = rest.starts_with("{}") || rest.starts_with("{\".\":");
-                    if node.member && member || self.meets(&node.children, depth - 1)? {
+                    // A leaf meets what lies below it as well: the schema may have made it one since.
+                    let leaf = node.children.is_empty();
+                    if node.member && (member || leaf) || self.meets(&node.children, depth - 1)? {
                         return Ok(true);
                     }
                 }
@@ -250,7 +253,7 @@ mod tests {
             (r#"{"f:a":{"f:b":{"f:deeper":{}}}}"#, false),
             (r#"{"f:a":{"k:{\"name\":\"x\"}":{"f:c":{}}}}"#, true),
             (r#"{"f:a":{"k:{\"name\":\"y\"}":{"f:c":{}}}}"#, false),
-            (r#"{"f:d":{}}"#, false),
+            (r#"{"f:d":{".":{},"f:z":{}}}"#, false),
             (r#"{"f:d":{"v:\"1\"":{}}}"#, true),
             (r#"{"f:c":{},"f:e":{}}"#, false),
         ] {

@@ -5,6 +5,7 @@ use binnacle_schema::{Object, Value, json};
 
 use super::fields;
 use super::set::Set;
+use super::shape::Shape;
 
 /// What one manager owns in one version of the object.
 #[derive(Clone, Debug)]
@@ -80,8 +81,9 @@ impl Entry {
         }
     }
 
-    /// Takes fields from the manager.
-    pub(super) fn take(&mut self, fields: &Set) {
+    /// Takes fields from the manager. Given the `shape` of the object, what has become atomic since the entry was written
+    /// is seen as such first.
+    pub(super) fn take(&mut self, fields: &Set, shape: Option<Shape<'_>>) {
         if fields.is_empty() {
             return;
         }
@@ -93,6 +95,9 @@ impl Entry {
             Owned::Text(text) => {
                 if fields::meets(text, fields) {
                     let mut set = fields::parse(text).unwrap_or_default();
+                    if let Some(shape) = shape {
+                        set.reconcile(shape);
+                    }
                     set.subtract(fields);
                     self.owned = Owned::Set(set);
                 }

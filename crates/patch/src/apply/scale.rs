@@ -51,7 +51,7 @@ impl Scale<'_> {
                 let shown = Entry { api_version: SCALE.into(), ..entry.clone() };
                 match of_scale.iter().position(|other| other.is_same(&shown)) {
                     Some(at) => _ = of_scale.remove(at),
-                    None => entry.take(&single(&path)),
+                    None => entry.take(&single(&path), None),
                 }
             }
             if !entry.owns_nothing() {

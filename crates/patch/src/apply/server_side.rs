@@ -191,8 +191,8 @@ impl Merge<'_> {
         }
         for entry in entries.iter_mut().filter(|entry| !entry.is_same(&own)) {
             if let Some(comparison) = comparison(entry) {
-                entry.take(&comparison.changed);
-                entry.take(&comparison.removed);
+                entry.take(&comparison.changed, None);
+                entry.take(&comparison.removed, None);
             }
         }
         Ok(())

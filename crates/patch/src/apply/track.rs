@@ -164,8 +164,9 @@ fn take_from_others(
             }
             _ => changes,
         };
-        entry.take(&changes.changed);
-        entry.take(&changes.removed);
+        let shape = (entry.api_version == update.api_version).then(|| Shape::of_message(update.message));
+        entry.take(&changes.changed, shape);
+        entry.take(&changes.removed, shape);
         true
     });
     failure.map_or(Ok(()), Err)
