@@ -3,9 +3,11 @@
 mod flow_schema;
 mod priority_level;
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use crate::all::Entry;
+use crate::checks::{items, member};
 use crate::prepare::{clear_status, first_generation, next_generation, put_back};
 
 pub(crate) const STRATEGIES: &[Entry] = &[
@@ -37,4 +39,21 @@ fn prepare_for_status(object: &mut Value, old: &Value) {
             metadata.insert(name, value);
         }
     }
+}
+
+/// Conditions have types, each another one.
+fn status_errors(object: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let status = member(object, "status");
+    let conditions = status.list_at(&["conditions"]);
+    for (i, (at, condition)) in items(status, "conditions", &FieldPath::new("status")).enumerate() {
+        let (kind, at) = (condition.str_at(&["type"]), at.child("type"));
+        if conditions[..i].iter().any(|earlier| earlier.str_at(&["type"]) == kind) {
+            errors.push(FieldError::duplicate(&at, kind));
+        }
+        if kind.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+        }
+    }
+    errors
 }

@@ -7,7 +7,13 @@ mod storage_class;
 mod volume_attachment;
 mod volume_attributes_class;
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+use binnacle_validation::checks::qualified_name;
+use binnacle_validation::names;
+
 use crate::all::Entry;
+use crate::checks::invalid_each;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("CSIDriver", &csi_driver::CsiDriver),
@@ -17,3 +23,52 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("VolumeAttachment", &volume_attachment::VolumeAttachment),
     ("VolumeAttributesClass", &volume_attributes_class::VolumeAttributesClass),
 ];
+
+const PARAMETERS_MAX: usize = 512;
+const PARAMETERS_SIZE_MAX: usize = 256 * 1024;
+const DRIVER_MAX: usize = 63;
+
+/// The rules for the name of what makes volumes of a class.
+fn provisioner(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    if name.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    } else {
+        qualified_name(path, &name.to_lowercase(), errors);
+    }
+}
+
+/// The rules for parameters that go to a driver.
+fn parameters(object: &Value, required: bool, errors: &mut FieldErrors) {
+    let path = FieldPath::new("parameters");
+    let parameters = object.object_at(&["parameters"]);
+    let count = parameters.map_or(0, |parameters| parameters.len());
+    if count > PARAMETERS_MAX {
+        errors.push(FieldError::too_long(&path, PARAMETERS_MAX));
+        return;
+    }
+    let mut size = 0;
+    for (name, value) in parameters.into_iter().flat_map(|parameters| parameters.iter()) {
+        if name.is_empty() {
+            errors.push(FieldError::invalid(&path, "", "field can not be empty."));
+        }
+        size += name.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > PARAMETERS_SIZE_MAX {
+        errors.push(FieldError::too_long(&path, PARAMETERS_SIZE_MAX));
+    }
+    if required && count == 0 {
+        errors.push(FieldError::required(&path, "must contain at least one key/value pair"));
+    }
+}
+
+/// The rules for the name of a driver, which may be in any case.
+fn driver_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    if name.is_empty() {
+        errors.push(FieldError::required(path, ""));
+        return;
+    }
+    if name.len() > DRIVER_MAX {
+        errors.push(FieldError::too_long(path, DRIVER_MAX));
+    }
+    invalid_each(path, name, &names::dns1123_subdomain(&name.to_lowercase()), errors);
+}

@@ -12,3 +12,4 @@ pub mod options;
 pub mod ports;
 pub mod resource_names;
 pub mod selectors;
+pub mod tolerations;

@@ -1,8 +1,11 @@
 //! Names of resources (`cpu`, `example.com/gpu`), as containers and quotas use them.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
 
 use crate::names;
+use crate::numbers::non_negative_quantity;
+
+const HUGE_PAGES: &str = "hugepages-";
 
 const STANDARD: [&str; 20] = [
     "configmaps",
@@ -27,6 +30,39 @@ const STANDARD: [&str; 20] = [
     "storage",
 ];
 
+/// What is counted in whole numbers.
+const INTEGERS: [&str; 9] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
+/// The rules for an amount of a resource.
+pub fn amount(path: &FieldPath, name: &str, text: &str, errors: &mut FieldErrors) {
+    non_negative_quantity(path, text, errors);
+    let fraction = || Quantity::parse(text).is_ok_and(|quantity| quantity.milli_value() % 1000 != 0);
+    if is_integer(name) && fraction() {
+        errors.push(FieldError::invalid(path, text, "must be an integer"));
+    }
+}
+
+/// The rules for an amount of huge pages: a multiple of their size.
+pub fn huge_pages(path: &FieldPath, name: &str, text: &str, errors: &mut FieldErrors) {
+    let Some(size) = name.strip_prefix(HUGE_PAGES) else { return };
+    let Ok(amount) = Quantity::parse(text) else { return };
+    let size = Quantity::parse(size).ok().filter(|size| size.sign() > 0 && size.milli_value() % 1000 == 0);
+    if size.is_none_or(|size| amount.value() % size.value() != 0) {
+        let detail = format!("{text} is not positive integer multiple of {name}");
+        errors.push(FieldError::invalid(path, text, detail));
+    }
+}
+
 /// The rules for the name of any resource.
 pub fn any(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     let messages = names::label_key(name);
@@ -49,11 +85,11 @@ pub fn of_containers(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
 }
 
 pub fn is_standard(name: &str) -> bool {
-    STANDARD.contains(&name) || name.starts_with("hugepages-") || name.starts_with("requests.hugepages-")
+    STANDARD.contains(&name) || is_huge_pages(name) || name.starts_with("requests.hugepages-")
 }
 
 pub fn is_standard_for_containers(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
+    matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name)
 }
 
 /// Without a domain, or with one of Kubernetes itself.
@@ -64,4 +100,53 @@ pub fn is_native(name: &str) -> bool {
 /// With a domain of its own, and fit for quotas.
 pub fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && names::label_key(&format!("requests.{name}")).is_empty()
+}
+
+/// Counted in whole numbers: objects, and all that vendors add.
+pub fn is_integer(name: &str) -> bool {
+    INTEGERS.contains(&name) || is_extended(name)
+}
+
+pub fn is_huge_pages(name: &str) -> bool {
+    name.starts_with(HUGE_PAGES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules() {
+        type Rule = fn(&FieldPath, &str, &mut FieldErrors);
+        for (rule, value, want) in [
+            (of_containers as Rule, "cpu", vec![]),
+            (of_containers, "hugepages-2Mi", vec![]),
+            (of_containers, "example.com/gpu", vec![]),
+            (of_containers, "pods", vec!["must be a standard resource for containers"]),
+            (
+                of_containers,
+                "gpu",
+                vec![
+                    "must be a standard resource type or fully qualified",
+                    "must be a standard resource for containers",
+                ],
+            ),
+            (of_containers, "requests.example.com/gpu", vec!["doesn't follow extended resource name standard"]),
+            (|p, v, e| amount(p, "example.com/gpu", v, e), "1500m", vec!["must be an integer"]),
+            (|p, v, e| amount(p, "cpu", v, e), "1500m", vec![]),
+            (|p, v, e| amount(p, "cpu", v, e), "-1", vec!["must be greater than or equal to 0"]),
+            (|p, v, e| huge_pages(p, "hugepages-2Mi", v, e), "4Mi", vec![]),
+            (
+                |p, v, e| huge_pages(p, "hugepages-2Mi", v, e),
+                "3Mi",
+                vec!["3Mi is not positive integer multiple of hugepages-2Mi"],
+            ),
+        ] {
+            let mut errors = FieldErrors::new();
+            rule(&FieldPath::new("x"), value, &mut errors);
+            let got: Vec<&str> =
+                errors.iter().map(|e| e.body().split_once("\": ").map_or("", |(_, detail)| detail)).collect();
+            assert_eq!(got, want, "{value}");
+        }
+    }
 }

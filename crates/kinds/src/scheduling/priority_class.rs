@@ -1,9 +1,18 @@
 //! PriorityClass: how important pods are.
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
+use crate::checks::{immutable, one_of, present};
 use crate::prepare::{default_to, first_generation};
 use crate::{Situation, Strategy};
+
+/// The highest value that users may give.
+const HIGHEST: i64 = 1_000_000_000;
+
+/// Classes of Kubernetes' own components, with their values.
+const SYSTEM: [(&str, i64); 2] =
+    [("system-node-critical", 2 * HIGHEST + 1000), ("system-cluster-critical", 2 * HIGHEST)];
 
 pub(crate) struct PriorityClass;
 
@@ -15,4 +24,53 @@ impl Strategy for PriorityClass {
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         first_generation(object);
     }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let name = object.str_at(&["metadata", "name"]);
+        if name.starts_with("system-") {
+            if let Some(problem) = system_class_problem(object, name) {
+                let detail = format!(
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {problem}"
+                );
+                errors.push(FieldError::forbidden(&FieldPath::new("metadata").child("name"), detail));
+            }
+        } else if value(object) > HIGHEST {
+            let detail = format!("maximum allowed value of a user defined priority is {HIGHEST}");
+            errors.push(FieldError::forbidden(&FieldPath::new("value"), detail));
+        }
+        if let Some(policy) = present(object, "preemptionPolicy").and_then(Value::as_str) {
+            let path = FieldPath::new("preemptionPolicy");
+            if policy.is_empty() {
+                errors.push(FieldError::required(&path, ""));
+            } else {
+                one_of(&path, policy, &["PreemptLowerPriority", "Never"], &mut errors);
+            }
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        if value(object) != value(old) {
+            errors.push(FieldError::forbidden(&FieldPath::new("value"), "may not be changed in an update."));
+        }
+        let path = FieldPath::new("preemptionPolicy");
+        immutable(&path, object.get("preemptionPolicy"), old.get("preemptionPolicy"), &mut errors);
+        errors
+    }
+}
+
+fn value(class: &Value) -> i64 {
+    class.int_at(&["value"]).unwrap_or(0)
+}
+
+fn system_class_problem(class: &Value, name: &str) -> Option<String> {
+    let Some((_, wanted)) = SYSTEM.iter().find(|(known, _)| *known == name) else {
+        return Some(format!("{name} is not a known system priority class"));
+    };
+    if value(class) != *wanted {
+        return Some(format!("value of {name} PriorityClass must be {wanted}"));
+    }
+    class.bool_at(&["globalDefault"]).then(|| format!("globalDefault of {name} PriorityClass must be false"))
 }

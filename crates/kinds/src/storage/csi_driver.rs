@@ -1,7 +1,9 @@
 //! CSIDriver: what a volume driver can do and wants done for it.
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
+use crate::checks::{immutable, items, member, one_of, present, spec_path, texts};
 use crate::prepare::{default_to, default_zero_to, is_set, next_generation, remove_at, semantically_equal};
 use crate::{Situation, Strategy};
 
@@ -35,11 +37,80 @@ impl Strategy for CsiDriver {
         next_generation(object, old, &["spec"]);
     }
 
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let (spec, path) = (member(object, "spec"), spec_path());
+        // The first one is called so by mistake, and clients see it.
+        let required = [
+            ("attachRequired", "attachedRequired"),
+            ("podInfoOnMount", "podInfoOnMount"),
+            ("storageCapacity", "storageCapacity"),
+        ];
+        for (name, shown) in required {
+            if present(spec, name).is_none() {
+                errors.push(FieldError::required(&path.child(shown), ""));
+            }
+        }
+        if let Some(policy) = present(spec, "fsGroupPolicy").and_then(Value::as_str) {
+            let supported = ["File", "None", "ReadWriteOnceWithFSType"];
+            one_of(&path.child("fsGroupPolicy"), policy, &supported, &mut errors);
+        }
+        token_requests(spec, &path, &mut errors);
+        for mode in texts(spec, "volumeLifecycleModes") {
+            one_of(&path.child("volumeLifecycleModes"), mode, &["Persistent", "Ephemeral"], &mut errors);
+        }
+        if present(spec, "seLinuxMount").is_none() {
+            errors.push(FieldError::required(&path.child("seLinuxMount"), ""));
+        }
+        if let Some(period) = spec.int_at(&["nodeAllocatableUpdatePeriodSeconds"]).filter(|period| *period < 10) {
+            let at = path.child("nodeAllocatableUpdatePeriodSeconds");
+            errors.push(FieldError::invalid(&at, period, "must be greater than or equal to 10 seconds"));
+        }
+        if let Some(in_secrets) = present(spec, "serviceAccountTokenInSecrets").and_then(Value::as_bool)
+            && spec.list_at(&["tokenRequests"]).is_empty()
+        {
+            let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+            errors.push(FieldError::invalid(&path.child("serviceAccountTokenInSecrets"), in_secrets, detail));
+        }
+        errors
+    }
+
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(situation, object);
+        for (name, shown) in [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
+        {
+            let (new, old) = (object.at(&["spec", name]), old.at(&["spec", name]));
+            immutable(&spec_path().child(shown), new, old, &mut errors);
+        }
+        errors
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         const REQUESTS: &[&str] = &["spec", "tokenRequests"];
         let changed = old.is_none_or(|old| !semantically_equal(object.at(REQUESTS), old.at(REQUESTS)));
         let exposed =
             !object.list_at(REQUESTS).is_empty() && !is_set(object, &["spec", "serviceAccountTokenInSecrets"]);
         if changed && exposed { vec![TOKENS_IN_VOLUME_ATTRIBUTES.to_owned()] } else { Vec::new() }
+    }
+}
+
+fn token_requests(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const MIN: i64 = 600;
+    const MAX: i64 = 1 << 32;
+    let requests = spec.list_at(&["tokenRequests"]);
+    for (i, (at, request)) in items(spec, "tokenRequests", path).enumerate() {
+        let audience = request.str_at(&["audience"]);
+        if requests[..i].iter().any(|earlier| earlier.str_at(&["audience"]) == audience) {
+            errors.push(FieldError::duplicate(&at.child("audience"), audience));
+            continue;
+        }
+        let Some(seconds) = request.int_at(&["expirationSeconds"]) else { continue };
+        let at = at.child("expirationSeconds");
+        if seconds < MIN {
+            errors.push(FieldError::invalid(&at, seconds, "may not specify a duration less than 10 minutes"));
+        }
+        if seconds > MAX {
+            errors.push(FieldError::invalid(&at, seconds, "may not specify a duration larger than 2^32 seconds"));
+        }
     }
 }

@@ -1,7 +1,72 @@
 //! CSINode: the volume drivers of a node.
 
-use crate::Strategy;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+use binnacle_validation::checks::{not_negative, qualified_name};
+
+use super::driver_name;
+use crate::checks::{immutable_as, items, member, spec_path, texts};
+use crate::{Situation, Strategy, internal};
+
+const NODE_ID_MAX: usize = 256;
 
 pub(crate) struct CsiNode;
 
-impl Strategy for CsiNode {}
+impl Strategy for CsiNode {
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let spec = member(object, "spec");
+        let drivers = spec.list_at(&["drivers"]);
+        for (i, (at, driver)) in items(spec, "drivers", &spec_path()).enumerate() {
+            validate_driver(driver, &drivers[..i], &at, &mut errors);
+        }
+        errors
+    }
+
+    /// A driver stays as it registered itself, but for how many volumes it can attach.
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(situation, object);
+        let drivers = |node: &Value| node.list_at(&["spec", "drivers"]).iter().map(without_count).collect::<Vec<_>>();
+        let new_drivers = drivers(object);
+        for old in &drivers(old) {
+            for new in new_drivers.iter().filter(|new| new.str_at(&["name"]) == old.str_at(&["name"])) {
+                let shown = || internal::shown("io.k8s.api.storage.v1.CSINodeDriver", Some(new));
+                immutable_as(&spec_path().child("drivers"), Some(new), Some(old), shown, &mut errors);
+            }
+        }
+        errors
+    }
+}
+
+fn without_count(driver: &Value) -> Value {
+    let mut driver = driver.clone();
+    driver.make_object().remove("allocatable");
+    driver
+}
+
+fn validate_driver(driver: &Value, earlier: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+    let name = driver.str_at(&["name"]);
+    driver_name(name, &path.child("name"), errors);
+    let (id, at) = (driver.str_at(&["nodeID"]), path.child("nodeID"));
+    if id.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    }
+    if id.len() > NODE_ID_MAX {
+        errors.push(FieldError::invalid(&at, id, format!("must be {NODE_ID_MAX} characters or less")));
+    }
+    let at = path.child("allocatable").child("count");
+    not_negative(&at, driver.int_at(&["allocatable", "count"]), errors);
+    if earlier.iter().any(|earlier| earlier.str_at(&["name"]) == name) {
+        errors.push(FieldError::duplicate(&path.child("name"), name));
+    }
+    let keys = texts(driver, "topologyKeys");
+    for (i, key) in keys.iter().enumerate() {
+        if key.is_empty() {
+            errors.push(FieldError::required(path, ""));
+        }
+        if keys[..i].contains(key) {
+            errors.push(FieldError::duplicate(path, *key));
+        }
+        qualified_name(path, key, errors);
+    }
+}

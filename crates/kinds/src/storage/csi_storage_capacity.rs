@@ -1,7 +1,41 @@
 //! CSIStorageCapacity: how much storage of a class a part of the cluster can get.
 
-use crate::Strategy;
+use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_schema::Value;
+use binnacle_validation::{names, numbers, selectors};
+
+use crate::checks::{immutable, invalid_each, present};
+use crate::node::deprecated_labels_in_selector;
+use crate::{Situation, Strategy};
 
 pub(crate) struct CsiStorageCapacity;
 
-impl Strategy for CsiStorageCapacity {}
+impl Strategy for CsiStorageCapacity {
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validate(object, false)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = validate(object, selectors::is_invalid(old.get("nodeTopology")));
+        for field in ["nodeTopology", "storageClassName"] {
+            immutable(&FieldPath::new(field), object.get(field), old.get(field), &mut errors);
+        }
+        errors
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        deprecated_labels_in_selector(object.get("nodeTopology"), &FieldPath::new("nodeTopology"))
+    }
+}
+
+fn validate(capacity: &Value, any_label_value: bool) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("nodeTopology");
+    selectors::label_selector(capacity.get("nodeTopology"), any_label_value, &path, &mut errors);
+    let class = capacity.str_at(&["storageClassName"]);
+    invalid_each(&FieldPath::new("storageClassName"), class, &names::dns1123_subdomain(class), &mut errors);
+    if let Some(amount) = present(capacity, "capacity").and_then(Value::as_str) {
+        numbers::non_negative_quantity(&FieldPath::new("capacity"), amount, &mut errors);
+    }
+    errors
+}

@@ -1,9 +1,14 @@
 //! StorageClass: how volumes of a class are made.
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::names;
 
-use crate::Strategy;
+use super::{parameters, provisioner};
+use crate::checks::{immutable, invalid_each, items, one_of, present, texts};
+use crate::node::deprecated_label;
 use crate::prepare::default_to;
+use crate::{Situation, Strategy};
 
 pub(crate) struct StorageClass;
 
@@ -13,4 +18,83 @@ impl Strategy for StorageClass {
         default_to(class, "reclaimPolicy", "Delete");
         default_to(class, "volumeBindingMode", "Immediate");
     }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        provisioner(object.str_at(&["provisioner"]), &FieldPath::new("provisioner"), &mut errors);
+        parameters(object, false, &mut errors);
+        let policy = object.str_at(&["reclaimPolicy"]);
+        if !policy.is_empty() {
+            one_of(&FieldPath::new("reclaimPolicy"), policy, &["Delete", "Retain"], &mut errors);
+        }
+        let path = FieldPath::new("volumeBindingMode");
+        match present(object, "volumeBindingMode").and_then(Value::as_str) {
+            None => errors.push(FieldError::required(&path, "")),
+            Some(mode) => one_of(&path, mode, &["Immediate", "WaitForFirstConsumer"], &mut errors),
+        }
+        topologies(object, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(situation, object);
+        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+            immutable(&FieldPath::new(field), object.get(field), old.get(field), &mut errors);
+        }
+        errors
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (at, term) in items(object, "allowedTopologies", &FieldPath::root()) {
+            for (at, expression) in items(term, "matchLabelExpressions", &at) {
+                if let Some(message) = deprecated_label(expression.str_at(&["key"])) {
+                    warnings.push(format!("{}: {message}", at.child("key")));
+                }
+            }
+        }
+        warnings
+    }
+}
+
+fn topologies(class: &Value, errors: &mut FieldErrors) {
+    // As many empty terms as there are terms precede the first one: the reference compares with them as well, so that
+    // an empty term is always reported.
+    let count = class.list_at(&["allowedTopologies"]).len();
+    let mut earlier: Vec<Vec<(&str, Vec<&str>)>> = vec![Vec::new(); count];
+    for (at, term) in items(class, "allowedTopologies", &FieldPath::root()) {
+        let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (at, requirement) in items(term, "matchLabelExpressions", &at) {
+            let values = requirement_values(requirement, &at, errors);
+            let key = requirement.str_at(&["key"]);
+            match keys.iter_mut().find(|(known, _)| *known == key) {
+                Some(known) => {
+                    errors.push(FieldError::duplicate(&at.child("key"), key));
+                    known.1 = values;
+                }
+                None => keys.push((key, values)),
+            }
+        }
+        keys.sort_unstable();
+        for _ in earlier.iter().filter(|earlier| **earlier == keys) {
+            errors.push(FieldError::duplicate(&at.child("matchLabelExpressions"), ""));
+        }
+        earlier.push(keys);
+    }
+}
+
+/// Checks one requirement; its values, in order.
+fn requirement_values<'a>(requirement: &'a Value, path: &FieldPath, errors: &mut FieldErrors) -> Vec<&'a str> {
+    let (mut values, at) = (texts(requirement, "values"), path.child("values"));
+    if values.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    }
+    for (i, value) in values.iter().enumerate().filter(|(i, value)| values[..*i].contains(value)) {
+        errors.push(FieldError::duplicate(&at.index(i), *value));
+    }
+    let key = requirement.str_at(&["key"]);
+    invalid_each(&path.child("key"), key, &names::label_key(key), errors);
+    values.sort_unstable();
+    values.dedup();
+    values
 }

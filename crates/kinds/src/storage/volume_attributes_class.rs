@@ -1,7 +1,31 @@
 //! VolumeAttributesClass: parameters of volumes that may change.
 
-use crate::Strategy;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+
+use super::{parameters, provisioner};
+use crate::prepare::semantically_equal;
+use crate::{Situation, Strategy};
 
 pub(crate) struct VolumeAttributesClass;
 
-impl Strategy for VolumeAttributesClass {}
+impl Strategy for VolumeAttributesClass {
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        provisioner(object.str_at(&["driverName"]), &FieldPath::new("driverName"), &mut errors);
+        parameters(object, true, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        for field in ["driverName", "parameters"] {
+            if !semantically_equal(object.get(field), old.get(field)) {
+                let detail = format!("updates to {field} are forbidden.");
+                errors.push(FieldError::forbidden(&FieldPath::new(field), detail));
+            }
+        }
+        errors.extend(self.validate(situation, object));
+        errors
+    }
+}

@@ -42,28 +42,17 @@ const WRITTEN_BY_OTHERS: [(&str, &[&str]); 3] = [
 
 /// Kinds whose rules are not all there yet: what the reference refuses of them is not compared.
 const WITHOUT_RULES: &[&str] = &[
-    "APIService",
-    "CSIDriver",
-    "CSINode",
-    "CSIStorageCapacity",
     "CertificateSigningRequest",
     "CustomResourceDefinition",
     "DeviceClass",
-    "FlowSchema",
     "MutatingAdmissionPolicy",
     "MutatingWebhookConfiguration",
-    "PriorityClass",
-    "PriorityLevelConfiguration",
     "ResourceClaim",
     "ResourceClaimTemplate",
     "ResourceSlice",
-    "RuntimeClass",
-    "StorageClass",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
-    "VolumeAttachment",
-    "VolumeAttributesClass",
 ];
 
 /// How a step went.
