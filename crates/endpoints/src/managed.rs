@@ -63,16 +63,20 @@ pub(crate) struct Versions<'a> {
 
 impl apply::Versions for Versions<'_> {
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
-        let wanted = GroupVersion::parse(api_version)?;
-        let description = self.resource.description;
-        if (wanted.group.as_str(), wanted.version.as_str()) == (description.group, description.version) {
-            return Some((object.clone(), self.resource.message));
-        }
-        let message = tables::kind(&wanted.group, &wanted.version, description.kind)?;
+        let kind = self.resource.description.kind;
+        let (from, wanted) = (GroupVersion::parse(object.str_at(&["apiVersion"]))?, GroupVersion::parse(api_version)?);
+        let message = tables::kind(&wanted.group, &wanted.version, kind)?;
         let mut converted = object.clone();
-        self.resource.to_stored(&mut converted);
-        let conversion = binnacle_registry::conversion(&wanted.group, &wanted.version, description.kind)?;
-        (conversion.from_stored)(&mut converted);
+        if from == wanted {
+            return Some((converted, message));
+        }
+        // The stored version, between the two, has no conversion of its own.
+        if let Some(conversion) = binnacle_registry::conversion(&from.group, &from.version, kind) {
+            (conversion.to_stored)(&mut converted);
+        }
+        if let Some(conversion) = binnacle_registry::conversion(&wanted.group, &wanted.version, kind) {
+            (conversion.from_stored)(&mut converted);
+        }
         Some((converted, message))
     }
 }

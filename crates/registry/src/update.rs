@@ -1,6 +1,7 @@
 //! Update: optimistic concurrency, what an update may not change, and the deletes that updates complete.
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, Text};
+use binnacle_patch::apply::keep_unchanged_times;
 use binnacle_resources::Deletion;
 use binnacle_schema::Value;
 use binnacle_store::{Expect, Op, Revision, Txn, TxnResponse};
@@ -233,7 +234,7 @@ impl Resource {
         old_value: &Bytes,
     ) -> Result<Result<Stored, (Value, Option<binnacle_store::KeyValue>)>, (Value, Status)> {
         let collection = &self.collection;
-        ignore_managed_fields_times(&mut object, &old.object);
+        keep_unchanged_times(&old.object, &mut object);
         let warn = |text: String| context.warn(text);
         if let Err(status) = collection.admission.validate(attributes, &object, Some(&old.object), &warn).await {
             return Err((object, status));
@@ -329,38 +330,4 @@ fn deletes(object: &Value, old: &Value) -> bool {
     object::finalizers(object).is_empty()
         && object::is_deleting(old)
         && object::deletion_grace(old).is_none_or(|seconds| seconds == 0)
-}
-
-/// An update that changes nothing but times of managed fields is none: the old times stay.
-fn ignore_managed_fields_times(object: &mut Value, old: &Value) {
-    let (new_entries, old_entries) =
-        (object.list_at(&["metadata", "managedFields"]), old.list_at(&["metadata", "managedFields"]));
-    if new_entries == old_entries || new_entries.len() != old_entries.len() {
-        return;
-    }
-    let same_but_time = |a: &Value, b: &Value| {
-        let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return false };
-        let strip = |o: &binnacle_schema::Object| {
-            let mut o = o.clone();
-            o.remove("time");
-            o
-        };
-        strip(a) == strip(b)
-    };
-    if !new_entries.iter().zip(old_entries).all(|(a, b)| same_but_time(a, b)) {
-        return;
-    }
-    let mut with_old_times = object.clone();
-    object::set_metadata(&mut with_old_times, "managedFields", Some(Value::List(old_entries.to_vec())));
-    let differs = |a: &Value, b: &Value| {
-        let strip = |v: &Value| {
-            let mut v = v.clone();
-            object::metadata_mut(&mut v).remove("resourceVersion");
-            v
-        };
-        strip(a) != strip(b)
-    };
-    if !differs(&with_old_times, old) {
-        *object = with_old_times;
-    }
 }

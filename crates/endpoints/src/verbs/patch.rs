@@ -50,6 +50,8 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
 struct Patch {
     kind: Kind,
     validation: FieldValidation,
+    /// Members that the patch itself gives twice.
+    duplicates: Findings,
 }
 
 enum Kind {
@@ -70,11 +72,13 @@ struct Target<'a> {
 impl Patch {
     fn parse(context: &Context, kind: PatchType, bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
         let limits = Limits::default();
+        let mut duplicates = Findings::default();
         let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
         let kind = match kind {
             PatchType::Json => Kind::Json(json_patch::parse(bytes)?),
             PatchType::Merge | PatchType::Strategic => {
-                let value = json::parse(bytes, &limits).map_err(|e| undecodable(e.to_string()))?;
+                let (value, found) = json::parse_strict(bytes, &limits).map_err(|e| undecodable(e.to_string()))?;
+                duplicates = found;
                 let Value::Object(_) = value else {
                     let found = kind_of(&value);
                     let why = format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}");
@@ -87,7 +91,7 @@ impl Patch {
                 Kind::Apply { config, force: params.force == Some(true) }
             }
         };
-        Ok(Self { kind, validation: params.validation })
+        Ok(Self { kind, validation: params.validation, duplicates })
     }
 
     /// The new object in the resource's version, with its managed fields. `live` is in the stored version.
@@ -177,19 +181,29 @@ impl Patch {
             Ok(decoded) => decoded,
             Err(error) => return Err(self.invalid(before, &error.to_string())),
         };
-        body::judge(target.context, &decoded.findings, self.validation, |why| self.invalid(before, why))?;
+        let mut findings = self.duplicates.clone();
+        findings.extend(decoded.findings.iter().cloned());
+        body::judge(target.context, &findings, self.validation, |why| self.invalid(before, why))?;
         Ok(decoded.value)
     }
 
     /// The refusal of a result, which it shows as text: members of what the patch went into are sorted by name, the
     /// rest stands as it was.
     fn invalid(&self, mut patched: Value, why: &str) -> Status {
-        match &self.kind {
-            Kind::Json(patch) => patch.paths().for_each(|path| sort_along(&mut patched, path)),
-            Kind::Merge(patch) | Kind::Strategic(patch) => sort_like(&mut patched, patch),
-            Kind::Apply { .. } => {}
-        }
-        let error = FieldError::invalid(&FieldPath::new("patch"), json::to_string(&patched).as_str(), why);
+        let shown = match &self.kind {
+            Kind::Json(patch) => {
+                patch.paths().for_each(|path| sort_along(&mut patched, path));
+                json::to_string(&patched)
+            }
+            Kind::Merge(patch) => {
+                sort_like(&mut patched, patch);
+                json::to_string(&patched)
+            }
+            // Of a strategic patch the reference shows the patch, as Go prints maps.
+            Kind::Strategic(patch) => strategic::go_print(patch),
+            Kind::Apply { .. } => json::to_string(&patched),
+        };
+        let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why);
         Status::invalid(&GroupKind::new("", ""), "", &vec![error])
     }
 }
