@@ -2,9 +2,13 @@
 //! ([`services`]), and sees to it that the objects every cluster has are there ([`start`]).
 
 mod config;
+mod flowcontrol;
+mod follow;
 mod objects;
 mod start;
 mod system_namespaces;
+#[cfg(test)]
+mod testing;
 
 pub use config::{Config, PortRange};
 pub use start::{ControlPlane, Step, start};

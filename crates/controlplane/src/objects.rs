@@ -14,11 +14,17 @@ pub(crate) const MANAGER: &str = "kube-apiserver";
 #[derive(Clone, Copy)]
 pub(crate) struct Objects<'a> {
     resource: &'a Resource,
+    manager: &'static str,
 }
 
 impl<'a> Objects<'a> {
     pub(crate) fn new(resources: &'a ResourceSet, group: &str, version: &str, plural: &str) -> Result<Self, Status> {
-        resources.require(group, version, plural).map(|resource| Self { resource })
+        resources.require(group, version, plural).map(|resource| Self { resource, manager: MANAGER })
+    }
+
+    /// The same, with another name in `managedFields`.
+    pub(crate) fn managed_by(self, manager: &'static str) -> Self {
+        Self { manager, ..self }
     }
 
     pub(crate) fn resource(&self) -> &'a Resource {
@@ -36,7 +42,12 @@ impl<'a> Objects<'a> {
 
     /// With all that was acknowledged before.
     pub(crate) async fn list(&self, namespace: &str) -> Result<Vec<Value>, Status> {
-        let mut page = self.resource.list(&Context::internal(namespace), &ListOptions::default()).await?;
+        self.list_as(namespace, Match::Consistent).await
+    }
+
+    pub(crate) async fn list_as(&self, namespace: &str, version: Match) -> Result<Vec<Value>, Status> {
+        let options = ListOptions { version, ..ListOptions::default() };
+        let mut page = self.resource.list(&Context::internal(namespace), &options).await?;
         let mut objects = Vec::new();
         while let Some(chunk) = page.next_chunk() {
             for entry in chunk {
@@ -106,7 +117,7 @@ impl<'a> Objects<'a> {
         let update = Update {
             message: self.resource.message,
             api_version: self.resource.api_version(),
-            manager: MANAGER,
+            manager: self.manager,
             subresource,
             now: context.now_seconds(),
             reset: description.subresource(subresource).map_or(description.resets, |s| s.resets),

@@ -10,11 +10,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
-use crate::system_namespaces;
+use crate::{flowcontrol, system_namespaces};
 
 /// How soon a step that failed is tried again: first, and at last.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_LAST: Duration = Duration::from_secs(10);
+pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(100);
+pub(crate) const RETRY_LAST: Duration = Duration::from_secs(10);
 
 /// The loops of a running server. They end with the shutdown signal that [`start`] was given.
 pub struct ControlPlane {
@@ -37,6 +37,8 @@ pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> Cont
     let mut steps = vec![first.clone()];
     let (reports, rest_steps): (Vec<_>, Vec<_>) = rest.iter().map(|each| report(each.name)).unzip();
     steps.extend(rest_steps);
+    let (follower_reports, follower_steps): (Vec<_>, Vec<_>) = FOLLOWERS.iter().map(|each| report(each.name)).unzip();
+    steps.extend(follower_steps);
     let task = tokio::spawn(async move {
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(namespaces.run(work.clone(), first_report, shutdown.clone()));
@@ -46,6 +48,9 @@ pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> Cont
         }
         for (each, report) in rest.into_iter().zip(reports) {
             tasks.spawn(each.run(work.clone(), report, shutdown.clone()));
+        }
+        for (each, report) in FOLLOWERS.iter().zip(follower_reports) {
+            tasks.spawn((each.follow)(work.clone(), report, shutdown.clone()));
         }
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
@@ -71,13 +76,27 @@ struct Loop {
 
 type Ensure = for<'a> fn(&'a Work) -> BoxFuture<'a, Result<(), Status>>;
 
+/// What acts when a resource changes, until the shutdown signal.
+struct Follower {
+    name: &'static str,
+    follow: fn(Arc<Work>, watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()>,
+}
+
+const FOLLOWERS: &[Follower] =
+    &[Follower { name: "priority-and-fairness-config-consumer", follow: flowcontrol::follow }];
+
 fn loops() -> (Loop, Vec<Loop>) {
     let namespaces = Loop {
         name: "start-system-namespaces-controller",
         every: Some(Duration::from_secs(60)),
         ensure: |work| Box::pin(system_namespaces::ensure(&work.resources)),
     };
-    (namespaces, Vec::new())
+    let flow_control = Loop {
+        name: "priority-and-fairness-config-producer",
+        every: Some(Duration::from_secs(60)),
+        ensure: |work| Box::pin(flowcontrol::ensure(&work.resources)),
+    };
+    (namespaces, vec![flow_control])
 }
 
 fn report(name: &'static str) -> (watch::Sender<bool>, Step) {

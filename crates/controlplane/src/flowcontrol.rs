@@ -1,0 +1,133 @@
+//! API priority and fairness (KEP-1040), as far as objects go: the levels and schemas that every cluster has, and the
+//! condition of each schema that says whether its level exists.
+
+mod dangling;
+mod defaults;
+mod ensure;
+
+pub(crate) use dangling::follow;
+pub(crate) use ensure::ensure;
+
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+const VERSION: &str = "v1";
+const SCHEMAS: &str = "flowschemas";
+const LEVELS: &str = "prioritylevelconfigurations";
+
+#[cfg(test)]
+mod tests {
+    use binnacle_registry::{Context, DeleteOptions};
+    use binnacle_schema::{Value, value};
+
+    use super::*;
+    use crate::testing::{Cluster, until};
+
+    fn condition<'a>(schema: &'a Value, member: &str) -> &'a str {
+        schema.list_at(&["status", "conditions"]).first().map_or("", |condition| condition.str_at(&[member]))
+    }
+
+    #[tokio::test]
+    async fn every_default_is_there_and_refers_to_what_exists() {
+        let cluster = Cluster::start().await;
+        let schemas = cluster.objects(GROUP, SCHEMAS);
+        for schema in &defaults::SCHEMAS {
+            let found = until(schemas, "", schema.name, |schema| condition(schema, "status") == "False").await;
+            assert_eq!(found.str_at(&["metadata", "annotations", "apf.kubernetes.io/autoupdate-spec"]), "true");
+            let managers = found.list_at(&["metadata", "managedFields"]);
+            let managers =
+                managers.iter().map(|m| (m.str_at(&["manager"]), m.str_at(&["operation"]), m.str_at(&["subresource"])));
+            assert_eq!(
+                managers.collect::<Vec<_>>(),
+                [
+                    ("api-priority-and-fairness-config-consumer-v1", "Apply", "status"),
+                    ("api-priority-and-fairness-config-producer-v1", "Update", ""),
+                ]
+            );
+        }
+        let exempt = schemas.get("", "exempt").await.unwrap().unwrap();
+        assert_eq!(
+            condition(&exempt, "message"),
+            "This FlowSchema references the PriorityLevelConfiguration object named \"exempt\" and it exists"
+        );
+        assert_eq!(condition(&exempt, "reason"), "Found");
+    }
+
+    #[tokio::test]
+    async fn the_condition_follows_the_level() {
+        let cluster = Cluster::start().await;
+        let (schemas, levels) = (cluster.objects(GROUP, SCHEMAS), cluster.objects(GROUP, LEVELS));
+        let schema = value!({
+            "metadata": {"name": "mine"},
+            "spec": {"priorityLevelConfiguration": {"name": "gold"}, "matchingPrecedence": 9000i64, "rules": []}
+        });
+        schemas.create("", schema).await.unwrap();
+        let dangling = until(schemas, "", "mine", |schema| condition(schema, "status") == "True").await;
+        assert_eq!(condition(&dangling, "reason"), "NotFound");
+        assert_eq!(
+            condition(&dangling, "message"),
+            "This FlowSchema references the PriorityLevelConfiguration object named \"gold\" but there is no such object"
+        );
+        let level = value!({
+            "metadata": {"name": "gold"},
+            "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}
+        });
+        levels.create("", level).await.unwrap();
+        until(schemas, "", "mine", |schema| condition(schema, "status") == "False").await;
+        levels.resource().delete(&Context::internal(""), "gold", &DeleteOptions::default()).await.unwrap();
+        until(schemas, "", "mine", |schema| condition(schema, "status") == "True").await;
+    }
+
+    #[tokio::test]
+    async fn what_follows_the_defaults() {
+        let cluster = Cluster::start().await;
+        let levels = cluster.objects(GROUP, LEVELS);
+        let shares = |name: &'static str, shares: i64| {
+            levels.update("", name, "", move |level| {
+                let members = ["spec", if name == "exempt" { "exempt" } else { "limited" }];
+                level.make_at(&members).insert("nominalConcurrencyShares", shares);
+            })
+        };
+        let annotate = |name: &'static str, says: &'static str| {
+            levels.update("", name, "", move |level| {
+                level.make_at(&["metadata", "annotations"]).insert("apf.kubernetes.io/autoupdate-spec", says);
+            })
+        };
+        // One that follows, one that was taken over, one whose annotation says nothing, the mandatory ones.
+        shares("system", 31).await.unwrap();
+        annotate("node-high", "false").await.unwrap();
+        shares("node-high", 41).await.unwrap();
+        annotate("workload-low", "maybe").await.unwrap();
+        shares("workload-low", 101).await.unwrap();
+        annotate("catch-all", "false").await.unwrap();
+        shares("catch-all", 6).await.unwrap();
+        shares("exempt", 7).await.unwrap();
+        // Gone, and one that no release knows any more.
+        levels.resource().delete(&Context::internal(""), "global-default", &DeleteOptions::default()).await.unwrap();
+        for (name, says) in [("old", "true"), ("custom", "false")] {
+            let level = value!({
+                "metadata": {"name": name, "annotations": {"apf.kubernetes.io/autoupdate-spec": says}},
+                "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}
+            });
+            levels.create("", level).await.unwrap();
+        }
+        ensure(&cluster.resources).await.unwrap();
+        for (name, follows, shares) in [
+            ("system", "true", 30),
+            ("node-high", "false", 41),
+            ("workload-low", "false", 101),
+            ("catch-all", "true", 5),
+            ("exempt", "true", 7),
+            ("global-default", "true", 20),
+            ("custom", "false", 30),
+        ] {
+            let level = levels.get("", name).await.unwrap().unwrap();
+            assert_eq!(
+                level.str_at(&["metadata", "annotations", "apf.kubernetes.io/autoupdate-spec"]),
+                follows,
+                "{name}"
+            );
+            let limits = level.at(&["spec", if name == "exempt" { "exempt" } else { "limited" }]).unwrap();
+            assert_eq!(limits.int_at(&["nominalConcurrencyShares"]), Some(shares), "{name}");
+        }
+        assert!(levels.get("", "old").await.unwrap().is_none());
+    }
+}

@@ -1,0 +1,117 @@
+//! The `Dangling` condition of flow schemas: whether the priority level that a schema names is there.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_patch::apply::{Apply, Update, Versions, apply};
+use binnacle_registry::{Context, Match, Resource, ResourceSet, UpdateOptions, rfc3339};
+use binnacle_request::{BoxFuture, Shutdown};
+use binnacle_schema::{Message, Value, decode, value};
+use tokio::sync::watch;
+
+use super::{GROUP, LEVELS, SCHEMAS, VERSION};
+use crate::follow::Follow;
+use crate::objects::Objects;
+use crate::start::{RETRY_FIRST, RETRY_LAST, Work};
+
+const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
+
+/// Looks at all schemas whenever a schema or a level changes: there are few of both.
+pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let find = |plural| work.resources.require(GROUP, VERSION, plural);
+        let (Ok(schemas), Ok(levels)) = (find(SCHEMAS), find(LEVELS)) else { return };
+        let (mut schemas, mut levels) = (Follow::all(schemas), Follow::all(levels));
+        let mut retry: Option<Duration> = None;
+        loop {
+            tokio::select! {
+                _ = schemas.changed() => {}
+                _ = levels.changed() => {}
+                () = tokio::time::sleep(retry.unwrap_or_default()), if retry.is_some() => {}
+                () = shutdown.fired() => return,
+            }
+            retry = match refresh(&work.resources).await {
+                Ok(()) => {
+                    done.send_replace(true);
+                    None
+                }
+                Err(status) => {
+                    tracing::warn!(error = status.message(), "the conditions of flow schemas will be tried again");
+                    Some(retry.map_or(RETRY_FIRST, |retry| (retry * 2).min(RETRY_LAST)))
+                }
+            };
+        }
+    })
+}
+
+async fn refresh(resources: &ResourceSet) -> Result<(), Status> {
+    let schemas = Objects::new(resources, GROUP, VERSION, SCHEMAS)?;
+    let levels = Objects::new(resources, GROUP, VERSION, LEVELS)?;
+    let levels = levels.list_as("", Match::Any).await?;
+    let levels: HashSet<&str> = levels.iter().map(|level| level.str_at(&["metadata", "name"])).collect();
+    for schema in schemas.list_as("", Match::Any).await? {
+        let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
+        let (status, reason, says) = if levels.contains(level) {
+            ("False", "Found", "and it exists")
+        } else {
+            ("True", "NotFound", "but there is no such object")
+        };
+        let quoted = binnacle_meta::go_quote(level);
+        let message = format!("This FlowSchema references the PriorityLevelConfiguration object named {quoted} {says}");
+        let told = schema.list_at(&["status", "conditions"]).iter().any(|condition| {
+            let is = |member, text: &str| condition.str_at(&[member]) == text;
+            is("type", "Dangling") && is("status", status) && is("reason", reason) && is("message", &message)
+        });
+        if !told {
+            let condition = value!({
+                "type": "Dangling", "status": status, "lastTransitionTime": (rfc3339(SystemTime::now())),
+                "reason": reason, "message": message
+            });
+            tell(schemas.resource(), schema.str_at(&["metadata", "name"]), condition).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Applies the condition. Other conditions are their owners'.
+async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), Status> {
+    let context = Context::internal("");
+    let config = value!({
+        "apiVersion": (resource.api_version()), "kind": (resource.description.kind),
+        "metadata": {"name": name}, "status": {"conditions": [condition]}
+    });
+    let reset = resource.description.subresource("status").map_or(resource.description.resets, |s| s.resets);
+    let update = Update {
+        message: resource.message,
+        api_version: resource.api_version(),
+        manager: MANAGER,
+        subresource: "status",
+        now: context.now_seconds(),
+        reset,
+    };
+    let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
+    let mut change = |live: Option<&Value>| {
+        let live = live.ok_or_else(|| Status::not_found(&resource.group_resource(), name))?;
+        let request = Apply { update, force: true, versions: &OneVersion };
+        let applied = apply(&request, Some(live), &config).map_err(Status::internal)?;
+        decode::value(applied, resource.message).map(|decoded| decoded.value).map_err(Status::internal)
+    };
+    match resource.update(&context, name, &options, &mut change).await {
+        // It was deleted meanwhile.
+        Err(status) if status.is(StatusReason::NotFound) => Ok(()),
+        updated => updated.map(|_| ()),
+    }
+}
+
+/// Flow schemas are served in the version that is stored and in no other.
+struct OneVersion;
+
+impl Versions for OneVersion {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+        let (group, version) = api_version.split_once('/')?;
+        let message = binnacle_kinds::tables::kind(group, version, "FlowSchema")?;
+        (object.str_at(&["apiVersion"]) == api_version).then(|| (object.clone(), message))
+    }
+}

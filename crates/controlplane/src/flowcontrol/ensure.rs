@@ -1,0 +1,137 @@
+//! Puts the default levels and schemas in place and keeps up what nobody has taken over.
+//!
+//! An annotation says whether an object follows the defaults. Mandatory ones always do; of the others an administrator
+//! says so, and before anybody has, an object that was never changed (generation 1) does.
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::{Context, DeleteOptions, Match, ResourceSet};
+use binnacle_schema::{Value, canonical, value};
+use futures::future::join_all;
+
+use super::defaults;
+use super::{GROUP, LEVELS, SCHEMAS, VERSION};
+use crate::objects::Objects;
+
+const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
+const FOLLOWS: &str = "apf.kubernetes.io/autoupdate-spec";
+
+/// What an object should be.
+struct Wanted {
+    name: &'static str,
+    mandatory: bool,
+    spec: Value,
+}
+
+/// Makes those that are missing, updates those that follow the defaults, deletes those that did and are none any more.
+pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
+    let levels = Objects::new(resources, GROUP, VERSION, LEVELS)?.managed_by(MANAGER);
+    let schemas = Objects::new(resources, GROUP, VERSION, SCHEMAS)?.managed_by(MANAGER);
+    let wanted_levels: Vec<Wanted> = defaults::LEVELS
+        .iter()
+        .map(|level| Wanted { name: level.name, mandatory: level.mandatory, spec: level.spec() })
+        .collect();
+    let wanted_schemas: Vec<Wanted> = defaults::SCHEMAS
+        .iter()
+        .map(|schema| Wanted { name: schema.name, mandatory: schema.mandatory, spec: schema.spec() })
+        .collect();
+    // A schema is of use only with its level.
+    put(&levels, &wanted_levels).await?;
+    put(&schemas, &wanted_schemas).await?;
+    remove_others(&schemas, &wanted_schemas).await?;
+    remove_others(&levels, &wanted_levels).await
+}
+
+async fn put(objects: &Objects<'_>, wanted: &[Wanted]) -> Result<(), Status> {
+    let there = objects.list_as("", Match::Consistent).await?;
+    let puts = wanted.iter().map(|wanted| async {
+        match there.iter().find(|object| object.str_at(&["metadata", "name"]) == wanted.name) {
+            None => create(objects, wanted).await,
+            Some(object) if revision(objects, wanted, object).is_none() => Ok(()),
+            Some(_) => update(objects, wanted).await,
+        }
+    });
+    join_all(puts).await.into_iter().collect()
+}
+
+async fn create(objects: &Objects<'_>, wanted: &Wanted) -> Result<(), Status> {
+    let object = value!({
+        "metadata": {"name": (wanted.name), "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}},
+        "spec": (wanted.spec.clone())
+    });
+    match objects.create("", object).await {
+        Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
+        created => created.map(|_| ()),
+    }
+}
+
+async fn update(objects: &Objects<'_>, wanted: &Wanted) -> Result<(), Status> {
+    let updated = objects.update("", wanted.name, "", |object| {
+        let Some(Revision { follows, spec }) = revision(objects, wanted, object) else { return };
+        if let Some(spec) = spec {
+            object.make_object().insert("spec", spec);
+        }
+        object.make_at(&["metadata", "annotations"]).insert(FOLLOWS, if follows { "true" } else { "false" });
+    });
+    match updated.await {
+        // Somebody deleted it meanwhile, or changed it: it is looked at again the next time.
+        Err(status) if status.is(StatusReason::NotFound) || status.is(StatusReason::Conflict) => Ok(()),
+        updated => updated,
+    }
+}
+
+/// What an object has to be changed into.
+struct Revision {
+    follows: bool,
+    spec: Option<Value>,
+}
+
+fn revision(objects: &Objects<'_>, wanted: &Wanted, object: &Value) -> Option<Revision> {
+    let annotation = follows(object);
+    let unchanged = object.int_at(&["metadata", "generation"]) == Some(1);
+    let follows = wanted.mandatory || annotation.unwrap_or(unchanged);
+    let spec = if follows { other_spec(objects, wanted, object) } else { None };
+    (annotation != Some(follows) || spec.is_some()).then_some(Revision { follows, spec })
+}
+
+/// The spec that an object should have, if it has another.
+fn other_spec(objects: &Objects<'_>, wanted: &Wanted, object: &Value) -> Option<Value> {
+    let resource = objects.resource();
+    let mut expected = value!({"spec": (wanted.spec.clone())});
+    resource.set_defaults(&mut expected);
+    // What the exempt level may lend is the administrator's business, mandatory or not.
+    let limits = ["spec", "exempt"];
+    if let (Some(current), Some(_)) = (object.object_at(&limits), expected.object_at(&limits)) {
+        for member in ["nominalConcurrencyShares", "lendablePercent"] {
+            let current = current.get(member).cloned();
+            match current {
+                Some(current) => expected.make_at(&limits).insert(member, current),
+                None => expected.make_at(&limits).remove(member),
+            };
+        }
+    }
+    canonical::canonicalize(&mut expected, resource.message);
+    (expected.get("spec") != object.get("spec")).then(|| wanted.spec.clone())
+}
+
+/// What the annotation says, if it says something.
+fn follows(object: &Value) -> Option<bool> {
+    match object.str_at(&["metadata", "annotations", FOLLOWS]) {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+async fn remove_others(objects: &Objects<'_>, wanted: &[Wanted]) -> Result<(), Status> {
+    for object in objects.list_as("", Match::Any).await? {
+        let name = object.str_at(&["metadata", "name"]);
+        if follows(&object) != Some(true) || wanted.iter().any(|wanted| wanted.name == name) {
+            continue;
+        }
+        match objects.resource().delete(&Context::internal(""), name, &DeleteOptions::default()).await {
+            Err(status) if !status.is(StatusReason::NotFound) => return Err(status),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! For tests: the built-in resources over a store in memory, with the loops running.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_registry::admission::AdmitAll;
+use binnacle_registry::{BuiltIn, ResourceSet};
+use binnacle_request::{Shutdown, ShutdownTrigger};
+use binnacle_schema::Value;
+use binnacle_store_embedded::EmbeddedStore;
+
+use crate::objects::Objects;
+use crate::{Config, ControlPlane, start};
+
+pub(crate) struct Cluster {
+    pub(crate) resources: ResourceSet,
+    pub(crate) control_plane: ControlPlane,
+    _trigger: ShutdownTrigger,
+}
+
+impl Cluster {
+    /// Resources alone.
+    pub(crate) fn resources() -> ResourceSet {
+        let built_in = BuiltIn {
+            store: Arc::new(EmbeddedStore::ephemeral()),
+            admission: Arc::new(AdmitAll),
+            hooks: HashMap::new(),
+            event_ttl: Duration::from_secs(3600),
+            form_budget: 1 << 20,
+        };
+        let set = ResourceSet::new();
+        set.bind(&built_in.open(|description| description.feature_gate.is_none()));
+        set
+    }
+
+    pub(crate) async fn start() -> Self {
+        Self::over(Self::resources()).await
+    }
+
+    /// Begins the loops, and waits until each has done its part once.
+    pub(crate) async fn over(resources: ResourceSet) -> Self {
+        let (trigger, shutdown): (_, Shutdown) = ShutdownTrigger::new();
+        let control_plane = start(resources.clone(), Config::default(), shutdown);
+        let done = tokio::time::timeout(PATIENCE, control_plane.done()).await;
+        done.expect("every step is done in time");
+        Self { resources, control_plane, _trigger: trigger }
+    }
+
+    pub(crate) fn objects(&self, group: &str, plural: &str) -> Objects<'_> {
+        Objects::new(&self.resources, group, "v1", plural).unwrap()
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Reads an object until it is as it should be.
+pub(crate) async fn until(objects: Objects<'_>, namespace: &str, name: &str, good: impl Fn(&Value) -> bool) -> Value {
+    let began = std::time::Instant::now();
+    loop {
+        let object = objects.get(namespace, name).await.unwrap();
+        match object {
+            Some(object) if good(&object) => return object,
+            other => assert!(began.elapsed() < PATIENCE, "{name} is still {other:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
