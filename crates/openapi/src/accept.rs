@@ -1,0 +1,99 @@
+//! The Accept header, read as the reference's OpenAPI handlers read it: the first clause that any form fits wins.
+
+/// The form of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    Protobuf,
+}
+
+/// What an Accept header comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Form(Form),
+    /// There are clauses, but nothing fits them.
+    Nothing,
+    /// There is no clause at all that can be read.
+    Unreadable,
+}
+
+/// More clauses than a sensible client sends are not looked at.
+const MAX_CLAUSES: usize = 64;
+
+struct Clause<'a> {
+    main: &'a str,
+    sub: &'a str,
+    quality: f32,
+}
+
+/// Chooses among JSON and the two names of the protobuf form: `spec.v2.v1.0+protobuf` and the older `spec.v2@v1.0+protobuf`.
+pub(crate) fn negotiate(accept: &str, protobuf: [&str; 2]) -> Wanted {
+    if accept.is_empty() {
+        return Wanted::Form(Form::Json);
+    }
+    let mut clauses: Vec<Clause<'_>> = accept.split(',').take(MAX_CLAUSES).filter_map(Clause::parse).collect();
+    if clauses.is_empty() {
+        return Wanted::Unreadable;
+    }
+    clauses.sort_by(|a, b| {
+        b.quality
+            .total_cmp(&a.quality)
+            .then((a.main == "*").cmp(&(b.main == "*")))
+            .then((a.sub == "*").cmp(&(b.sub == "*")))
+    });
+    let forms = [("json", Form::Json), (protobuf[0], Form::Protobuf), (protobuf[1], Form::Protobuf)];
+    let fits = |clause: &Clause<'_>| {
+        let main = matches!(clause.main, "application" | "*");
+        forms.iter().find(|(sub, _)| main && (clause.sub == *sub || clause.sub == "*")).map(|(_, form)| *form)
+    };
+    clauses.iter().find_map(fits).map_or(Wanted::Nothing, Wanted::Form)
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.split(';');
+        let media_type = parts.next()?.trim_matches(' ');
+        let (main, sub) = match media_type.split_once('/') {
+            Some((main, sub)) if !sub.is_empty() => (main, sub),
+            _ if media_type.trim_end_matches('/').trim_matches(' ') == "*" => ("*", "*"),
+            _ => return None,
+        };
+        if sub.contains('/') {
+            return None;
+        }
+        let quality =
+            parts.filter_map(|part| part.split_once('=')).filter(|(name, _)| name.trim_matches(' ') == "q").next_back();
+        let quality =
+            quality.map_or(1.0, |(_, value)| value.parse().ok().filter(|q: &f32| q.is_finite()).unwrap_or(0.0));
+        Some(Self { main: main.trim_matches(' '), sub: sub.trim_matches(' '), quality })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices() {
+        const PROTOBUF: [&str; 2] = ["new+protobuf", "old+protobuf"];
+        for (accept, want) in [
+            ("", Wanted::Form(Form::Json)),
+            ("*/*", Wanted::Form(Form::Json)),
+            ("*", Wanted::Form(Form::Json)),
+            ("application/*", Wanted::Form(Form::Json)),
+            ("application/json;q=0.1, application/old+protobuf", Wanted::Form(Form::Protobuf)),
+            ("application/new+protobuf;q=0.5,application/json;q=0.6", Wanted::Form(Form::Json)),
+            ("*/*, application/new+protobuf", Wanted::Form(Form::Protobuf)),
+            ("text/html, application/json; charset=utf-8", Wanted::Form(Form::Json)),
+            ("text/html", Wanted::Nothing),
+            ("text/*", Wanted::Nothing),
+            ("*/json", Wanted::Form(Form::Json)),
+            ("application/yaml", Wanted::Nothing),
+            ("json", Wanted::Unreadable),
+            ("a/b/c", Wanted::Unreadable),
+            (",", Wanted::Unreadable),
+        ] {
+            assert_eq!(negotiate(accept, PROTOBUF), want, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! From path and headers to an answer, with every document made at most once for one set of what is served.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use binnacle_discovery::Served;
+use bytes::Bytes;
+use sha2::{Digest, Sha512};
+
+use crate::accept::{Form, Wanted, negotiate};
+use crate::definitions::BuiltIn;
+use crate::documents::{self, Place};
+use crate::json::Json;
+use crate::{v2, v3};
+
+/// The OpenAPI documents of one immutable [`Served`]. When that changes, a new one takes its place.
+#[derive(Debug)]
+pub struct OpenApi {
+    served: Served,
+    index: OnceLock<Bytes>,
+    /// By name in the index.
+    v3: BTreeMap<String, Slot>,
+    v2: OnceLock<(String, Bytes)>,
+}
+
+/// What OpenAPI needs to know of a request. The method does not matter, as it does not to the reference.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ask<'a> {
+    /// Decoded, without query.
+    pub path: &'a str,
+    /// The query parameter `hash`, empty for none.
+    pub hash: &'a str,
+    /// The first Accept header, empty for none.
+    pub accept: &'a str,
+    /// The If-None-Match header, empty for none.
+    pub if_none_match: &'a str,
+}
+
+/// What to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// 200 with the index of version 3, whose type the reference leaves to guessing: `text/plain`.
+    Index(Bytes),
+    /// 200 with a document.
+    Document(Document),
+    /// 304: the client's copy is current.
+    NotModified { etag: String, immutable: bool },
+    /// 301 without a body: the hash is not that of the document, which is to be had at `location`.
+    Moved { etag: String, content_type: &'static str, location: String },
+    /// 404 without a body.
+    NotFound,
+    /// 406 without a body.
+    NotAcceptable,
+    /// 200 without a body: the Accept header cannot be read.
+    Nothing,
+}
+
+/// A document, ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    pub content_type: &'static str,
+    /// Quoted, as in the header.
+    pub etag: String,
+    /// The URL names the hash, so what it leads to never changes.
+    pub immutable: bool,
+    pub body: Bytes,
+}
+
+/// A document of version 3.
+#[derive(Debug)]
+struct Slot {
+    place: Place,
+    hash: OnceLock<String>,
+    json: OnceLock<Bytes>,
+}
+
+const V2: &str = "/openapi/v2";
+const V3: &str = "/openapi/v3";
+const JSON: &str = "application/json";
+const V2_PROTOBUF: [&str; 2] =
+    ["com.github.proto-openapi.spec.v2.v1.0+protobuf", "com.github.proto-openapi.spec.v2@v1.0+protobuf"];
+const V3_PROTOBUF: [&str; 2] =
+    ["com.github.proto-openapi.spec.v3.v1.0+protobuf", "com.github.proto-openapi.spec.v3@v1.0+protobuf"];
+
+impl OpenApi {
+    pub fn new(served: Served) -> Self {
+        let slot = |(name, place)| (name, Slot { place, hash: OnceLock::new(), json: OnceLock::new() });
+        let v3 = documents::all(&served).into_iter().map(slot).collect();
+        Self { served, index: OnceLock::new(), v3, v2: OnceLock::new() }
+    }
+
+    /// Whether a path is one of these documents, served or not.
+    pub fn claims(path: &str) -> bool {
+        path == V2 || path.strip_prefix(V3).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// The answer to a request for `/openapi/v2`, `/openapi/v3` or a document below; `None` for other paths.
+    pub fn answer(&self, ask: &Ask<'_>) -> Option<Answer> {
+        if ask.path == V2 {
+            return Some(self.answer_v2(ask));
+        }
+        let rest = ask.path.strip_prefix(V3)?;
+        if rest.is_empty() {
+            return Some(Answer::Index(self.index.get_or_init(|| self.make_index()).clone()));
+        }
+        Some(self.answer_v3(rest.strip_prefix('/')?, ask))
+    }
+
+    fn answer_v3(&self, name: &str, ask: &Ask<'_>) -> Answer {
+        let Some(slot) = self.v3.get(name) else { return Answer::NotFound };
+        match negotiate(ask.accept, V3_PROTOBUF) {
+            Wanted::Form(Form::Json) => {}
+            Wanted::Form(Form::Protobuf) | Wanted::Nothing => return Answer::NotAcceptable,
+            Wanted::Unreadable => return Answer::Nothing,
+        }
+        let body = slot.json.get_or_init(|| self.make_v3(&slot.place)).clone();
+        let hash = slot.hash.get_or_init(|| digest(&body));
+        let etag = format!("\"{hash}\"");
+        if !ask.hash.is_empty() && ask.hash != hash {
+            return Answer::Moved { etag, content_type: JSON, location: relative_url(name, hash) };
+        }
+        let immutable = !ask.hash.is_empty();
+        if matches(ask.if_none_match, &etag) {
+            return Answer::NotModified { etag, immutable };
+        }
+        Answer::Document(Document { content_type: JSON, etag, immutable, body })
+    }
+
+    fn answer_v2(&self, ask: &Ask<'_>) -> Answer {
+        match negotiate(ask.accept, V2_PROTOBUF) {
+            Wanted::Form(Form::Json) => {}
+            Wanted::Form(Form::Protobuf) | Wanted::Nothing | Wanted::Unreadable => return Answer::NotAcceptable,
+        }
+        let (hash, body) = self.v2.get_or_init(|| {
+            let paths = self.v3.values().flat_map(|slot| slot.place.paths(&self.served)).collect();
+            let body = Bytes::from(v2::document(paths, &BuiltIn::new(None)));
+            (digest(&body), body)
+        });
+        let etag = format!("\"{hash}\"");
+        if matches(ask.if_none_match, &etag) {
+            return Answer::NotModified { etag, immutable: false };
+        }
+        Answer::Document(Document { content_type: JSON, etag, immutable: false, body: body.clone() })
+    }
+
+    /// Names every document together with its hash. Documents are made for that and not kept: most are never asked for.
+    fn make_index(&self) -> Bytes {
+        let mut json = Json::new();
+        json.object(|json| {
+            json.name("paths").object(|json| {
+                for (name, slot) in &self.v3 {
+                    let hash = slot.hash.get_or_init(|| match slot.json.get() {
+                        Some(body) => digest(body),
+                        None => digest(&self.make_v3(&slot.place)),
+                    });
+                    json.name(name).object(|json| json.text_member("serverRelativeURL", &relative_url(name, hash)));
+                }
+            });
+        });
+        json.into_bytes().into()
+    }
+
+    fn make_v3(&self, place: &Place) -> Bytes {
+        v3::document(&place.paths(&self.served), &BuiltIn::new(place.scope())).into()
+    }
+}
+
+fn relative_url(name: &str, hash: &str) -> String {
+    format!("{V3}/{name}?hash={hash}")
+}
+
+fn digest(body: &[u8]) -> String {
+    Sha512::digest(body).iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+/// Whether an If-None-Match header names the tag; weak tags count (RFC 9110, 13.1.2).
+fn matches(if_none_match: &str, etag: &str) -> bool {
+    if_none_match.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+}

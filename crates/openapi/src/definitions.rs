@@ -1,0 +1,346 @@
+//! Definitions: the structures behind kinds, written from the field tables in the dialect of either version.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use binnacle_kinds::tables::{self, Kind};
+use binnacle_meta::Text;
+use binnacle_schema::{Field, ListType, Message, Ty};
+
+use crate::json::Json;
+
+/// Which version of OpenAPI a definition is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// References stand alone, defaults are not told.
+    V2,
+    V3,
+}
+
+/// Where the definitions of a document come from.
+pub(crate) trait Definitions {
+    /// Tells `found` the names that the definition refers to.
+    fn references(&self, name: &str, found: &mut dyn FnMut(Text));
+
+    /// Writes the definition as a value.
+    fn write(&self, name: &str, dialect: Dialect, json: &mut Json);
+}
+
+/// The definitions of the field tables.
+pub(crate) struct BuiltIn {
+    /// By the name of the definition.
+    kinds: BTreeMap<&'static str, Vec<&'static Kind>>,
+    /// The group version of the document; none for one that shows all.
+    scope: Option<(Text, Text)>,
+}
+
+/// All names that are reachable from `roots`.
+pub(crate) fn reachable(definitions: &dyn Definitions, roots: impl IntoIterator<Item = Text>) -> BTreeSet<Text> {
+    let mut known = BTreeSet::new();
+    let mut open: Vec<Text> = roots.into_iter().collect();
+    while let Some(name) = open.pop() {
+        if known.insert(name.clone()) {
+            definitions.references(&name, &mut |found| open.push(found));
+        }
+    }
+    known
+}
+
+impl Dialect {
+    /// What stands before a name in a reference.
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::V2 => "#/definitions/",
+            Self::V3 => "#/components/schemas/",
+        }
+    }
+
+    /// A member that refers to a definition.
+    pub(crate) fn reference(self, name: &str, json: &mut Json) {
+        json.text_member("$ref", &format!("{}{name}", self.prefix()));
+    }
+}
+
+// === impl BuiltIn ===
+
+impl BuiltIn {
+    /// `scope` is the group version of the document, if it is one's: of the kinds that exist in every group version it
+    /// shows only the own and that of the core group.
+    pub(crate) fn new(scope: Option<(&str, &str)>) -> Self {
+        let mut kinds: BTreeMap<&'static str, Vec<&'static Kind>> = BTreeMap::new();
+        for kind in tables::kinds().filter(|kind| !UNPUBLISHED.contains(&kind.group)) {
+            kinds.entry(kind.message.name.as_str()).or_default().push(kind);
+        }
+        Self { kinds, scope: scope.map(|(group, version)| (group.into(), version.into())) }
+    }
+
+    fn is_shown(&self, kind: &Kind) -> bool {
+        let Some((group, version)) = &self.scope else { return true };
+        !EVERYWHERE.contains(&kind.kind)
+            || (kind.group, kind.version) == (group.as_str(), version.as_str())
+            || (kind.group, kind.version) == ("", "v1")
+    }
+
+    fn message(&self, message: &Message, dialect: Dialect, json: &mut Json) {
+        json.text_member("type", "object");
+        let mut required = message.fields.iter().filter(|field| field.required).map(|field| &field.name).peekable();
+        if required.peek().is_some() {
+            json.texts_member("required", required);
+        }
+        if !message.fields.is_empty() {
+            let mut fields: Vec<&Field> = message.fields.iter().collect();
+            fields.sort_by(|a, b| a.name.cmp(&b.name));
+            json.name("properties").object(|json| {
+                for field in fields {
+                    json.name(&field.name).object(|json| property(message, field, dialect, json));
+                }
+            });
+        }
+        let kinds = self.kinds.get(message.name.as_str()).map_or(&[][..], Vec::as_slice);
+        let mut kinds = kinds.iter().filter(|kind| self.is_shown(kind)).peekable();
+        if kinds.peek().is_some() {
+            json.name("x-kubernetes-group-version-kind").list(|json| {
+                for kind in kinds {
+                    json.object(|json| {
+                        json.text_member("group", kind.group);
+                        json.text_member("kind", kind.kind);
+                        json.text_member("version", kind.version);
+                    });
+                }
+            });
+        }
+        if message.atomic {
+            json.text_member("x-kubernetes-map-type", "atomic");
+        }
+        if !message.unions.is_empty() {
+            json.name("x-kubernetes-unions").list(|json| {
+                for union in message.unions.iter() {
+                    json.object(|json| {
+                        if !union.discriminator.is_empty() {
+                            json.text_member("discriminator", &union.discriminator);
+                        }
+                        json.name("fields-to-discriminateBy").object(|json| {
+                            for (field, value) in union.fields.iter() {
+                                json.text_member(field, value);
+                            }
+                        });
+                    });
+                }
+            });
+        }
+    }
+}
+
+impl Definitions for BuiltIn {
+    fn references(&self, name: &str, found: &mut dyn FnMut(Text)) {
+        let Some(message) = tables::message(name) else { return };
+        for field in message.fields.iter() {
+            if let Some(name) = referenced(innermost(&field.ty), &message.name) {
+                found(name);
+            }
+        }
+    }
+
+    fn write(&self, name: &str, dialect: Dialect, json: &mut Json) {
+        json.object(|json| match tables::message(name) {
+            Some(message) => self.message(message, dialect, json),
+            None => scalar_definition(name, dialect, json),
+        });
+    }
+}
+
+/// Groups whose kinds never travel through a resource, and the one that only holds transformations of others.
+const UNPUBLISHED: [&str; 3] = ["apidiscovery.k8s.io", "audit.k8s.io", "meta.k8s.io"];
+/// Kinds that exist in every group version and stand in definitions.
+const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
+
+// === Fields ===
+
+fn property(message: &Message, field: &Field, dialect: Dialect, json: &mut Json) {
+    let description = described(message, field);
+    if let Some(description) = &description {
+        json.text_member("description", description);
+    }
+    let default = default(field).filter(|_| dialect == Dialect::V3);
+    if let Some(reference) = referenced(&field.ty, &message.name) {
+        // In version 3 nothing may stand beside a reference.
+        let alone = description.is_none() && default.is_none() && !has_extensions(field);
+        if let Some(default) = default {
+            json.name("default").raw(default);
+        }
+        if dialect == Dialect::V2 || alone {
+            dialect.reference(&reference, json);
+        } else {
+            json.name("allOf").list(|json| json.object(|json| dialect.reference(&reference, json)));
+        }
+    } else {
+        plain(&field.ty, field, default, &message.name, dialect, json);
+    }
+    extensions(field, json);
+}
+
+/// A type that is no reference itself.
+fn plain(ty: &Ty, field: &Field, default: Option<&str>, owner: &str, dialect: Dialect, json: &mut Json) {
+    if let Some(reference) = referenced(ty, owner) {
+        dialect.reference(&reference, json);
+    } else if let Some(element) = ty.element() {
+        json.text_member("type", "array");
+        json.name("items").object(|json| plain(element, field, default, owner, dialect, json));
+    } else if let Some(value) = ty.map_value() {
+        json.text_member("type", "object");
+        json.name("additionalProperties").object(|json| plain(value, field, default, owner, dialect, json));
+    } else {
+        let (name, format) = scalar(ty);
+        json.text_member("type", name);
+        if !format.is_empty() {
+            json.text_member("format", format);
+        }
+        if let Some(default) = default {
+            json.name("default").raw(default);
+        }
+        if !field.values.is_empty() {
+            json.texts_member("enum", field.values.iter());
+        }
+    }
+}
+
+/// The default as JSON.
+fn default(field: &Field) -> Option<&str> {
+    if let Some(default) = &field.default {
+        return Some(default);
+    }
+    field.zero_default.then(|| match scalar(&field.ty).0 {
+        "string" => "\"\"",
+        "boolean" => "false",
+        "integer" | "number" => "0",
+        _ => "{}",
+    })
+}
+
+/// The field's description; that of an enum ends with its values, one a line.
+fn described(message: &Message, field: &Field) -> Option<String> {
+    let text = binnacle_descriptions::field(&message.name, &field.name);
+    let is_enum = !field.values.is_empty() && field.ty.element().is_none() && field.ty.map_value().is_none();
+    if !is_enum {
+        return text.map(str::to_owned);
+    }
+    let mut text = text.unwrap_or_default().to_owned();
+    if !text.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str("Possible enum values:");
+    for value in field.values.iter() {
+        text.push_str(&format!("\n - `\"{value}\"`"));
+    }
+    Some(text)
+}
+
+fn has_extensions(field: &Field) -> bool {
+    let patch = &field.patch;
+    field.list_type != ListType::Unset
+        || patch.merge
+        || patch.replace
+        || patch.retain_keys
+        || !patch.merge_key.is_empty()
+}
+
+fn extensions(field: &Field, json: &mut Json) {
+    let is_map = field.ty.map_value().is_some() || referenced(&field.ty, "").is_some();
+    let kind = if is_map { "x-kubernetes-map-type" } else { "x-kubernetes-list-type" };
+    match &field.list_type {
+        ListType::Unset => {}
+        ListType::Atomic => json.text_member(kind, "atomic"),
+        ListType::Granular => json.text_member(kind, "granular"),
+        ListType::Set => json.text_member(kind, "set"),
+        ListType::Map(keys) => {
+            json.texts_member("x-kubernetes-list-map-keys", keys.iter());
+            json.text_member(kind, "map");
+        }
+    }
+    let patch = &field.patch;
+    if !patch.merge_key.is_empty() {
+        json.text_member("x-kubernetes-patch-merge-key", &patch.merge_key);
+    }
+    let strategies = [(patch.merge, "merge"), (patch.replace, "replace"), (patch.retain_keys, "retainKeys")];
+    let strategies: Vec<&str> = strategies.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
+    if !strategies.is_empty() {
+        json.text_member("x-kubernetes-patch-strategy", &strategies.join(","));
+    }
+}
+
+// === Types ===
+
+/// The type of elements of elements.
+fn innermost(ty: &Ty) -> &Ty {
+    ty.element().or_else(|| ty.map_value()).map_or(ty, innermost)
+}
+
+/// JSON type and format of a type that is neither list, map nor reference.
+fn scalar(ty: &Ty) -> (&'static str, &'static str) {
+    match ty {
+        Ty::String => ("string", ""),
+        Ty::Bool => ("boolean", ""),
+        Ty::Int32 => ("integer", "int32"),
+        Ty::Int64 | Ty::Uint32 => ("integer", "int64"),
+        Ty::Double => ("number", "double"),
+        Ty::Bytes => ("string", "byte"),
+        _ => ("object", ""),
+    }
+}
+
+/// The definition that a type is shown by; `owner` is the definition that the field belongs to.
+fn referenced(ty: &Ty, owner: &str) -> Option<Text> {
+    let beside_owner = |name: &str| {
+        let package = owner.rsplit_once('.').map_or("", |(package, _)| package);
+        Some(Text::from(format!("{package}.{name}")))
+    };
+    let fixed = |name: &'static str| Some(Text::new_static(name));
+    match ty {
+        Ty::Message(message) => Some(message.name.clone()),
+        Ty::Time => fixed(TIME),
+        Ty::MicroTime => fixed(MICRO_TIME),
+        Ty::Duration => fixed(DURATION),
+        Ty::Quantity => fixed(QUANTITY),
+        Ty::IntOrString => fixed(INT_OR_STRING),
+        Ty::RawExtension => fixed(RAW_EXTENSION),
+        Ty::FieldsV1 => fixed(FIELDS_V1),
+        Ty::Json => beside_owner("JSON"),
+        Ty::SchemaOrBool(_) => beside_owner("JSONSchemaPropsOrBool"),
+        Ty::SchemaOrArray(_) => beside_owner("JSONSchemaPropsOrArray"),
+        Ty::SchemaOrStrings(_) => beside_owner("JSONSchemaPropsOrStringArray"),
+        _ => None,
+    }
+}
+
+/// A definition that is no message.
+fn scalar_definition(name: &str, dialect: Dialect, json: &mut Json) {
+    let one_of = |json: &mut Json, types: [&str; 2]| {
+        json.name("oneOf").list(|json| types.iter().for_each(|ty| json.object(|json| json.text_member("type", ty))));
+    };
+    match (name, dialect) {
+        (TIME | MICRO_TIME, _) => {
+            json.text_member("type", "string");
+            json.text_member("format", "date-time");
+        }
+        (DURATION, _) | (QUANTITY, Dialect::V2) => json.text_member("type", "string"),
+        (QUANTITY, Dialect::V3) => one_of(json, ["string", "number"]),
+        (INT_OR_STRING, Dialect::V2) => {
+            json.text_member("type", "string");
+            json.text_member("format", "int-or-string");
+        }
+        (INT_OR_STRING, Dialect::V3) => {
+            json.text_member("format", "int-or-string");
+            one_of(json, ["integer", "string"]);
+        }
+        (RAW_EXTENSION | FIELDS_V1, _) => json.text_member("type", "object"),
+        // Any value: a schema within a schema.
+        _ => {}
+    }
+}
+
+const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
+const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
+const DURATION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Duration";
+const FIELDS_V1: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1";
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";

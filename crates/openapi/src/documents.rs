@@ -1,0 +1,134 @@
+//! Which documents there are, and what paths each of them shows.
+
+use binnacle_discovery::{Resources, Served, ServedVersion};
+use binnacle_meta::Text;
+use binnacle_resources::ResourceDescription;
+
+use crate::names::id_and_tag;
+use crate::operation::{Content, Method, Operation, Path, Response};
+use crate::routes::{self, OBJECTS};
+
+/// A document of version 3.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    OpenIdConfiguration,
+    KeySet,
+    /// `/version`.
+    Version,
+    /// `/api`.
+    Core,
+    /// `/apis`.
+    Groups,
+    Group(Text),
+    GroupVersion(Text, Text),
+}
+
+/// All documents under the names they have in the index.
+pub(crate) fn all(served: &Served) -> Vec<(String, Place)> {
+    let mut all: Vec<(String, Place)> =
+        [Place::OpenIdConfiguration, Place::KeySet, Place::Version, Place::Core, Place::Groups]
+            .map(|place| (place.name(), place))
+            .into();
+    for group in served.groups() {
+        let built_in = group.versions.iter().filter(|version| matches!(version.resources, Resources::BuiltIn(_)));
+        let versions: Vec<_> =
+            built_in.map(|version| Place::GroupVersion(group.name.clone(), version.version.clone())).collect();
+        let whole = (!versions.is_empty() && !group.name.is_empty()).then(|| Place::Group(group.name.clone()));
+        all.extend(whole.into_iter().chain(versions).map(|place| (place.name(), place)));
+    }
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    all
+}
+
+impl Place {
+    /// The name in the index, which is also the path of what it describes.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::OpenIdConfiguration => ".well-known/openid-configuration".to_owned(),
+            Self::KeySet => "openid/v1/jwks".to_owned(),
+            Self::Version => "version".to_owned(),
+            Self::Core => "api".to_owned(),
+            Self::Groups => "apis".to_owned(),
+            Self::Group(group) => format!("apis/{group}"),
+            Self::GroupVersion(group, version) => routes::root(group, version)[1..].to_owned(),
+        }
+    }
+
+    /// Group and version, if the document is one's.
+    pub(crate) fn scope(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::GroupVersion(group, version) => Some((group, version)),
+            _ => None,
+        }
+    }
+
+    /// The paths of the document, in order.
+    pub(crate) fn paths(&self, served: &Served) -> Vec<Path> {
+        let path = format!("/{}/", self.name());
+        let (subject, description, content) = match self {
+            Self::OpenIdConfiguration => (
+                "ServiceAccountIssuerOpenIDConfiguration",
+                "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
+                Content::String,
+            ),
+            Self::KeySet => (
+                "ServiceAccountIssuerOpenIDKeyset",
+                "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
+                Content::String,
+            ),
+            Self::Version => (
+                "CodeVersion",
+                "get the version information for this server",
+                definition("io.k8s.apimachinery.pkg.version.Info"),
+            ),
+            Self::Core => ("APIVersions", "get available API versions", meta("APIVersions")),
+            Self::Groups => ("APIVersions", "get available API versions", meta("APIGroupList")),
+            Self::Group(_) => ("APIGroup", "get information of a group", meta("APIGroup")),
+            Self::GroupVersion(..) => ("APIResources", "get available resources", meta("APIResourceList")),
+        };
+        let (consumes, produces) = match self {
+            Self::OpenIdConfiguration => (NOTHING, JSON),
+            Self::KeySet => (NOTHING, KEY_SET),
+            Self::Version => (JSON, JSON),
+            _ => (OBJECTS, OBJECTS),
+        };
+        let (id, tag) = id_and_tag("get", subject, &path);
+        let get = Operation {
+            method: Method::Get,
+            description: description.to_owned(),
+            id,
+            tag,
+            parameters: Vec::new(),
+            body: None,
+            consumes,
+            produces,
+            responses: vec![Response::ok(content)],
+            target: None,
+        };
+        let mut paths = vec![Path::new(path, vec![get])];
+        if let Self::GroupVersion(group, version) = self {
+            let resources = served.version(group, version).map(resources).unwrap_or_default();
+            paths.extend(routes::paths(group, version, &resources));
+        }
+        paths
+    }
+}
+
+fn resources(version: &ServedVersion) -> Vec<&'static ResourceDescription> {
+    match &version.resources {
+        Resources::BuiltIn(resources) => resources.to_vec(),
+        Resources::Dynamic(_) => Vec::new(),
+    }
+}
+
+fn definition(name: &'static str) -> Content {
+    Content::Definition(Text::new_static(name))
+}
+
+fn meta(kind: &str) -> Content {
+    Content::Definition(format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}").into())
+}
+
+const NOTHING: &[&str] = &[];
+const JSON: &[&str] = &["application/json"];
+const KEY_SET: &[&str] = &["application/jwk-set+json"];

@@ -1,0 +1,97 @@
+//! A writer of compact JSON that goes straight into bytes: documents have no tree.
+
+/// JSON in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Json {
+    bytes: Vec<u8>,
+}
+
+impl Json {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.shrink_to_fit();
+        self.bytes
+    }
+
+    /// A value: an object with the members that `fill` writes.
+    pub(crate) fn object(&mut self, fill: impl FnOnce(&mut Self)) {
+        self.separate();
+        self.bytes.push(b'{');
+        fill(self);
+        self.bytes.push(b'}');
+    }
+
+    /// A value: a list of the values that `fill` writes.
+    pub(crate) fn list(&mut self, fill: impl FnOnce(&mut Self)) {
+        self.separate();
+        self.bytes.push(b'[');
+        fill(self);
+        self.bytes.push(b']');
+    }
+
+    /// A value.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.separate();
+        // Writing a string into memory cannot fail.
+        let written = serde_json::to_writer(&mut self.bytes, text);
+        debug_assert!(written.is_ok());
+    }
+
+    /// A value that is JSON already.
+    pub(crate) fn raw(&mut self, json: impl AsRef<[u8]>) {
+        self.separate();
+        self.bytes.extend_from_slice(json.as_ref());
+    }
+
+    /// The name of a member, whose value must follow.
+    pub(crate) fn name(&mut self, name: &str) -> &mut Self {
+        self.text(name);
+        self.bytes.push(b':');
+        self
+    }
+
+    pub(crate) fn text_member(&mut self, name: &str, text: &str) {
+        self.name(name).text(text);
+    }
+
+    pub(crate) fn texts_member<T: AsRef<str>>(&mut self, name: &str, texts: impl IntoIterator<Item = T>) {
+        self.name(name).list(|json| texts.into_iter().for_each(|text| json.text(text.as_ref())));
+    }
+
+    pub(crate) fn true_member(&mut self, name: &str) {
+        self.name(name).raw("true");
+    }
+
+    /// The comma between two elements. What was written last says whether one is due: outside of strings, these bytes
+    /// are followed by a first element or by the value of a member.
+    fn separate(&mut self) {
+        if !matches!(self.bytes.last(), None | Some(b'{' | b'[' | b':')) {
+            self.bytes.push(b',');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_and_escapes() {
+        let mut json = Json::new();
+        json.object(|json| {
+            json.text_member("a{", "x:\"\n");
+            json.name("b").list(|json| {
+                json.object(|_| {});
+                json.list(|_| {});
+                json.raw("1");
+            });
+            json.true_member("c");
+            json.texts_member("d", ["[", "{"]);
+        });
+        let text = String::from_utf8(json.into_bytes()).unwrap();
+        assert_eq!(text, r#"{"a{":"x:\"\n","b":[{},[],1],"c":true,"d":["[","{"]}"#);
+    }
+}

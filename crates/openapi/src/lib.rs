@@ -1,0 +1,23 @@
+//! OpenAPI: what is served, told in the documents of `/openapi/v3` and `/openapi/v2`.
+//!
+//! Documents are computed from resource descriptions and field tables when they are first asked for, written straight
+//! into bytes, and kept as such. [`OpenApi`] is pure; [`OpenApiLink`] is how the server reaches it.
+
+mod accept;
+mod answer;
+mod definitions;
+mod documents;
+mod json;
+mod link;
+mod names;
+mod operation;
+mod parameters;
+mod routes;
+mod v2;
+mod v3;
+
+pub use answer::{Answer, Ask, Document, OpenApi};
+pub use link::OpenApiLink;
+
+/// Title and version of all documents.
+const TITLE: [&str; 2] = ["Kubernetes", "1.36"];

@@ -1,0 +1,161 @@
+//! What can be done at a path: the model that both versions of OpenAPI are written from.
+
+use std::borrow::Cow;
+
+use binnacle_meta::{GroupVersionKind, Text};
+
+/// A path and its operations.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) path: String,
+    /// Those that all operations have, by name.
+    pub(crate) parameters: Vec<Parameter>,
+    /// In the order of [`Method`].
+    pub(crate) operations: Vec<Operation>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) method: Method,
+    pub(crate) description: String,
+    pub(crate) id: String,
+    pub(crate) tag: String,
+    /// By name, without the body.
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) body: Option<Body>,
+    pub(crate) consumes: &'static [&'static str],
+    pub(crate) produces: &'static [&'static str],
+    /// Without the 401 that everything has.
+    pub(crate) responses: Vec<Response>,
+    /// The action and the kind it is done to; none outside of resources.
+    pub(crate) target: Option<(&'static str, GroupVersionKind)>,
+}
+
+/// In the order in which documents show them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Method {
+    Get,
+    Put,
+    Post,
+    Delete,
+    Options,
+    Head,
+    Patch,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Parameter {
+    pub(crate) name: Text,
+    pub(crate) place: Place,
+    /// The JSON type.
+    pub(crate) ty: &'static str,
+    pub(crate) description: Cow<'static, str>,
+}
+
+/// Where a parameter stands; in the order in which documents show those of one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// Always required.
+    Path,
+    Query,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    /// The name of the definition.
+    pub(crate) definition: Text,
+    pub(crate) required: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    pub(crate) code: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) content: Content,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// The name of a definition.
+    Definition(Text),
+    String,
+}
+
+impl Path {
+    /// Brings operations and parameters in order, and parameters that all operations share to the path. Where they
+    /// differ in their description, the last one's stands for all.
+    pub(crate) fn new(path: String, mut operations: Vec<Operation>) -> Self {
+        let mut parameters: Vec<Parameter> = Vec::new();
+        if let Some((last, others)) = operations.split_last() {
+            let shared = |parameter: &&Parameter| {
+                others.iter().all(|operation| operation.parameters.iter().any(|other| other.same_place(parameter)))
+            };
+            parameters = last.parameters.iter().filter(shared).cloned().collect();
+        }
+        for operation in &mut operations {
+            operation.parameters.retain(|own| !parameters.iter().any(|shared| shared.same_place(own)));
+            operation.parameters.sort_by(Parameter::compare);
+        }
+        parameters.sort_by(Parameter::compare);
+        operations.sort_by_key(|operation| operation.method);
+        Self { path, parameters, operations }
+    }
+
+    /// The definitions that bodies and responses name.
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &Text> {
+        self.operations.iter().flat_map(|operation| {
+            let responses = operation.responses.iter().filter_map(|response| match &response.content {
+                Content::Definition(name) => Some(name),
+                Content::String => None,
+            });
+            operation.body.iter().map(|body| &body.definition).chain(responses)
+        })
+    }
+}
+
+impl Method {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::Post => "post",
+            Self::Delete => "delete",
+            Self::Options => "options",
+            Self::Head => "head",
+            Self::Patch => "patch",
+        }
+    }
+}
+
+impl Parameter {
+    fn same_place(&self, other: &Self) -> bool {
+        (&self.name, self.place) == (&other.name, other.place)
+    }
+
+    fn compare(&self, other: &Self) -> std::cmp::Ordering {
+        (&self.name, self.place).cmp(&(&other.name, other.place))
+    }
+}
+
+impl Place {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Query => "query",
+        }
+    }
+}
+
+impl Response {
+    pub(crate) fn ok(content: Content) -> Self {
+        Self { code: "200", description: "OK", content }
+    }
+
+    pub(crate) fn created(content: Content) -> Self {
+        Self { code: "201", description: "Created", content }
+    }
+
+    pub(crate) fn accepted(content: Content) -> Self {
+        Self { code: "202", description: "Accepted", content }
+    }
+}

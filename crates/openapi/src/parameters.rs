@@ -1,0 +1,73 @@
+//! Query parameters, which are the fields of the options kinds, and the few that stand apart.
+
+use std::borrow::Cow;
+
+use binnacle_kinds::tables;
+use binnacle_meta::Text;
+use binnacle_schema::{Field, Ty};
+
+use crate::operation::{Parameter, Place};
+
+/// The parameters of an options kind: its plain fields. `except` names fields that the operation does not take.
+pub(crate) fn of_options(group: &str, version: &str, kind: &str, except: &[&str]) -> Vec<Parameter> {
+    let Some(message) = tables::kind(group, version, kind) else { return Vec::new() };
+    let of_field = |field: &Field| {
+        Some(Parameter {
+            name: field.name.clone(),
+            place: Place::Query,
+            ty: json_type(&field.ty)?,
+            description: described(&message.name, &field.name),
+        })
+    };
+    message
+        .fields
+        .iter()
+        .filter(|field| !matches!(field.name.as_str(), "kind" | "apiVersion") && !except.contains(&field.name.as_str()))
+        .filter_map(of_field)
+        .collect()
+}
+
+pub(crate) fn pretty() -> Parameter {
+    let description = "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent \
+                       indicates a browser or command-line HTTP tool (curl and wget).";
+    Parameter { name: Text::new_static("pretty"), place: Place::Query, ty: "string", description: description.into() }
+}
+
+pub(crate) fn namespace() -> Parameter {
+    in_path("namespace", "object name and auth scope, such as for teams and projects".into())
+}
+
+pub(crate) fn name(kind: &str) -> Parameter {
+    in_path("name", format!("name of the {kind}").into())
+}
+
+pub(crate) fn path() -> Parameter {
+    in_path("path", "path to the resource".into())
+}
+
+fn in_path(name: &'static str, description: Cow<'static, str>) -> Parameter {
+    Parameter { name: Text::new_static(name), place: Place::Path, ty: "string", description }
+}
+
+/// A list is a parameter that may be given several times, and shown as one; structs and times cannot be parameters.
+fn json_type(ty: &Ty) -> Option<&'static str> {
+    if let Some(element) = ty.element() {
+        return json_type(element);
+    }
+    match ty {
+        Ty::String => Some("string"),
+        Ty::Bool => Some("boolean"),
+        Ty::Int32 | Ty::Int64 | Ty::Uint32 => Some("integer"),
+        Ty::Double => Some("number"),
+        _ => None,
+    }
+}
+
+/// What the field means; options that no object contains borrow the words of the delete options where they agree.
+fn described(definition: &str, field: &str) -> Cow<'static, str> {
+    const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+    binnacle_descriptions::field(definition, field)
+        .or_else(|| if field == "dryRun" { binnacle_descriptions::field(DELETE_OPTIONS, field) } else { None })
+        .unwrap_or("")
+        .into()
+}

@@ -1,0 +1,173 @@
+//! The documents against the recorded ones: every difference is listed, sentences aside.
+#![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
+
+use std::path::{Path, PathBuf};
+
+use binnacle_discovery::Served;
+use binnacle_openapi::{Answer, Ask, OpenApi};
+use serde_json::Value;
+
+#[test]
+fn documents_of_version_3() {
+    let Some(folder) = reference("openapi/v3") else { return };
+    let documents = OpenApi::new(Served::default_built_in());
+    let mut findings = Findings::default();
+    let mut compared = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_name().unwrap().to_str().unwrap().strip_suffix(".json").unwrap();
+        if name == "index" {
+            continue;
+        }
+        let recorded = parse(&std::fs::read(&file).unwrap());
+        let ours = parse(&get(&documents, &format!("/openapi/v3/{}", name.replace('_', "/"))));
+        findings.compare(name, &recorded, &ours);
+        compared += 1;
+    }
+    assert!(compared > 40, "{compared}");
+    findings.report(&format!("{compared} documents"));
+}
+
+#[test]
+fn index_of_version_3() {
+    let Some(folder) = reference("openapi/v3") else { return };
+    let documents = OpenApi::new(Served::default_built_in());
+    let recorded = parse(&std::fs::read(folder.join("index.json")).unwrap());
+    let ours = parse(&get(&documents, "/openapi/v3"));
+    let names = |index: &Value| index["paths"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&ours), names(&recorded));
+}
+
+#[test]
+fn document_of_version_2() {
+    let Some(folder) = reference("openapi") else { return };
+    let documents = OpenApi::new(Served::default_built_in());
+    let mut recorded = parse(&std::fs::read(folder.join("v2.json")).unwrap());
+    let mut ours = parse(&get(&documents, "/openapi/v2"));
+    resolve_parameters(&mut recorded);
+    resolve_parameters(&mut ours);
+    let mut findings = Findings::default();
+    findings.compare("v2", &recorded, &ours);
+    findings.report("version 2");
+}
+
+/// Puts shared parameters where they are referred to: their names are hashes of their sentences.
+fn resolve_parameters(document: &mut Value) {
+    let shared = document.as_object_mut().unwrap().remove("parameters").unwrap();
+    fn walk(value: &mut Value, shared: &Value) {
+        if let Some(name) = value.get("$ref").and_then(|r| r.as_str()?.strip_prefix("#/parameters/")) {
+            *value = shared[name].clone();
+        }
+        match value {
+            Value::Object(members) => members.values_mut().for_each(|member| walk(member, shared)),
+            Value::Array(elements) => elements.iter_mut().for_each(|element| walk(element, shared)),
+            _ => {}
+        }
+    }
+    walk(document, &shared);
+}
+
+#[derive(Default)]
+struct Findings {
+    differences: Vec<String>,
+    same_sentences: usize,
+    other_sentences: Vec<String>,
+    missing_sentences: Vec<String>,
+}
+
+impl Findings {
+    fn compare(&mut self, at: &str, recorded: &Value, ours: &Value) {
+        // A reference is wrapped only where a sentence stands beside it, so a missing one unwraps it.
+        if let (Some([wrapped]), Some(_), None) =
+            (recorded["allOf"].as_array().map(Vec::as_slice), ours.get("$ref"), ours.get("description"))
+        {
+            self.missing_sentences.push(at.to_owned());
+            return self.compare(at, wrapped, ours);
+        }
+        match (recorded, ours) {
+            (Value::Object(recorded), Value::Object(ours)) => {
+                for name in recorded.keys().chain(ours.keys().filter(|name| !recorded.contains_key(*name))) {
+                    let at = format!("{at} > {name}");
+                    match (recorded.get(name), ours.get(name)) {
+                        (recorded @ (Some(Value::String(_)) | None), ours @ (Some(Value::String(_)) | None))
+                            if name == "description" =>
+                        {
+                            self.sentence(at, recorded, ours);
+                        }
+                        (Some(recorded), Some(ours)) => self.compare(&at, recorded, ours),
+                        (Some(recorded), None) => self.differences.push(format!("{at}: missing {}", short(recorded))),
+                        (None, ours) => self.differences.push(format!("{at}: in excess {}", short(ours.unwrap()))),
+                    }
+                }
+            }
+            (Value::Array(recorded), Value::Array(ours)) if recorded.len() == ours.len() => {
+                for (index, (recorded, ours)) in recorded.iter().zip(ours).enumerate() {
+                    self.compare(&format!("{at} > {index}"), recorded, ours);
+                }
+            }
+            _ if recorded == ours => {}
+            _ => self.differences.push(format!("{at}: {} instead of {}", short(ours), short(recorded))),
+        }
+    }
+
+    /// Sentences come from elsewhere, and values of enums have none of their own.
+    fn sentence(&mut self, at: String, recorded: Option<&Value>, ours: Option<&Value>) {
+        let before_values = |text: &str| {
+            let end = text.find("Possible enum values:").unwrap_or(text.len());
+            text[..end].trim().to_owned()
+        };
+        let text = |value: Option<&Value>| value.map_or(String::new(), |value| before_values(value.as_str().unwrap()));
+        match (text(recorded), text(ours)) {
+            (recorded, ours) if recorded == ours => self.same_sentences += 1,
+            (_, ours) if ours.is_empty() => self.missing_sentences.push(at),
+            (recorded, ours) => self.other_sentences.push(format!("{at}: {ours:?} instead of {recorded:?}")),
+        }
+    }
+
+    fn report(&self, what: &str) {
+        println!(
+            "{what}: {} differences, {} sentences are the same, {} differ, {} are missing",
+            self.differences.len(),
+            self.same_sentences,
+            self.other_sentences.len(),
+            self.missing_sentences.len()
+        );
+        for other in &self.other_sentences {
+            println!("other words: {other}");
+        }
+        for missing in &self.missing_sentences {
+            println!("no words: {missing}");
+        }
+        assert!(self.differences.is_empty(), "{}", self.differences.join("\n"));
+    }
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    text.chars().take(200).collect()
+}
+
+fn get(documents: &OpenApi, path: &str) -> Vec<u8> {
+    match documents.answer(&Ask { path, ..Ask::default() }) {
+        Some(Answer::Document(document)) => document.body.to_vec(),
+        Some(Answer::Index(body)) => body.to_vec(),
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+fn parse(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+/// A folder of recorded facts, or nothing with a word about it.
+fn reference(name: &str) -> Option<PathBuf> {
+    let shared = std::env::var_os("BINNACLE_SHARED")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"));
+    let folder = shared.join("reference").join(name);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: no {}", folder.display());
+    None
+}
