@@ -61,8 +61,7 @@ impl<'a> Clause<'a> {
         if sub.contains('/') {
             return None;
         }
-        let quality =
-            parts.filter_map(|part| part.split_once('=')).filter(|(name, _)| name.trim_matches(' ') == "q").next_back();
+        let quality = parts.filter_map(|part| part.split_once('=')).rfind(|(name, _)| name.trim_matches(' ') == "q");
         let quality =
             quality.map_or(1.0, |(_, value)| value.parse().ok().filter(|q: &f32| q.is_finite()).unwrap_or(0.0));
         Some(Self { main: main.trim_matches(' '), sub: sub.trim_matches(' '), quality })
