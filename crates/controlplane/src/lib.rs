@@ -1,6 +1,7 @@
 //! What the server does by itself, without being asked over HTTP: it gives services their addresses and ports
 //! ([`services`]), and sees to it that the objects every cluster has are there ([`start`]).
 
+mod certificates;
 mod config;
 mod flowcontrol;
 mod follow;
@@ -10,5 +11,6 @@ mod system_namespaces;
 #[cfg(test)]
 mod testing;
 
+pub use certificates::RequesterOfCertificates;
 pub use config::{Config, PortRange};
 pub use start::{ControlPlane, Step, start};

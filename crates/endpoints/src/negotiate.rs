@@ -105,7 +105,9 @@ pub(crate) fn output(request: &Request, watching: bool) -> Result<Output, Status
 
 /// The encoding of an answer that is not negotiated further (a Status): the first that the client accepts, else JSON.
 pub(crate) fn encoding(accept: &str) -> Encoding {
-    let known = |clause: &Clause<'_>| ALL.into_iter().find(|encoding| clause.covers(*encoding));
+    let known = |clause: &Clause<'_>| {
+        ALL.into_iter().find(|encoding| clause.covers(*encoding) && clause.options(*encoding).is_some())
+    };
     clauses(accept).iter().find_map(known).unwrap_or(Encoding::Json)
 }
 

@@ -79,6 +79,12 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Texts for `Warning` headers of a delete; `propagation_given`: the client says what becomes of dependents.
+    fn warnings_on_delete(&self, propagation_given: bool) -> Vec<String> {
+        let _ = propagation_given;
+        Vec::new()
+    }
+
     /// The rule for `metadata.name` (and `generateName` when `prefix`): the messages of what is wrong.
     /// The default is a DNS-1123 subdomain.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {

@@ -11,9 +11,10 @@ use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
 use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, BootstrapRoles, PrivilegedGroups, Union as Authorizers};
-use binnacle_controlplane::{ControlPlane, PortRange};
+use binnacle_controlplane::{ControlPlane, PortRange, RequesterOfCertificates};
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response};
+use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, ResourceSet};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
@@ -181,7 +182,7 @@ fn built_in(
         admission: Arc::new(
             AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order"),
         ),
-        hooks: HashMap::new(),
+        hooks: hooks(),
         event_ttl: EVENT_TTL,
         form_budget: FORM_BUDGET,
     };
@@ -191,6 +192,12 @@ fn built_in(
     let control_plane = binnacle_controlplane::start(set, control_plane_config(config), shutdown.clone());
     let addresses = Addresses { default: reachable(address).to_string(), ..Addresses::default() };
     (Api::new(resources, HashMap::new(), served, addresses), control_plane)
+}
+
+/// What resources do beside the store, by group and kind.
+fn hooks() -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
+    let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates);
+    HashMap::from([(("certificates.k8s.io", "CertificateSigningRequest"), certificates)])
 }
 
 fn control_plane_config(config: &Config) -> binnacle_controlplane::Config {

@@ -76,6 +76,8 @@ impl Resource {
         let (current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
         let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
         let attributes = self.attributes(context, Operation::Delete, name, "");
+        let propagation_given = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
+        collection.strategy.warnings_on_delete(propagation_given).into_iter().for_each(|text| context.warn(text));
         let mut options = options.clone();
         let mut marked = false;
         loop {

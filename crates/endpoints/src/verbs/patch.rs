@@ -167,12 +167,15 @@ impl Patch {
         let (api_version, given_kind) = (patched.str_at(&["apiVersion"]), patched.str_at(&["kind"]));
         if api_version != kind.api_version() || given_kind != kind.kind {
             let given = GroupVersion::parse(api_version).unwrap_or_else(|| GroupVersion::new("", api_version));
-            let why = if tables::kind(&given.group, &given.version, given_kind).is_none() {
+            let other = tables::kind(&given.group, &given.version, given_kind);
+            let why = if let Some(other) = other {
+                // It is read as what it says it is, and fails there or as the wrong kind.
+                let read = decode::value(patched.clone(), other);
+                read.err().map_or_else(|| "unable to decode".to_owned(), |error| error.to_string())
+            } else {
                 format!(
                     "no kind {given_kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
                 )
-            } else {
-                "unable to decode".to_owned()
             };
             return Err(self.invalid(patched, &why));
         }

@@ -16,7 +16,14 @@ const CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
 
 pub(super) struct Job;
 
+/// Jobs orphan their pods unless told otherwise, unlike anything else (for compatibility with v1 of the API).
+const CHILDREN_PRESERVED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
 impl Strategy for Job {
+    fn warnings_on_delete(&self, propagation_given: bool) -> Vec<String> {
+        if propagation_given { Vec::new() } else { vec![CHILDREN_PRESERVED.to_owned()] }
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         let spec = object.make_at(&["spec"]);
         if is_nil(spec, "completions") && is_nil(spec, "parallelism") {
