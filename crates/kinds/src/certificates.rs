@@ -2,7 +2,12 @@
 
 mod certificate_signing_request;
 mod cluster_trust_bundle;
+mod pem;
+mod pod_certificate;
 mod pod_certificate_request;
+mod signer_name;
+mod validation;
+mod x509;
 
 use crate::all::Entry;
 

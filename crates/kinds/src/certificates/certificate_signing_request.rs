@@ -1,8 +1,9 @@
 //! CertificateSigningRequest: somebody's wish for a certificate, its approval and the certificate.
 
-use binnacle_meta::Time;
+use binnacle_meta::{FieldErrors, Time};
 use binnacle_schema::{Object, Value};
 
+use super::validation::{self, Endpoint};
 use crate::prepare::{objects_at, put_back};
 use crate::{Situation, Strategy};
 
@@ -42,8 +43,22 @@ impl Strategy for CertificateSigningRequest {
         }
     }
 
-    fn validate_name(&self, _: &str, _: bool) -> Vec<String> {
-        Vec::new()
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::create(object)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::update(object, old, Endpoint::Main)
+    }
+
+    fn validate_subresource(&self, subresource: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let endpoint = if subresource == "approval" { Endpoint::Approval } else { Endpoint::Status };
+        validation::update(object, old, endpoint)
+    }
+
+    /// Any name that paths can hold: nodes ask under names of their own making.
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        binnacle_validation::names::path_segment(name, prefix)
     }
 }
 
