@@ -1,4 +1,5 @@
 //! The control plane over real resources and a store in memory.
 
 mod namespaces;
+mod services;
 mod support;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_admission::{Chain, Options, ResourceLookup, all};
-use binnacle_controlplane::Config;
+use binnacle_controlplane::{Config, service_hooks};
 use binnacle_meta::Status;
+use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, Context, DeleteOptions, Deleted, Resource, ResourceSet, UpdateOptions};
 use binnacle_request::User;
 use binnacle_schema::Value;
@@ -26,14 +27,16 @@ impl Server {
     }
 
     /// One of several servers over a store.
-    pub(crate) fn over(store: Arc<dyn Store>, _config: &Config) -> Self {
+    pub(crate) fn over(store: Arc<dyn Store>, config: &Config) -> Self {
         let resources = ResourceSet::new();
         let lookup = Arc::new(ResourceLookup::new(resources.clone()));
         let admission = Chain::new(all(lookup, &Options::default())).unwrap();
+        let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
+        let hooks = HashMap::from([(("", "Service"), services)]);
         let built_in = BuiltIn {
             store: store.clone(),
             admission: Arc::new(admission),
-            hooks: HashMap::new(),
+            hooks,
             event_ttl: Duration::from_secs(3600),
             form_budget: 1 << 20,
         };

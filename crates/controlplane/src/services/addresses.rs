@@ -1,0 +1,207 @@
+//! Cluster IPs. An address is taken by creating the IPAddress object that is named after it: the store lets only one
+//! server do so, however many there are (KEP-1880).
+
+use std::fmt;
+use std::net::IpAddr;
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::{Context, DeleteOptions, Match, ResourceSet};
+use binnacle_schema::{Value, value};
+use binnacle_validation::ip::parse_cidr;
+
+use super::range::AddressRange;
+use super::spec::Family;
+use crate::objects::Objects;
+
+pub(crate) const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
+pub(crate) const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
+pub(crate) const MANAGER: &str = "ipallocator.k8s.io";
+
+/// The addresses of all services.
+#[derive(Clone)]
+pub(crate) struct Addresses {
+    resources: ResourceSet,
+}
+
+/// The service that an address is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+/// Why no address could be had.
+#[derive(Debug)]
+pub(crate) enum AddressError {
+    Full,
+    Allocated,
+    /// No service CIDR that is ready holds the address.
+    Elsewhere,
+    /// What a dry run says instead, which asks only one range.
+    NotInRange(IpAddr, String),
+    Failed(Status),
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("range is full"),
+            Self::Allocated => f.write_str("provided IP is already allocated"),
+            Self::Elsewhere => f.write_str("the provided network does not match the current range"),
+            Self::NotInRange(address, range) => {
+                write!(f, "the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}")
+            }
+            Self::Failed(status) => f.write_str(status.message()),
+        }
+    }
+}
+
+impl Addresses {
+    pub(crate) fn new(resources: ResourceSet) -> Self {
+        Self { resources }
+    }
+
+    /// Takes the address that was asked for.
+    pub(crate) async fn take(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
+        let ranges = self.ranges(Family::of(address)).await?;
+        if !ranges.iter().any(|range| range.contains(address)) {
+            return Err(AddressError::Elsewhere);
+        }
+        self.claim(address, owner).await
+    }
+
+    /// Takes any address of a family.
+    pub(crate) async fn take_any(&self, family: Family, owner: Owner<'_>) -> Result<IpAddr, AddressError> {
+        let known = self.objects()?.resource();
+        known.collection.cache.ready(soon()).await.map_err(|_| failed("the cache of addresses is not ready"))?;
+        for range in self.ranges(family).await? {
+            for address in range.candidates() {
+                // What the cache does not know yet, the store does.
+                if known.collection.cache.get(&address.to_string()).is_some() {
+                    continue;
+                }
+                match self.claim(address, owner).await {
+                    Err(AddressError::Allocated) => {}
+                    Ok(()) => return Ok(address),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Err(AddressError::Full)
+    }
+
+    /// What [`Addresses::take`] says when nothing is to be taken.
+    pub(crate) async fn try_take(&self, address: IpAddr) -> Result<(), AddressError> {
+        match self.ranges(Family::of(address)).await?.first() {
+            Some(range) if range.contains(address) => Ok(()),
+            Some(range) => Err(AddressError::NotInRange(address, range.text())),
+            None => Err(AddressError::Elsewhere),
+        }
+    }
+
+    /// A stand-in for the address that a service would get, were it not for a dry run.
+    pub(crate) async fn try_take_any(&self, family: Family) -> Result<IpAddr, AddressError> {
+        self.ranges(family).await?.first().map(AddressRange::network).ok_or(AddressError::Full)
+    }
+
+    /// Gives an address back, unless it is somebody else's. What fails is left to the repair loop.
+    pub(crate) async fn release(&self, address: IpAddr, owner: Owner<'_>) {
+        if let Err(status) = self.try_release(address, owner).await {
+            tracing::warn!(%address, error = status.message(), "the address of a service could not be given back yet");
+        }
+    }
+
+    pub(crate) async fn try_release(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), Status> {
+        let objects = self.objects_or_status()?;
+        let name = address.to_string();
+        let Some(object) = objects.get("", &name).await? else { return Ok(()) };
+        if !is_parent(&object, owner) {
+            return Ok(());
+        }
+        let uid = Some(object.str_at(&["metadata", "uid"]).into());
+        let options = DeleteOptions { uid, ..DeleteOptions::default() };
+        match objects.resource().delete(&Context::internal(""), &name, &options).await {
+            Err(status) if status.is(StatusReason::NotFound) || status.is(StatusReason::Conflict) => Ok(()),
+            deleted => deleted.map(|_| ()),
+        }
+    }
+
+    /// Makes the object that holds an address.
+    pub(crate) async fn claim(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
+        let object = value!({
+            "metadata": {
+                "name": (address.to_string()),
+                "labels": {
+                    "ipaddress.kubernetes.io/ip-family": (Family::of(address).as_str()),
+                    "ipaddress.kubernetes.io/managed-by": MANAGER,
+                },
+            },
+            "spec": {
+                "parentRef": {"resource": "services", "namespace": (owner.namespace), "name": (owner.name)},
+            },
+        });
+        match self.objects()?.create("", object).await {
+            Ok(_) => Ok(()),
+            Err(status) if status.is(StatusReason::AlreadyExists) => Err(AddressError::Allocated),
+            Err(status) => Err(AddressError::Failed(status)),
+        }
+    }
+
+    /// The ranges of a family that addresses may be taken from now.
+    async fn ranges(&self, family: Family) -> Result<Vec<AddressRange>, AddressError> {
+        let cidrs =
+            Objects::new(&self.resources, "networking.k8s.io", "v1", "servicecidrs").map_err(AddressError::Failed)?;
+        let mut ranges = usable(&cidrs.list_as("", Match::Any).await.map_err(AddressError::Failed)?, family);
+        if ranges.is_empty() {
+            // The first may have been made a moment ago.
+            ranges = usable(&cidrs.list("").await.map_err(AddressError::Failed)?, family);
+        }
+        Ok(ranges)
+    }
+
+    fn objects(&self) -> Result<Objects<'_>, AddressError> {
+        self.objects_or_status().map_err(AddressError::Failed)
+    }
+
+    fn objects_or_status(&self) -> Result<Objects<'_>, Status> {
+        Objects::new(&self.resources, "networking.k8s.io", "v1", "ipaddresses")
+    }
+}
+
+/// Whether an IPAddress object stands for an address of this service.
+pub(crate) fn is_parent(object: &Value, owner: Owner<'_>) -> bool {
+    let parent = |member| object.str_at(&["spec", "parentRef", member]);
+    parent("group").is_empty()
+        && parent("resource") == "services"
+        && parent("namespace") == owner.namespace
+        && parent("name") == owner.name
+}
+
+/// The ranges of service CIDRs that are ready and stay; one whose readiness nobody has told of counts as ready.
+fn usable(cidrs: &[Value], family: Family) -> Vec<AddressRange> {
+    let mut ranges = Vec::new();
+    for cidr in cidrs.iter().filter(|cidr| is_ready(cidr)) {
+        let texts = cidr.list_at(&["spec", "cidrs"]).iter().filter_map(Value::as_str);
+        for range in texts.filter_map(parse_cidr).map(AddressRange::new) {
+            if range.family() == family && !ranges.contains(&range) {
+                ranges.push(range);
+            }
+        }
+    }
+    ranges
+}
+
+fn is_ready(cidr: &Value) -> bool {
+    let deleted = cidr.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null());
+    let conditions = cidr.list_at(&["status", "conditions"]);
+    let ready = conditions.iter().find(|condition| condition.str_at(&["type"]) == "Ready");
+    !deleted && ready.is_none_or(|ready| ready.str_at(&["status"]) == "True")
+}
+
+fn failed(why: &str) -> AddressError {
+    AddressError::Failed(Status::internal(why))
+}
+
+fn soon() -> tokio::time::Instant {
+    tokio::time::Instant::now() + std::time::Duration::from_secs(3)
+}

@@ -1,0 +1,296 @@
+//! Node ports. What is taken stands in one object of the store, as the reference keeps it, so that several servers, of
+//! either make, cannot give one port twice.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use binnacle_kinds::tables;
+use binnacle_meta::Status;
+use binnacle_registry::{ROOT, ResourceSet, store_failure};
+use binnacle_schema::{Message, Value, proto, value};
+use binnacle_store::{Expect, KeyValue, Op, Revision, Store, Txn, TxnResponse};
+use bytes::Bytes;
+use tokio::sync::Mutex;
+
+use super::bitmap::Bitmap;
+use super::spec::Spec;
+use crate::config::PortRange;
+use crate::objects::Objects;
+use crate::random;
+
+/// Below [`ROOT`].
+const KEY: &str = "ranges/servicenodeports";
+const KIND: &str = "RangeAllocation";
+const DEPTH: usize = 32;
+
+/// The first ports are left to who asks for certain ones, as long as the rest lasts (KEP-3668):
+/// `min(max(16, size / 32), 128)` ports of a range of more than 16.
+const STATIC_MIN: usize = 16;
+const STATIC_MAX: usize = 128;
+const STATIC_SHARE: usize = 32;
+
+/// What a dry run gives for a port that it would have chosen, and counts up from.
+const DRY_RUN_PORT: i64 = 32769;
+
+/// The node ports of all services.
+pub(crate) struct NodePorts {
+    resources: ResourceSet,
+    range: PortRange,
+    /// As last read or written; `None` before.
+    state: Mutex<Option<State>>,
+}
+
+#[derive(Clone)]
+struct State {
+    taken: Bitmap,
+    /// Of the stored object; `None` when there is none yet.
+    revision: Option<Revision>,
+}
+
+/// Ports as they are while one service is looked at. Nothing is taken before that has succeeded.
+pub(crate) struct Session<'a> {
+    range: PortRange,
+    taken: &'a mut Bitmap,
+    dry_run: bool,
+    /// In a dry run: what the next chosen port is.
+    next_dummy: i64,
+}
+
+/// Why a port could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortError {
+    Full,
+    Allocated,
+    NotInRange(PortRange),
+}
+
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("range is full"),
+            Self::Allocated => f.write_str("provided port is already allocated"),
+            Self::NotInRange(range) => {
+                write!(f, "provided port is not in the valid range. The range of valid ports is {range}")
+            }
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Takes the port that was asked for.
+    pub(crate) fn take(&mut self, port: i64) -> Result<(), PortError> {
+        let Some(offset) = offset(self.range, port) else {
+            // A dry run of the reference does not look.
+            return if self.dry_run { Ok(()) } else { Err(PortError::NotInRange(self.range)) };
+        };
+        if self.taken.has(offset) {
+            return Err(PortError::Allocated);
+        }
+        self.taken.set(offset, true);
+        self.next_dummy = self.next_dummy.max(port + 1);
+        Ok(())
+    }
+
+    /// Takes any port.
+    pub(crate) fn take_any(&mut self) -> Result<i64, PortError> {
+        if self.dry_run {
+            self.next_dummy += 1;
+            return Ok(self.next_dummy - 1);
+        }
+        let size = self.taken.len();
+        let reserved = if size <= STATIC_MIN { 0 } else { (size / STATIC_SHARE).clamp(STATIC_MIN, STATIC_MAX) };
+        let offset = free(self.taken, reserved, size).or_else(|| free(self.taken, 0, reserved));
+        let offset = offset.ok_or(PortError::Full)?;
+        self.taken.set(offset, true);
+        Ok(i64::from(self.range.first) + offset as i64)
+    }
+}
+
+impl NodePorts {
+    pub(crate) fn new(resources: ResourceSet, range: PortRange) -> Self {
+        Self { resources, range, state: Mutex::new(None) }
+    }
+
+    /// Takes ports as `plan` says; it may be asked again, when others were quicker.
+    pub(crate) async fn take<T>(
+        &self,
+        dry_run: bool,
+        mut plan: impl FnMut(&mut Session<'_>) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        let mut state = self.state.lock().await;
+        let mut fresh = false;
+        loop {
+            let known = match state.take() {
+                Some(known) => known,
+                None => {
+                    fresh = true;
+                    self.load().await?
+                }
+            };
+            let mut taken = known.taken.clone();
+            let mut session = Session { range: self.range, taken: &mut taken, dry_run, next_dummy: DRY_RUN_PORT };
+            match plan(&mut session) {
+                // Another server may have given back what is missing here.
+                Err(_) if !fresh => continue,
+                Err(status) => {
+                    *state = Some(known);
+                    return Err(status);
+                }
+                Ok(planned) if dry_run => {
+                    *state = Some(known);
+                    return Ok(planned);
+                }
+                Ok(planned) => {
+                    *state = self.write(&known, taken).await?;
+                    if state.is_some() {
+                        return Ok(planned);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives ports back. What fails is left to the repair loop.
+    pub(crate) async fn release(&self, ports: &[i64]) {
+        if ports.is_empty() {
+            return;
+        }
+        if let Err(status) = self.change(|range, taken| give_back(range, taken, ports)).await {
+            tracing::warn!(?ports, error = status.message(), "the ports of a service could not be given back yet");
+        }
+    }
+
+    /// Marks the ports that services have, and gives back those of `leaked` that no service has. Says which ports are
+    /// taken without belonging to a service.
+    pub(crate) async fn repair(&self, leaked: &[i64]) -> Result<Vec<i64>, Status> {
+        let mut state = self.state.lock().await;
+        *state = None;
+        loop {
+            // In this order: a port is taken before its service is written.
+            let known = self.load().await?;
+            let used = self.used().await?;
+            let mut taken = known.taken.clone();
+            used.taken().for_each(|i| taken.set(i, true));
+            let orphans: Vec<usize> = taken.taken().filter(|i| !used.has(*i)).collect();
+            let port = |i: usize| i64::from(self.range.first) + i as i64;
+            orphans.iter().filter(|i| leaked.contains(&port(**i))).for_each(|i| taken.set(*i, false));
+            *state = self.write(&known, taken).await?;
+            if state.is_some() {
+                return Ok(orphans.into_iter().map(port).filter(|port| !leaked.contains(port)).collect());
+            }
+        }
+    }
+
+    async fn change(&self, mut change: impl FnMut(PortRange, &mut Bitmap)) -> Result<(), Status> {
+        let mut state = self.state.lock().await;
+        loop {
+            let known = match state.take() {
+                Some(known) => known,
+                None => self.load().await?,
+            };
+            let mut taken = known.taken.clone();
+            change(self.range, &mut taken);
+            *state = self.write(&known, taken).await?;
+            if state.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What the store says; without its word, or when it speaks of another range, what the services have.
+    async fn load(&self) -> Result<State, Status> {
+        let (kv, _) = self.store()?.get(key(), None).await.map_err(store_failure)?;
+        let revision = kv.as_ref().map(|kv| kv.mod_revision);
+        let stored = kv.and_then(|kv| self.decode(&kv));
+        let taken = match stored {
+            Some(taken) => taken,
+            None => self.used().await?,
+        };
+        Ok(State { taken, revision })
+    }
+
+    /// Writes the ports if nobody else has since they were read; `None` when somebody has.
+    async fn write(&self, known: &State, taken: Bitmap) -> Result<Option<State>, Status> {
+        if taken == known.taken && known.revision.is_some() {
+            return Ok(Some(known.clone()));
+        }
+        let expect = known.revision.map_or(Expect::Absent, Expect::ModRevision);
+        let op = Op::Put { value: self.encode(&taken)?, lease: None };
+        match self.store()?.txn(Txn { key: key(), expect, op }).await.map_err(store_failure)? {
+            TxnResponse::Done { revision, .. } => Ok(Some(State { taken, revision: Some(revision) })),
+            TxnResponse::Unmet { .. } => Ok(None),
+        }
+    }
+
+    /// The ports of all services.
+    async fn used(&self) -> Result<Bitmap, Status> {
+        let services = Objects::new(&self.resources, "", "v1", "services")?.list("").await?;
+        let mut used = Bitmap::new(self.range.size());
+        for port in services.iter().flat_map(|service| ports_of(Spec::of(service))) {
+            if let Some(offset) = offset(self.range, port) {
+                used.set(offset, true);
+            }
+        }
+        Ok(used)
+    }
+
+    fn encode(&self, taken: &Bitmap) -> Result<Bytes, Status> {
+        let message = message()?;
+        let object = value!({
+            "metadata": {}, "range": (self.range.to_string()), "data": (STANDARD.encode(taken.to_bytes()))
+        });
+        Ok(Bytes::from(proto::wrap("v1", KIND, |raw| proto::encode(&object, message, raw))))
+    }
+
+    /// `None` for another range, and for what cannot be read.
+    fn decode(&self, kv: &KeyValue) -> Option<Bitmap> {
+        let envelope = proto::unwrap(&kv.value).ok()?;
+        let object: Value = proto::decode(envelope.raw, message().ok()?, DEPTH).ok()?;
+        if object.str_at(&["range"]) != self.range.to_string() {
+            tracing::warn!(stored = object.str_at(&["range"]), now = %self.range, "the range of node ports has changed");
+            return None;
+        }
+        let bytes = STANDARD.decode(object.str_at(&["data"])).ok()?;
+        Some(Bitmap::from_bytes(&bytes, self.range.size()))
+    }
+
+    fn store(&self) -> Result<&dyn Store, Status> {
+        let services = Objects::new(&self.resources, "", "v1", "services")?;
+        Ok(&*services.resource().collection.store)
+    }
+}
+
+/// All ports on nodes that a service has, that of its health check included.
+pub(crate) fn ports_of(spec: Spec<'_>) -> Vec<i64> {
+    let mut ports = spec.node_ports();
+    if spec.needs_health_check_port() && spec.health_check_port() != 0 {
+        ports.push(spec.health_check_port());
+    }
+    ports
+}
+
+fn give_back(range: PortRange, taken: &mut Bitmap, ports: &[i64]) {
+    for offset in ports.iter().filter_map(|port| offset(range, *port)) {
+        taken.set(offset, false);
+    }
+}
+
+/// The first free place in `from..to`, beginning at a random one.
+fn free(taken: &Bitmap, from: usize, to: usize) -> Option<usize> {
+    let count = to.saturating_sub(from);
+    let start = random::below(count as u128) as usize;
+    (0..count).map(|i| from + (start + i) % count).find(|i| !taken.has(*i))
+}
+
+fn offset(range: PortRange, port: i64) -> Option<usize> {
+    range.contains(port).then(|| (port - i64::from(range.first)) as usize)
+}
+
+fn key() -> Bytes {
+    Bytes::from(format!("{ROOT}{KEY}"))
+}
+
+fn message() -> Result<&'static Message, Status> {
+    tables::kind("", "v1", KIND).ok_or_else(|| Status::internal("the kind RangeAllocation is not known"))
+}

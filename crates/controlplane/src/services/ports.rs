@@ -1,0 +1,152 @@
+//! Which node ports a service gets, keeps and gives back.
+
+use binnacle_meta::{FieldError, FieldPath, Status};
+use binnacle_schema::Value;
+
+use super::families::invalid;
+use super::node_ports::{PortError, Session};
+use super::spec::{Spec, node_port, spec_mut};
+
+/// The ports that a service is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// For each of `spec.ports`, 0 for none.
+    ports: Vec<i64>,
+    health_check: Option<i64>,
+}
+
+impl Plan {
+    pub(crate) fn apply(self, service: &mut Value) {
+        let spec = spec_mut(service);
+        let ports = spec.get_mut("ports").and_then(Value::as_list_mut).map(Vec::as_mut_slice).unwrap_or_default();
+        for (port, assigned) in ports.iter_mut().zip(self.ports).filter(|(_, assigned)| *assigned != 0) {
+            port.make_object().insert("nodePort", assigned);
+        }
+        if let Some(port) = self.health_check {
+            spec.insert("healthCheckNodePort", port);
+        }
+    }
+}
+
+/// Whether a change (a creation without `old`) can need new ports.
+pub(crate) fn needs_ports(service: &Value, old: Option<&Value>) -> bool {
+    Spec::of(service).uses_node_ports() || needs_new_health_check(service, old)
+}
+
+/// Ports of a service that is created. Ports of one number in different protocols share one on the nodes.
+pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
+    let spec = Spec::of(service);
+    let mut ports: Vec<i64> = spec.ports().iter().map(node_port).collect();
+    if spec.uses_node_ports() {
+        let numbers: Vec<i64> = spec.ports().iter().map(|port| port.int_at(&["port"]).unwrap_or(0)).collect();
+        let mut given: Vec<(i64, i64)> = Vec::new();
+        for i in 0..ports.len() {
+            if ports[i] == 0 && !spec.fills_in_node_ports() {
+                continue;
+            }
+            let shared = given.iter().find(|(number, _)| *number == numbers[i]).map(|(_, port)| *port);
+            match shared {
+                Some(shared) if ports[i] == 0 => ports[i] = shared,
+                Some(shared) if ports[i] == shared => {}
+                Some(_) => session.take(ports[i]).map_err(|error| refused(service, i, ports[i], error))?,
+                None => {
+                    // Another protocol of the same port may name the one to take.
+                    let asked = (0..ports.len()).find(|at| numbers[*at] == numbers[i] && ports[*at] != 0);
+                    let port = match asked.map(|at| ports[at]) {
+                        Some(port) => {
+                            session.take(port).map_err(|error| refused(service, i, port, error))?;
+                            port
+                        }
+                        None => session.take_any().map_err(exhausted)?,
+                    };
+                    ports[i] = port;
+                    given.push((numbers[i], port));
+                }
+            }
+        }
+    }
+    Ok(Plan { ports, health_check: health_check(service, None, session)? })
+}
+
+/// Ports of a service that is changed: those it had stay its own.
+pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
+    let (spec, before) = (Spec::of(service), Spec::of(old).node_ports());
+    let mut ports: Vec<i64> = spec.ports().iter().map(node_port).collect();
+    if spec.uses_node_ports() {
+        let mut taken: Vec<i64> = Vec::new();
+        let mut seen: Vec<(&str, i64)> = Vec::new();
+        for (i, port) in spec.ports().iter().enumerate() {
+            if ports[i] == 0 && !spec.fills_in_node_ports() {
+                continue;
+            }
+            if ports[i] == 0 {
+                ports[i] = session.take_any().map_err(exhausted)?;
+            } else if !before.contains(&ports[i]) && !taken.contains(&ports[i]) {
+                session.take(ports[i]).map_err(|error| refused(service, i, ports[i], error))?;
+                taken.push(ports[i]);
+            }
+            let own = (port.str_at(&["protocol"]), ports[i]);
+            if seen.contains(&own) {
+                return Err(Status::unknown(500, &format!("duplicate nodePort: {{{} {}}}", own.0, own.1)));
+            }
+            seen.push(own);
+        }
+    }
+    Ok(Plan { ports, health_check: health_check(service, Some(old), session)? })
+}
+
+/// The ports that a change (a creation without `old`) took, once its plan was applied.
+pub(crate) fn taken(service: &Value, old: Option<&Value>) -> Vec<i64> {
+    let spec = Spec::of(service);
+    let before = old.map(|old| Spec::of(old).node_ports()).unwrap_or_default();
+    let mut taken = if spec.uses_node_ports() { spec.node_ports() } else { Vec::new() };
+    taken.retain(|port| !before.contains(port));
+    if needs_new_health_check(service, old) && spec.health_check_port() != 0 {
+        taken.push(spec.health_check_port());
+    }
+    taken
+}
+
+/// The ports that a change gives back.
+pub(crate) fn given_up(service: &Value, old: &Value) -> Vec<i64> {
+    let (new, old) = (Spec::of(service), Spec::of(old));
+    let mut given_up = if old.uses_node_ports() || new.uses_node_ports() { old.node_ports() } else { Vec::new() };
+    if new.uses_node_ports() {
+        let kept = new.node_ports();
+        given_up.retain(|port| !kept.contains(port));
+    }
+    if old.needs_health_check_port() && !new.needs_health_check_port() && old.health_check_port() != 0 {
+        given_up.push(old.health_check_port());
+    }
+    given_up
+}
+
+fn needs_new_health_check(service: &Value, old: Option<&Value>) -> bool {
+    let needed = old.is_some_and(|old| Spec::of(old).needs_health_check_port());
+    Spec::of(service).needs_health_check_port() && !needed
+}
+
+fn health_check(service: &Value, old: Option<&Value>, session: &mut Session<'_>) -> Result<Option<i64>, Status> {
+    if !needs_new_health_check(service, old) {
+        return Ok(None);
+    }
+    let asked = Spec::of(service).health_check_port();
+    if asked == 0 {
+        let chosen = session.take_any();
+        return chosen
+            .map(Some)
+            .map_err(|error| Status::internal(format!("failed to allocate a HealthCheck NodePort 0: {error}")));
+    }
+    session.take(asked).map(|()| Some(asked)).map_err(|error| {
+        Status::internal(format!("failed to allocate requested HealthCheck NodePort {asked}: {error}"))
+    })
+}
+
+fn refused(service: &Value, i: usize, port: i64, error: PortError) -> Status {
+    let at = FieldPath::new("spec").child("ports").index(i).child("nodePort");
+    invalid(service, &vec![FieldError::invalid(&at, port, error.to_string())])
+}
+
+fn exhausted(error: PortError) -> Status {
+    Status::internal(format!("failed to allocate a nodePort: {error}"))
+}

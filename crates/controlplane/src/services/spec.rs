@@ -1,0 +1,161 @@
+//! What allocation reads and writes in a service's spec.
+
+use std::net::IpAddr;
+
+use binnacle_schema::{Object, Value};
+use binnacle_validation::ip::{Cidr, parse_ip};
+
+pub(crate) const NONE: &str = "None";
+pub(crate) const SINGLE_STACK: &str = "SingleStack";
+pub(crate) const PREFER_DUAL_STACK: &str = "PreferDualStack";
+pub(crate) const REQUIRE_DUAL_STACK: &str = "RequireDualStack";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    pub(crate) fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::V4 } else { Self::V6 }
+    }
+
+    pub(crate) fn of_cidr(cidr: &Cidr) -> Self {
+        if cidr.is_ipv6() { Self::V6 } else { Self::V4 }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        [Self::V4, Self::V6].into_iter().find(|family| family.as_str() == text)
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::V4 => Self::V6,
+            Self::V6 => Self::V4,
+        }
+    }
+
+    pub(crate) fn bits(self) -> u8 {
+        match self {
+            Self::V4 => 32,
+            Self::V6 => 128,
+        }
+    }
+}
+
+/// The spec of a service to read.
+#[derive(Clone, Copy)]
+pub(crate) struct Spec<'a>(&'a Value);
+
+impl<'a> Spec<'a> {
+    /// Of a whole service.
+    pub(crate) fn of(service: &'a Value) -> Self {
+        static NULL: Value = Value::Null;
+        Self(service.get("spec").unwrap_or(&NULL))
+    }
+
+    pub(crate) fn value(self) -> &'a Value {
+        self.0
+    }
+
+    pub(crate) fn kind(self) -> &'a str {
+        self.0.str_at(&["type"])
+    }
+
+    pub(crate) fn is_external_name(self) -> bool {
+        self.kind() == "ExternalName"
+    }
+
+    /// Whether ports may be opened on nodes.
+    pub(crate) fn uses_node_ports(self) -> bool {
+        matches!(self.kind(), "NodePort" | "LoadBalancer")
+    }
+
+    /// Whether ports that are not named are opened on nodes as well.
+    pub(crate) fn fills_in_node_ports(self) -> bool {
+        match self.kind() {
+            "NodePort" => true,
+            "LoadBalancer" => self.0.get("allocateLoadBalancerNodePorts").and_then(Value::as_bool).unwrap_or(true),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn needs_health_check_port(self) -> bool {
+        self.kind() == "LoadBalancer" && self.0.str_at(&["externalTrafficPolicy"]) == "Local"
+    }
+
+    /// 0 for none.
+    pub(crate) fn health_check_port(self) -> i64 {
+        self.0.int_at(&["healthCheckNodePort"]).unwrap_or(0)
+    }
+
+    pub(crate) fn cluster_ip(self) -> &'a str {
+        self.0.str_at(&["clusterIP"])
+    }
+
+    pub(crate) fn cluster_ips(self) -> Vec<&'a str> {
+        self.texts("clusterIPs")
+    }
+
+    pub(crate) fn is_headless(self) -> bool {
+        self.cluster_ips().first() == Some(&NONE)
+    }
+
+    pub(crate) fn has_selector(self) -> bool {
+        self.0.object_at(&["selector"]).is_some_and(|selector| !selector.is_empty())
+    }
+
+    pub(crate) fn families(self) -> Vec<&'a str> {
+        self.texts("ipFamilies")
+    }
+
+    /// Empty where none is set.
+    pub(crate) fn family_policy(self) -> &'a str {
+        self.0.str_at(&["ipFamilyPolicy"])
+    }
+
+    pub(crate) fn ports(self) -> &'a [Value] {
+        self.0.list_at(&["ports"])
+    }
+
+    /// The node ports that are set, once each, in order.
+    pub(crate) fn node_ports(self) -> Vec<i64> {
+        let mut set = Vec::new();
+        for port in self.ports().iter().map(node_port).filter(|port| *port != 0) {
+            if !set.contains(&port) {
+                set.push(port);
+            }
+        }
+        set
+    }
+
+    /// The addresses that it has, `None` and what cannot be read left out.
+    pub(crate) fn addresses(self) -> Vec<IpAddr> {
+        if self.is_external_name() || self.is_headless() {
+            return Vec::new();
+        }
+        self.cluster_ips().into_iter().filter_map(parse_ip).collect()
+    }
+
+    fn texts(self, member: &str) -> Vec<&'a str> {
+        self.0.list_at(&[member]).iter().map(|text| text.as_str().unwrap_or("")).collect()
+    }
+}
+
+/// The spec of a service to write.
+pub(crate) fn spec_mut(service: &mut Value) -> &mut Object {
+    service.make_at(&["spec"])
+}
+
+/// 0 for none.
+pub(crate) fn node_port(port: &Value) -> i64 {
+    port.int_at(&["nodePort"]).unwrap_or(0)
+}
