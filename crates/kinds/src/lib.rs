@@ -36,4 +36,5 @@ mod workload;
 
 pub use all::strategy;
 pub use conversion::{Convert, conversion};
+pub use core::validate_cluster_ips;
 pub use strategy::{DeleteGrace, Plain, Situation, Strategy, spec_generation};

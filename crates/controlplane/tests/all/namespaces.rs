@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::support::{self, Server};
+use crate::support::Server;
 use binnacle_controlplane::{Config, start};
 use binnacle_request::ShutdownTrigger;
-use binnacle_schema::{Value, value};
+use binnacle_schema::value;
 
 #[tokio::test]
 async fn the_system_namespaces_are_made_and_kept() {
@@ -41,23 +41,9 @@ async fn objects_need_a_namespace_that_stays() {
 
     server.create("namespaces", "", value!({"metadata": {"name": "here"}})).await.unwrap();
     server.create("configmaps", "here", map()).await.unwrap();
-    // The phase as the namespace controller and deletes set it.
-    let namespaces = server.resource("namespaces");
-    let options = binnacle_registry::UpdateOptions { subresource: "status".into(), ..Default::default() };
-    let mut terminate = |old: Option<&Value>| {
-        let mut object = old.cloned().unwrap();
-        object.make_at(&["status"]).insert("phase", "Terminating");
-        Ok(object)
-    };
-    namespaces.update(&support::user("", false), "here", &options, &mut terminate).await.unwrap();
-    // The cache hears of it a moment later, as nobody has asked to delete the namespace.
-    let refused = loop {
-        let generated = value!({"metadata": {"generateName": "b-"}});
-        match server.create("configmaps", "here", generated).await {
-            Err(refused) => break refused,
-            Ok(_) => tokio::task::yield_now().await,
-        }
-    };
+    server.delete("namespaces", "", "here").await.unwrap();
+    let generated = value!({"metadata": {"generateName": "b-"}});
+    let refused = server.create("configmaps", "here", generated).await.unwrap_err();
     assert_eq!(
         refused.message(),
         "configmaps \"b-\" is forbidden: unable to create new content in namespace here because it is being terminated"

@@ -217,7 +217,7 @@ async fn dry_runs_take_nothing() {
     let server = server().await;
     let service = named(
         "a",
-        value!({"type": "NodePort", "ports": [{"port": 80i64}, {"name": "b", "port": 81i64, "nodePort": 30001i64}]}),
+        value!({"type": "NodePort", "ports": [{"name": "a", "port": 80i64}, {"name": "b", "port": 81i64, "nodePort": 30001i64}]}),
     );
     let tried = server.create_as(&user("ns", true), "services", service.clone()).await.unwrap();
     assert_eq!(tried.str_at(&["spec", "clusterIP"]), "10.0.0.0");

@@ -11,6 +11,7 @@ use binnacle_validation::names;
 
 use crate::tree::{default_nil, default_zero, is_nil, keep, structs_mut, text};
 use crate::{Situation, Strategy};
+pub use cluster_ips::validate as validate_cluster_ips;
 
 const CLIENT_IP_TIMEOUT: i64 = 3 * 60 * 60;
 

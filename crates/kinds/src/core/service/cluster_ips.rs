@@ -14,7 +14,8 @@ pub(super) fn is_headless(spec: &Value) -> bool {
     matches!(spec.list_at(&["clusterIPs"]), [Value::Str(only)] if only == "None")
 }
 
-pub(super) fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
+/// The rules that hold for the specs of a service and of what it was, before addresses are given and after.
+pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     // All of these must be unset then, which is checked with the type.
     if spec.str_at(&["type"]) == "ExternalName" {
         return;
