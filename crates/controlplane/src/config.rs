@@ -1,7 +1,7 @@
 //! What the control plane is told by flags.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use binnacle_validation::ip::Cidr;
 
@@ -12,6 +12,39 @@ pub struct Config {
     pub service_cidrs: Vec<Cidr>,
     /// `--service-node-port-range`.
     pub node_ports: PortRange,
+    /// `--kubernetes-service-node-port`: where nodes show the service `kubernetes`; 0 for nowhere.
+    pub kubernetes_node_port: u16,
+    /// `--endpoint-reconciler-type`.
+    pub endpoint_reconciler: EndpointReconciler,
+    /// `--advertise-address` and `--secure-port`: where others in the cluster reach this server. Without it the service
+    /// `kubernetes` is left without this server's endpoint.
+    pub advertised: Option<SocketAddr>,
+    /// `--client-ca-file`: the PEM text of the authorities whose client certificates are accepted.
+    pub client_ca: Option<String>,
+    /// What the `--requestheader-...` flags say, if any authority for them is named.
+    pub request_header: Option<RequestHeader>,
+}
+
+/// Who keeps the endpoints of the service `kubernetes`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EndpointReconciler {
+    /// Each server, with a lease on its own entry.
+    #[default]
+    Lease,
+    /// Somebody else.
+    None,
+}
+
+/// How proxies in front tell who is calling.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestHeader {
+    /// The PEM text of `--requestheader-client-ca-file`.
+    pub client_ca: String,
+    pub allowed_names: Vec<String>,
+    pub username_headers: Vec<String>,
+    pub uid_headers: Vec<String>,
+    pub group_headers: Vec<String>,
+    pub extra_header_prefixes: Vec<String>,
 }
 
 impl Default for Config {
@@ -19,6 +52,11 @@ impl Default for Config {
         Self {
             service_cidrs: vec![Cidr { address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), prefix: 24 }],
             node_ports: PortRange { first: 30000, last: 32767 },
+            kubernetes_node_port: 0,
+            endpoint_reconciler: EndpointReconciler::Lease,
+            advertised: None,
+            client_ca: None,
+            request_header: None,
         }
     }
 }
@@ -45,4 +83,14 @@ impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.first, self.last)
     }
+}
+
+/// The address of the interface by which this machine reaches others, as the reference takes it from the default route;
+/// `None` on a machine without one.
+pub fn default_advertise_address() -> Option<IpAddr> {
+    // Connecting a datagram socket sends nothing; it only asks the routing table. The address is one for documentation.
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    let own = socket.local_addr().ok()?.ip();
+    (!own.is_unspecified() && !own.is_loopback()).then_some(own)
 }

@@ -5,8 +5,10 @@ mod certificates;
 mod config;
 mod flowcontrol;
 mod follow;
+mod kubernetes_service;
 mod objects;
 mod random;
+mod service_cidr;
 mod services;
 mod start;
 mod system_namespaces;
@@ -14,6 +16,6 @@ mod system_namespaces;
 mod testing;
 
 pub use certificates::RequesterOfCertificates;
-pub use config::{Config, PortRange};
+pub use config::{Config, EndpointReconciler, PortRange, RequestHeader, default_advertise_address};
 pub use services::{ServiceHooks, service_hooks};
 pub use start::{ControlPlane, Step, start};

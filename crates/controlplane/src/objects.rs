@@ -1,9 +1,9 @@
 //! The server's own reads and writes. They go the way of any client's from the defaults on, admission included.
 
 use binnacle_meta::{Status, StatusReason};
-use binnacle_patch::apply::{Update, track_update};
-use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, Stored, UpdateOptions};
-use binnacle_schema::Value;
+use binnacle_patch::apply::{Apply, Update, Versions, apply, track_update};
+use binnacle_registry::{Context, DeleteOptions, ListOptions, Match, Resource, ResourceSet, Stored, UpdateOptions};
+use binnacle_schema::{Message, Value};
 use futures::future::join_all;
 
 /// Whom `managedFields` name for what the server writes by itself.
@@ -92,7 +92,7 @@ impl<'a> Objects<'a> {
         &self,
         namespace: &str,
         name: &str,
-        subresource: &str,
+        subresource: &'a str,
         mut change: impl FnMut(&mut Value) + Send,
     ) -> Result<(), Status> {
         let context = Context::internal(namespace);
@@ -112,16 +112,51 @@ impl<'a> Objects<'a> {
         self.resource.update(&context, name, &options, &mut apply).await.map(|_| ())
     }
 
-    fn track(&self, context: &Context, subresource: &str, live: Option<&Value>, object: &mut Value) {
+    /// Deletes an object; one that is not there is fine.
+    pub(crate) async fn delete(&self, namespace: &str, name: &str) -> Result<(), Status> {
+        match self.resource.delete(&Context::internal(namespace), name, &DeleteOptions::default()).await {
+            Err(status) if status.is(StatusReason::NotFound) => Ok(()),
+            deleted => deleted.map(|_| ()),
+        }
+    }
+
+    /// Server-side apply of a status, as `manager`, forced.
+    pub(crate) async fn apply_status(&self, name: &str, manager: &str, mut config: Value) -> Result<(), Status> {
+        let context = Context::internal("");
+        let members = config.make_object();
+        members.insert("apiVersion", self.resource.api_version());
+        members.insert("kind", self.resource.description.kind);
+        let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
+        let mut change = |old: Option<&Value>| {
+            let update = Update { manager, ..self.write(&context, "status") };
+            let request = Apply { update, force: true, versions: &OneVersion(self.resource) };
+            apply(&request, old, &config).map_err(|error| Status::internal(error.to_string()))
+        };
+        self.resource.update(&context, name, &options, &mut change).await.map(|_| ())
+    }
+
+    fn track(&self, context: &Context, subresource: &'a str, live: Option<&Value>, object: &mut Value) {
+        track_update(&self.write(context, subresource), live, object);
+    }
+
+    fn write(&self, context: &Context, subresource: &'a str) -> Update<'a> {
         let description = self.resource.description;
-        let update = Update {
+        Update {
             message: self.resource.message,
             api_version: self.resource.api_version(),
             manager: self.manager,
             subresource,
             now: context.now_seconds(),
             reset: description.subresource(subresource).map_or(description.resets, |s| s.resets),
-        };
-        track_update(&update, live, object);
+        }
+    }
+}
+
+/// The server writes by one version only.
+struct OneVersion<'a>(&'a Resource);
+
+impl Versions for OneVersion<'_> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+        (api_version == self.0.api_version()).then(|| (object.clone(), self.0.message))
     }
 }

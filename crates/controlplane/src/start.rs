@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
-use crate::{flowcontrol, system_namespaces};
+use crate::{flowcontrol, kubernetes_service, service_cidr, system_namespaces};
 
 /// How soon a step that failed is tried again: first, and at last.
 pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -29,28 +29,36 @@ pub struct Step {
     done: watch::Receiver<bool>,
 }
 
-/// Begins the loops. Namespaces come first, since nothing can be made without them; all else follows at once.
+/// Begins the loops. What others cannot be made without comes first, and all else as soon as that is there.
 pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work { resources, config });
-    let (namespaces, rest) = loops();
-    let (first_report, first) = report(namespaces.name);
-    let mut steps = vec![first.clone()];
-    let (reports, rest_steps): (Vec<_>, Vec<_>) = rest.iter().map(|each| report(each.name)).unzip();
-    steps.extend(rest_steps);
-    let (follower_reports, follower_steps): (Vec<_>, Vec<_>) = FOLLOWERS.iter().map(|each| report(each.name)).unzip();
-    steps.extend(follower_steps);
+    let mut steps = Vec::new();
+    let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages()
+        .into_iter()
+        .map(|stage| {
+            let reported = stage.into_iter().map(|each| {
+                let (report, done) = watch::channel(false);
+                steps.push(Step { name: each.name, done });
+                (each, report)
+            });
+            reported.collect()
+        })
+        .collect();
+    let waited = steps.clone();
     let task = tokio::spawn(async move {
         let mut tasks = tokio::task::JoinSet::new();
-        tasks.spawn(namespaces.run(work.clone(), first_report, shutdown.clone()));
-        tokio::select! {
-            () = first.wait() => {}
-            () = shutdown.fired() => {}
-        }
-        for (each, report) in rest.into_iter().zip(reports) {
-            tasks.spawn(each.run(work.clone(), report, shutdown.clone()));
-        }
-        for (each, report) in FOLLOWERS.iter().zip(follower_reports) {
-            tasks.spawn((each.follow)(work.clone(), report, shutdown.clone()));
+        let mut begun = 0;
+        for stage in stages {
+            for step in &waited[..begun] {
+                tokio::select! {
+                    () = step.wait() => {}
+                    () = shutdown.fired() => {}
+                }
+            }
+            begun += stage.len();
+            for (each, report) in stage {
+                tasks.spawn(each.run(work.clone(), report, shutdown.clone()));
+            }
         }
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
@@ -67,69 +75,107 @@ pub(crate) struct Work {
     pub(crate) config: Config,
 }
 
+/// One loop, and the name of its step.
 struct Loop {
     name: &'static str,
-    /// Once done, it is done again after this time.
-    every: Option<Duration>,
-    ensure: Ensure,
+    how: How,
+}
+
+enum How {
+    /// Done at the start, and again from time to time.
+    Repeat {
+        ensure: Ensure,
+        /// Once done, it is done again after this time.
+        every: Option<Duration>,
+        /// What is undone when the server goes.
+        leave: Option<Ensure>,
+    },
+    /// Acts when a resource changes, until the shutdown signal.
+    Follow(Follow),
 }
 
 type Ensure = for<'a> fn(&'a Work) -> BoxFuture<'a, Result<(), Status>>;
+type Follow = fn(Arc<Work>, watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()>;
 
-/// What acts when a resource changes, until the shutdown signal.
-struct Follower {
-    name: &'static str,
-    follow: fn(Arc<Work>, watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()>,
-}
-
-const FOLLOWERS: &[Follower] =
-    &[Follower { name: "priority-and-fairness-config-consumer", follow: flowcontrol::follow }];
-
-fn loops() -> (Loop, Vec<Loop>) {
-    let namespaces = Loop {
-        name: "start-system-namespaces-controller",
-        every: Some(Duration::from_secs(60)),
-        ensure: |work| Box::pin(system_namespaces::ensure(&work.resources)),
-    };
-    let flow_control = Loop {
-        name: "priority-and-fairness-config-producer",
-        every: Some(Duration::from_secs(60)),
-        ensure: |work| Box::pin(flowcontrol::ensure(&work.resources)),
-    };
-    (namespaces, vec![flow_control])
-}
-
-fn report(name: &'static str) -> (watch::Sender<bool>, Step) {
-    let (report, done) = watch::channel(false);
-    (report, Step { name, done })
+/// The loops in the order in which they may begin.
+fn stages() -> [Vec<Loop>; 2] {
+    let first = vec![
+        Loop::repeat("start-system-namespaces-controller", Some(60), |work| {
+            Box::pin(system_namespaces::ensure(&work.resources))
+        }),
+        Loop::repeat("start-kubernetes-service-cidr-controller", Some(10), |work| Box::pin(service_cidr::ensure(work))),
+    ];
+    let then = vec![
+        Loop::repeat("bootstrap-controller", Some(10), |work| Box::pin(kubernetes_service::ensure(work)))
+            .leaving(|work| Box::pin(kubernetes_service::leave(work))),
+        Loop::repeat("priority-and-fairness-config-producer", Some(60), |work| {
+            Box::pin(flowcontrol::ensure(&work.resources))
+        }),
+        Loop { name: "priority-and-fairness-config-consumer", how: How::Follow(flowcontrol::follow) },
+    ];
+    [first, then]
 }
 
 impl Loop {
+    /// `every` so many seconds.
+    fn repeat(name: &'static str, every: Option<u64>, ensure: Ensure) -> Self {
+        Self { name, how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None } }
+    }
+
+    fn leaving(mut self, undo: Ensure) -> Self {
+        if let How::Repeat { leave, .. } = &mut self.how {
+            *leave = Some(undo);
+        }
+        self
+    }
+
     async fn run(self, work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shutdown) {
-        let fired = shutdown.fired();
-        tokio::pin!(fired);
-        let mut retry = RETRY_FIRST;
-        while !shutdown.is_fired() {
-            let pause = match (self.ensure)(&work).await {
-                Ok(()) => {
-                    report.send_replace(true);
-                    retry = RETRY_FIRST;
-                    match self.every {
-                        Some(every) => every,
-                        None => return,
-                    }
+        match self.how {
+            How::Follow(follow) => follow(work, report, shutdown).await,
+            How::Repeat { ensure, every, leave } => {
+                repeat(self.name, ensure, every, &work, &report, &shutdown).await;
+                if let Some(leave) = leave
+                    && *report.borrow()
+                    && let Err(status) = leave(&work).await
+                {
+                    tracing::warn!(step = self.name, error = status.message(), "could not be undone");
                 }
-                Err(status) => {
-                    tracing::warn!(step = self.name, error = status.message(), "will be tried again");
-                    let pause = retry;
-                    retry = (retry * 2).min(RETRY_LAST);
-                    pause
-                }
-            };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = &mut fired => return,
             }
+        }
+    }
+}
+
+async fn repeat(
+    name: &'static str,
+    ensure: Ensure,
+    every: Option<Duration>,
+    work: &Work,
+    report: &watch::Sender<bool>,
+    shutdown: &Shutdown,
+) {
+    let fired = shutdown.fired();
+    tokio::pin!(fired);
+    let mut retry = RETRY_FIRST;
+    while !shutdown.is_fired() {
+        let pause = match ensure(work).await {
+            Ok(()) => {
+                report.send_replace(true);
+                retry = RETRY_FIRST;
+                match every {
+                    Some(every) => every,
+                    None => return,
+                }
+            }
+            Err(status) => {
+                tracing::warn!(step = name, error = status.message(), "will be tried again");
+                let pause = retry;
+                retry = (retry * 2).min(RETRY_LAST);
+                pause
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = &mut fired => return,
         }
     }
 }

@@ -184,13 +184,21 @@ impl NodePorts {
 
     async fn change(&self, mut change: impl FnMut(PortRange, &mut Bitmap)) -> Result<(), Status> {
         let mut state = self.state.lock().await;
+        let mut fresh = false;
         loop {
             let known = match state.take() {
                 Some(known) => known,
-                None => self.load().await?,
+                None => {
+                    fresh = true;
+                    self.load().await?
+                }
             };
             let mut taken = known.taken.clone();
             change(self.range, &mut taken);
+            // Another server may have taken what seems to be free already.
+            if taken == known.taken && !fresh {
+                continue;
+            }
             *state = self.write(&known, taken).await?;
             if state.is_some() {
                 return Ok(());

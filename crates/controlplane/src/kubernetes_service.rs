@@ -1,0 +1,215 @@
+//! The service `kubernetes`, by which what runs in the cluster reaches the servers, and its endpoints.
+//!
+//! Every server holds a key with a lease for its own address below `masterleases/`, as the reference's lease reconciler
+//! does; the endpoints are the addresses of all such keys. A server that dies is gone when its lease ends.
+
+use std::net::{IpAddr, SocketAddr};
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::{ROOT, store_failure};
+use binnacle_schema::{Value, value};
+use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, prefix_range};
+use bytes::Bytes;
+
+use crate::config::EndpointReconciler;
+use crate::objects::Objects;
+use crate::services::AddressRange;
+use crate::start::Work;
+
+const NAMESPACE: &str = "default";
+const NAME: &str = "kubernetes";
+const PORT: i64 = 443;
+
+/// Below [`ROOT`].
+const LEASES: &str = "masterleases/";
+/// Seconds after which a server that is not heard of counts as gone; half as much again as it takes to say so.
+const LEASE_SECONDS: u64 = 15;
+
+/// Makes the service where it is missing, renews this server's lease and brings the endpoints up to date.
+pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
+    let Some(advertised) = work.config.advertised else { return ensure_service(work, None).await };
+    ensure_service(work, Some(advertised)).await?;
+    if work.config.endpoint_reconciler == EndpointReconciler::None {
+        return Ok(());
+    }
+    renew(work, advertised).await?;
+    reconcile(work, advertised.port()).await
+}
+
+/// Takes this server out of the endpoints.
+pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
+    let Some(advertised) = work.config.advertised else { return Ok(()) };
+    if work.config.endpoint_reconciler == EndpointReconciler::None {
+        return Ok(());
+    }
+    let txn = Txn { key: lease_key(advertised), expect: Expect::Anything, op: Op::Delete };
+    store(&endpoints(work)?).txn(txn).await.map_err(store_failure)?;
+    reconcile(work, advertised.port()).await
+}
+
+async fn ensure_service(work: &Work, advertised: Option<SocketAddr>) -> Result<(), Status> {
+    let services = Objects::new(&work.resources, "", "v1", "services")?;
+    if services.get(NAMESPACE, NAME).await?.is_some() {
+        return Ok(());
+    }
+    let Some(primary) = work.config.service_cidrs.first() else { return Ok(()) };
+    let node_port = i64::from(work.config.kubernetes_node_port);
+    let target = advertised.map_or(PORT, |advertised| i64::from(advertised.port()));
+    let mut port = value!({"name": "https", "protocol": "TCP", "port": PORT, "targetPort": target});
+    if node_port != 0 {
+        port.make_object().insert("nodePort", node_port);
+    }
+    let service = value!({
+        "metadata": {
+            "name": NAME,
+            "namespace": NAMESPACE,
+            "labels": {"provider": "kubernetes", "component": "apiserver"},
+        },
+        "spec": {
+            "ports": [port],
+            "clusterIP": (AddressRange::new(*primary).first().to_string()),
+            "ipFamilyPolicy": "SingleStack",
+            "sessionAffinity": "None",
+            "type": (if node_port == 0 { "ClusterIP" } else { "NodePort" }),
+        },
+    });
+    created(services.create(NAMESPACE, service).await.map(|_| ()))
+}
+
+/// Tells the other servers that this one is there.
+async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
+    let endpoints = endpoints(work)?;
+    let mut held = value!({
+        "metadata": {},
+        "subsets": [{"addresses": [{"ip": (advertised.ip().to_string())}]}],
+    });
+    let value = endpoints.resource().collection.encode(&mut held);
+    let store = store(&endpoints);
+    let lease = Some(store.grant_lease(LEASE_SECONDS).await.map_err(store_failure)?);
+    let txn = Txn { key: lease_key(advertised), expect: Expect::Anything, op: Op::Put { value, lease } };
+    store.txn(txn).await.map(|_| ()).map_err(store_failure)
+}
+
+/// The endpoints as the leases say.
+async fn reconcile(work: &Work, port: u16) -> Result<(), Status> {
+    let endpoints = endpoints(work)?;
+    let range = prefix_range(format!("{ROOT}{LEASES}").as_bytes());
+    let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
+    let leases = store(&endpoints).range(request).await.map_err(store_failure)?;
+    let mut addresses = Vec::new();
+    for kv in &leases.kvs {
+        let held = endpoints.resource().collection.decode(&kv.value, Revision(0))?;
+        let subset = held.list_at(&["subsets"]).first();
+        let address = subset.and_then(|subset| subset.list_at(&["addresses"]).first());
+        addresses.extend(address.and_then(|address| address.str_at(&["ip"]).parse::<IpAddr>().ok()));
+    }
+    let mut texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+    texts.sort();
+    ensure_endpoints(&endpoints, &texts, i64::from(port)).await?;
+    let all_v6 = !addresses.is_empty() && addresses.iter().all(IpAddr::is_ipv6);
+    ensure_slice(work, &texts, if all_v6 { "IPv6" } else { "IPv4" }, i64::from(port)).await
+}
+
+async fn ensure_endpoints(endpoints: &Objects<'_>, addresses: &[String], port: i64) -> Result<(), Status> {
+    const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
+    let subsets = if addresses.is_empty() {
+        value!([])
+    } else {
+        let addresses: Vec<Value> = addresses.iter().map(|ip| value!({"ip": (ip.as_str())})).collect();
+        value!([{"addresses": addresses, "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}])
+    };
+    let Some(there) = endpoints.get(NAMESPACE, NAME).await? else {
+        let object = value!({
+            "metadata": {
+                "name": NAME, "namespace": NAMESPACE, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}
+            },
+            "subsets": subsets,
+        });
+        return created(endpoints.create(NAMESPACE, object).await.map(|_| ()));
+    };
+    let labelled = there.str_at(&["metadata", "labels", SKIP_MIRROR]) == "true";
+    // Ports are those of whoever was first: servers of one cluster agree on them.
+    let same_addresses = {
+        let stored = there.list_at(&["subsets"]);
+        let ips = |subset: &Value| -> Vec<String> {
+            subset.list_at(&["addresses"]).iter().map(|address| address.str_at(&["ip"]).to_owned()).collect()
+        };
+        match stored {
+            [] => addresses.is_empty(),
+            [only] => ips(only) == addresses,
+            _ => false,
+        }
+    };
+    if labelled && same_addresses {
+        return Ok(());
+    }
+    endpoints
+        .update(NAMESPACE, NAME, "", |object| {
+            object.make_at(&["metadata", "labels"]).insert(SKIP_MIRROR, "true");
+            object.make_object().insert("subsets", subsets.clone());
+        })
+        .await
+}
+
+async fn ensure_slice(work: &Work, addresses: &[String], address_type: &str, port: i64) -> Result<(), Status> {
+    let slices = Objects::new(&work.resources, "discovery.k8s.io", "v1", "endpointslices")?;
+    let endpoints: Vec<Value> = addresses
+        .iter()
+        .map(|address| value!({"addresses": [(address.as_str())], "conditions": {"ready": true}}))
+        .collect();
+    let ports =
+        if addresses.is_empty() { value!([]) } else { value!([{"name": "https", "protocol": "TCP", "port": port}]) };
+    let slice = value!({
+        "metadata": {
+            "name": NAME, "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": NAME}
+        },
+        "addressType": address_type,
+        "endpoints": endpoints,
+        "ports": ports,
+    });
+    match slices.get(NAMESPACE, NAME).await? {
+        None => created(slices.create(NAMESPACE, slice).await.map(|_| ())),
+        // The family of a slice cannot be changed.
+        Some(there) if there.str_at(&["addressType"]) != address_type => {
+            slices.delete(NAMESPACE, NAME).await?;
+            created(slices.create(NAMESPACE, slice).await.map(|_| ()))
+        }
+        Some(there) => {
+            let same = |member: &str| there.list_at(&[member]) == slice.list_at(&[member]);
+            let labels = ["metadata", "labels"];
+            if same("endpoints") && same("ports") && there.at(&labels) == slice.at(&labels) {
+                return Ok(());
+            }
+            slices
+                .update(NAMESPACE, NAME, "", |object| {
+                    if let Some(labels) = slice.at(&labels) {
+                        object.make_at(&["metadata"]).insert("labels", labels.clone());
+                    }
+                    for member in ["endpoints", "ports"] {
+                        object.make_object().insert(member, slice.list_at(&[member]).to_vec());
+                    }
+                })
+                .await
+        }
+    }
+}
+
+fn endpoints(work: &Work) -> Result<Objects<'_>, Status> {
+    Objects::new(&work.resources, "", "v1", "endpoints")
+}
+
+fn store<'a>(objects: &Objects<'a>) -> &'a dyn Store {
+    &*objects.resource().collection.store
+}
+
+fn lease_key(advertised: SocketAddr) -> Bytes {
+    Bytes::from(format!("{ROOT}{LEASES}{}", advertised.ip()))
+}
+
+/// Another server may have been quicker.
+fn created(result: Result<(), Status>) -> Result<(), Status> {
+    match result {
+        Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
+        result => result,
+    }
+}

@@ -1,0 +1,134 @@
+//! The objects that a new cluster has, against those of the reference.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use binnacle_controlplane::{Config, start};
+use binnacle_request::{Shutdown, ShutdownTrigger};
+use binnacle_schema::{Value, json};
+
+use crate::support::{Server, user};
+
+fn config() -> Config {
+    Config { advertised: Some("192.0.2.2:7443".parse().unwrap()), ..Config::default() }
+}
+
+async fn started() -> Server {
+    let server = Server::new(&config());
+    let control_plane = start(server.resources.clone(), config(), Shutdown::never());
+    tokio::time::timeout(Duration::from_secs(20), control_plane.done()).await.unwrap();
+    server
+}
+
+#[tokio::test]
+async fn objects_are_those_of_the_reference() {
+    let Some(folder) = reference() else {
+        println!("skipped: no recorded objects of the reference");
+        return;
+    };
+    let server = started().await;
+    for (file, path) in [
+        ("namespaces", "namespaces"),
+        ("servicecidrs", "networking.k8s.io/v1/servicecidrs"),
+        ("ipaddresses", "networking.k8s.io/v1/ipaddresses"),
+        ("services", "services"),
+        ("endpoints", "endpoints"),
+        ("endpointslices", "discovery.k8s.io/v1/endpointslices"),
+    ] {
+        let text = std::fs::read_to_string(folder.join(format!("{file}.json"))).unwrap();
+        let recorded: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let resource = server.resource(path);
+        let mut page = resource.list(&user("", false), &Default::default()).await.unwrap();
+        let mut ours = BTreeMap::new();
+        while let Some(chunk) = page.next_chunk() {
+            for entry in chunk {
+                let object = resource.collection.decode(entry.value(), entry.revision()).unwrap();
+                ours.insert(entry.path().to_owned(), plain(to_json(&object)));
+            }
+        }
+        let mut theirs = BTreeMap::new();
+        for object in recorded["items"].as_array().unwrap() {
+            let name = |member| object["metadata"][member].as_str().unwrap_or("").to_owned();
+            let path = if name("namespace").is_empty() {
+                name("name")
+            } else {
+                format!("{}/{}", name("namespace"), name("name"))
+            };
+            theirs.insert(path, plain(object.clone()));
+        }
+        assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>(), "{file}");
+        for (path, theirs) in theirs {
+            let ours = &ours[&path];
+            assert_eq!(
+                serde_json::to_string_pretty(ours).unwrap(),
+                serde_json::to_string_pretty(&theirs).unwrap(),
+                "{file} {path}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_servers_share_the_endpoints_and_leave_them() {
+    let server = Server::new(&config());
+    let other = Server::over(server.store.clone(), &config());
+    let (trigger, shutdown) = ShutdownTrigger::new();
+    let first = start(server.resources.clone(), config(), shutdown);
+    first.done().await;
+    let (other_trigger, shutdown) = ShutdownTrigger::new();
+    let other_config = Config { advertised: Some("192.0.2.1:7443".parse().unwrap()), ..config() };
+    let second = start(other.resources.clone(), other_config, shutdown);
+    second.done().await;
+    assert_eq!(endpoint_addresses(&server).await, ["192.0.2.1", "192.0.2.2"]);
+    trigger.fire();
+    first.ended().await;
+    assert_eq!(endpoint_addresses(&server).await, ["192.0.2.1"]);
+    other_trigger.fire();
+    second.ended().await;
+    assert_eq!(endpoint_addresses(&server).await, Vec::<String>::new());
+    let slice = server.get("discovery.k8s.io/v1/endpointslices", "default", "kubernetes").await.unwrap();
+    assert!(slice.list_at(&["endpoints"]).is_empty());
+}
+
+async fn endpoint_addresses(server: &Server) -> Vec<String> {
+    let endpoints = server.get("endpoints", "default", "kubernetes").await.unwrap();
+    let addresses = endpoints.list_at(&["subsets"]).iter().flat_map(|subset| subset.list_at(&["addresses"]));
+    addresses.map(|address| address.str_at(&["ip"]).to_owned()).collect()
+}
+
+fn reference() -> Option<PathBuf> {
+    let shared = std::env::var_os("BINNACLE_SHARED").map(PathBuf::from);
+    let shared = shared.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"));
+    Some(shared.join("reference/bootstrap")).filter(|folder| folder.is_dir())
+}
+
+/// As a client would read it: a null is left out.
+fn to_json(object: &Value) -> serde_json::Value {
+    let mut text = Vec::new();
+    json::write(object, &mut text);
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// Without what differs from start to start.
+fn plain(mut object: serde_json::Value) -> serde_json::Value {
+    let members = object.as_object_mut().unwrap();
+    members.remove("kind");
+    members.remove("apiVersion");
+    strip(&mut object);
+    object
+}
+
+fn strip(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(members) => {
+            for member in ["uid", "resourceVersion", "creationTimestamp", "time", "lastTransitionTime"] {
+                members.remove(member);
+            }
+            members.values_mut().for_each(strip);
+            members.retain(|_, member| !member.is_null());
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
