@@ -11,7 +11,7 @@ use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
 use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, BootstrapRoles, PrivilegedGroups, Union as Authorizers};
-use binnacle_controlplane::{ControlPlane, PortRange, RequesterOfCertificates};
+use binnacle_controlplane::{ControlPlane, PortRange, RequesterOfCertificates, default_advertise_address, service_hooks};
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response};
 use binnacle_registry::hooks::Hooks;
@@ -175,6 +175,7 @@ fn built_in(
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane) {
     let set = ResourceSet::new();
+    let own = control_plane_config(config, address);
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
     let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
     let built_in = BuiltIn {
@@ -182,30 +183,39 @@ fn built_in(
         admission: Arc::new(
             AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order"),
         ),
-        hooks: hooks(),
+        hooks: hooks(&set, &own),
         event_ttl: EVENT_TTL,
         form_budget: FORM_BUDGET,
     };
     let served = Served::default_built_in();
     let resources = built_in.open(|d| served.version(d.group, d.version).is_some() && d.feature_gate.is_none());
     set.bind(&resources);
-    let control_plane = binnacle_controlplane::start(set, control_plane_config(config), shutdown.clone());
+    let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
     let addresses = Addresses { default: reachable(address).to_string(), ..Addresses::default() };
     (Api::new(resources, HashMap::new(), served, addresses), control_plane)
 }
 
 /// What resources do beside the store, by group and kind.
-fn hooks() -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
+fn hooks(
+    resources: &ResourceSet,
+    config: &binnacle_controlplane::Config,
+) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
     let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates);
-    HashMap::from([(("certificates.k8s.io", "CertificateSigningRequest"), certificates)])
+    let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
+    HashMap::from([(("certificates.k8s.io", "CertificateSigningRequest"), certificates), (("", "Service"), services)])
 }
 
-fn control_plane_config(config: &Config) -> binnacle_controlplane::Config {
+fn control_plane_config(config: &Config, address: SocketAddr) -> binnacle_controlplane::Config {
+    // Endpoints cannot be loopback addresses: a server that only listens there advertises the machine's own.
+    let listening = Some(address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
+    let advertised = listening.or_else(default_advertise_address).map(|ip| SocketAddr::new(ip, address.port()));
     let ranges = &config.misc.service_cluster_ip_ranges;
     let ports = &config.misc.service_node_port_range;
     binnacle_controlplane::Config {
         service_cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
         node_ports: PortRange { first: ports.first, last: ports.last },
+        advertised,
+        ..binnacle_controlplane::Config::default()
     }
 }
 
