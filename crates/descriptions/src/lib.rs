@@ -1,38 +1,50 @@
-//! Descriptions of the fields of the Kubernetes types.
+//! Descriptions of the Kubernetes types and of their fields.
 //!
-//! The sentences are those of `k8s-openapi`; none stands in this repository. A definition's schema is built when one of
-//! its fields is first asked for and dropped again: only the sentences that somebody asked for stay in memory.
+//! The sentences are those of `k8s-openapi`; none stands in this repository. The build puts them into the program as
+//! constant data: nothing is computed and nothing allocated to find one.
 
-mod definitions;
+/// What a definition is for: `definition("io.k8s.api.core.v1.PodSpec")`. `None` where nothing is said.
+pub fn definition(definition: &str) -> Option<&'static str> {
+    Some(find(definition)?.text.get()).filter(|text| !text.is_empty())
+}
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
-use parking_lot::RwLock;
-use schemars::{Schema, SchemaGenerator};
-
-/// What a field of a definition means: `field("io.k8s.api.core.v1.PodSpec", "nodeName")`.
-///
-/// `None` where the definition is not among those listed in this crate, has no such field, or says nothing of it.
+/// What a field of a definition means: `field("io.k8s.api.core.v1.PodSpec", "nodeName")`. `None` where nothing is said.
 pub fn field(definition: &str, field: &str) -> Option<&'static str> {
-    /// Only fields that exist enter, so this has an end whatever is asked.
-    static KNOWN: LazyLock<RwLock<HashMap<Box<str>, Fields>>> = LazyLock::new(RwLock::default);
-    type Fields = HashMap<Box<str>, &'static str>;
+    let (start, end) = find(definition)?.fields;
+    let fields = &FIELDS[start as usize..end as usize];
+    let at = fields.binary_search_by(|known| known.name.get().cmp(field)).ok()?;
+    Some(fields[at].text.get())
+}
 
-    if let Some(text) = KNOWN.read().get(definition).and_then(|fields| fields.get(field)) {
-        return Some(text);
+fn find(definition: &str) -> Option<&'static Definition> {
+    let at = DEFINITIONS.binary_search_by(|known| known.name.get().cmp(definition)).ok()?;
+    Some(&DEFINITIONS[at])
+}
+
+/// Start and end within [`TEXTS`]. Positions instead of references: those would all have to be relocated at start.
+struct Span(u32, u32);
+
+struct Definition {
+    name: Span,
+    text: Span,
+    /// Start and end within [`FIELDS`].
+    fields: (u32, u32),
+}
+
+struct Field {
+    name: Span,
+    text: Span,
+}
+
+impl Span {
+    fn get(&self) -> &'static str {
+        &TEXTS[self.0 as usize..self.1 as usize]
     }
-    let schema = definitions::schema(definition)?(&mut SchemaGenerator::default());
-    let text = description(&schema, field)?;
-    let mut known = KNOWN.write();
-    let fields = known.entry(definition.into()).or_default();
-    // Of two threads that ask for the same, the second finds it here.
-    Some(fields.entry(field.into()).or_insert_with(|| Box::leak(text.into())))
 }
 
-fn description<'s>(schema: &'s Schema, field: &str) -> Option<&'s str> {
-    schema.get("properties")?.get(field)?.get("description")?.as_str()
-}
+static TEXTS: &str = include_str!(concat!(env!("OUT_DIR"), "/texts.txt"));
+
+include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
 #[cfg(test)]
 mod tests {
@@ -52,16 +64,29 @@ mod tests {
             let got = field(definition, name);
             assert_eq!(got.is_some(), want.is_some(), "{why}");
             assert!(got.unwrap_or("").starts_with(want.unwrap_or("")), "{why}: {got:?}");
-            // The second answer is the very text of the first.
-            assert_eq!(got.map(str::as_ptr), field(definition, name).map(str::as_ptr), "{why}");
         }
     }
 
     #[test]
-    fn definitions_are_listed_once() {
-        let names: Vec<_> = definitions::names().collect();
-        let unique: std::collections::HashSet<_> = names.iter().collect();
-        assert_eq!(unique.len(), names.len());
-        assert!(names.iter().all(|name| definitions::schema(name).is_some()));
+    fn definitions() {
+        let starts = [
+            ("io.k8s.api.core.v1.Pod", "Pod is "),
+            ("io.k8s.apimachinery.pkg.api.resource.Quantity", "Quantity is "),
+            ("io.k8s.apimachinery.pkg.version.Info", "Info "),
+        ];
+        for (name, start) in starts {
+            assert!(definition(name).is_some_and(|text| text.starts_with(start)), "{name}");
+        }
+        assert_eq!(definition("io.k8s.api.core.v1.Absent"), None);
+    }
+
+    #[test]
+    fn tables_are_in_order() {
+        assert!(DEFINITIONS.len() > 600, "{}", DEFINITIONS.len());
+        assert!(DEFINITIONS.is_sorted_by(|a, b| a.name.get() < b.name.get()));
+        for definition in &DEFINITIONS {
+            let fields = &FIELDS[definition.fields.0 as usize..definition.fields.1 as usize];
+            assert!(fields.is_sorted_by(|a, b| a.name.get() < b.name.get()), "{}", definition.name.get());
+        }
     }
 }

@@ -7,6 +7,7 @@ use binnacle_meta::Text;
 use binnacle_schema::{Field, ListType, Message, Ty};
 
 use crate::json::Json;
+use crate::words;
 
 /// Which version of OpenAPI a definition is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,9 +142,19 @@ impl Definitions for BuiltIn {
     }
 
     fn write(&self, name: &str, dialect: Dialect, json: &mut Json) {
-        json.object(|json| match tables::message(name) {
-            Some(message) => self.message(message, dialect, json),
-            None => scalar_definition(name, dialect, json),
+        json.object(|json| {
+            let message = tables::message(name);
+            if let Some(description) = binnacle_descriptions::definition(name) {
+                json.text_member("description", description);
+            } else if message.is_some_and(words::is_list) {
+                let list = name.rsplit('.').next().unwrap_or(name);
+                let kind = list.strip_suffix("List").unwrap_or(list);
+                json.text_member("description", &format!("{list} is a list of {kind} objects."));
+            }
+            match message {
+                Some(message) => self.message(message, dialect, json),
+                None => scalar_definition(name, dialect, json),
+            }
         });
     }
 }
@@ -218,7 +229,8 @@ fn default(field: &Field) -> Option<&str> {
 
 /// The field's description; that of an enum ends with its values, one a line.
 fn described(message: &Message, field: &Field) -> Option<String> {
-    let text = binnacle_descriptions::field(&message.name, &field.name);
+    let text = binnacle_descriptions::field(&message.name, &field.name)
+        .or_else(|| if words::is_list(message) { words::list_field(&field.name) } else { None });
     let is_enum = !field.values.is_empty() && field.ty.element().is_none() && field.ty.map_value().is_none();
     if !is_enum {
         return text.map(str::to_owned);

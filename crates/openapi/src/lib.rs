@@ -15,6 +15,7 @@ mod parameters;
 mod routes;
 mod v2;
 mod v3;
+mod words;
 
 pub use answer::{Answer, Ask, Document, OpenApi};
 pub use link::OpenApiLink;

@@ -7,6 +7,7 @@ use binnacle_meta::Text;
 use binnacle_schema::{Field, Ty};
 
 use crate::operation::{Parameter, Place};
+use crate::words;
 
 /// The parameters of an options kind: its plain fields. `except` names fields that the operation does not take.
 pub(crate) fn of_options(group: &str, version: &str, kind: &str, except: &[&str]) -> Vec<Parameter> {
@@ -16,7 +17,7 @@ pub(crate) fn of_options(group: &str, version: &str, kind: &str, except: &[&str]
             name: field.name.clone(),
             place: Place::Query,
             ty: json_type(&field.ty)?,
-            description: described(&message.name, &field.name),
+            description: words::field(&message.name, &field.name).unwrap_or_default().into(),
         })
     };
     message
@@ -61,13 +62,4 @@ fn json_type(ty: &Ty) -> Option<&'static str> {
         Ty::Double => Some("number"),
         _ => None,
     }
-}
-
-/// What the field means; options that no object contains borrow the words of the delete options where they agree.
-fn described(definition: &str, field: &str) -> Cow<'static, str> {
-    const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
-    binnacle_descriptions::field(definition, field)
-        .or_else(|| if field == "dryRun" { binnacle_descriptions::field(DELETE_OPTIONS, field) } else { None })
-        .unwrap_or("")
-        .into()
 }

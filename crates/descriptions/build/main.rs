@@ -1,0 +1,80 @@
+//! Collects the sentences of `k8s-openapi` into one text with tables of positions: constant data that the program only
+//! reads where somebody asks. The crate itself, and the schemas that hold the sentences, stay out of the program.
+
+mod roots;
+
+use std::collections::{BTreeMap, HashMap};
+use std::error::Error;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use schemars::SchemaGenerator;
+use serde_json::Value;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=build");
+    let mut generator = SchemaGenerator::default();
+    roots::add_to(&mut generator);
+    // Sorted, as those who look them up expect.
+    let mut schemas: BTreeMap<String, Value> = generator.take_definitions(false).into_iter().collect();
+    part_watch_event(&mut schemas);
+
+    let mut texts = Texts::default();
+    let (mut definitions, mut fields, mut count) = (String::new(), String::new(), 0);
+    for (name, schema) in &schemas {
+        let first = count;
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let properties: BTreeMap<&String, &Value> = properties.into_iter().flatten().collect();
+        for (name, property) in properties {
+            if let Some(text) = description(property) {
+                writeln!(fields, "    Field {{ name: {}, text: {} }},", texts.add(name)?, texts.add(text)?)?;
+                count += 1;
+            }
+        }
+        let (name, text) = (texts.add(name)?, texts.add(description(schema).unwrap_or_default())?);
+        writeln!(definitions, "    Definition {{ name: {name}, text: {text}, fields: ({first}, {count}) }},")?;
+    }
+
+    let folder = PathBuf::from(std::env::var("OUT_DIR")?);
+    std::fs::write(folder.join("texts.txt"), &texts.all)?;
+    let tables = format!(
+        "static DEFINITIONS: [Definition; {}] = [\n{definitions}];\nstatic FIELDS: [Field; {count}] = [\n{fields}];\n",
+        schemas.len()
+    );
+    std::fs::write(folder.join("tables.rs"), tables)?;
+    Ok(())
+}
+
+/// The dependency puts the words for the field `object`, whose type it makes a parameter, behind those for the whole.
+fn part_watch_event(schemas: &mut BTreeMap<String, Value>) {
+    let Some(event) = schemas.get_mut("io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent") else { return };
+    let Some((whole, object)) = description(event).and_then(|text| text.split_once("\n\n")) else { return };
+    let (whole, object) = (whole.to_owned(), object.to_owned());
+    event["description"] = whole.into();
+    event["properties"]["object"] = serde_json::json!({ "description": object });
+}
+
+fn description(schema: &Value) -> Option<&str> {
+    schema.get("description")?.as_str()
+}
+
+/// All names and sentences one after the other, equal ones once.
+#[derive(Default)]
+struct Texts {
+    all: String,
+    known: HashMap<String, String>,
+}
+
+impl Texts {
+    /// The place of the text, as it is written in the tables.
+    fn add(&mut self, text: &str) -> Result<String, Box<dyn Error>> {
+        if let Some(span) = self.known.get(text) {
+            return Ok(span.clone());
+        }
+        let start = u32::try_from(self.all.len())?;
+        self.all.push_str(text);
+        let span = format!("Span({start}, {})", u32::try_from(self.all.len())?);
+        self.known.insert(text.to_owned(), span.clone());
+        Ok(span)
+    }
+}

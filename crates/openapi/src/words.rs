@@ -1,0 +1,120 @@
+//! Words for what the dependency with the sentences says nothing of: options, which no object contains, and lists.
+
+use binnacle_schema::{Message, Ty};
+
+/// What a field of a definition means, from wherever it is known.
+pub(crate) fn field(definition: &str, field: &str) -> Option<&'static str> {
+    let shared = || (field == "dryRun").then(|| binnacle_descriptions::field(DELETE_OPTIONS, field)).flatten();
+    binnacle_descriptions::field(definition, field).or_else(shared).or_else(|| option(definition, field))
+}
+
+/// What a field of a list means: all lists share the words for their head.
+pub(crate) fn list_field(field: &str) -> Option<&'static str> {
+    match field {
+        "items" => Some("The objects of the list."),
+        _ => binnacle_descriptions::field("io.k8s.apimachinery.pkg.apis.meta.v1.Status", field),
+    }
+}
+
+/// Whether the message is the list of some kind.
+pub(crate) fn is_list(message: &Message) -> bool {
+    let list_meta = |ty: &Ty| ty.message().is_some_and(|message| message.name.ends_with(".ListMeta"));
+    let has =
+        |name: &str, is: &dyn Fn(&Ty) -> bool| message.fields.iter().any(|field| field.name == name && is(&field.ty));
+    has("metadata", &list_meta) && has("items", &|ty| ty.element().is_some())
+}
+
+fn option(definition: &str, field: &str) -> Option<&'static str> {
+    let kind = definition.rsplit('.').next().unwrap_or(definition);
+    OPTIONS.iter().find(|(k, f, _)| *f == field && (*k == kind || k.is_empty())).map(|(_, _, words)| *words)
+}
+
+/// The one options kind that objects contain.
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+
+/// Kind, field and words; without a kind, those of all options that have such a field.
+const OPTIONS: &[(&str, &str, &str)] = &[
+    ("", "allowWatchBookmarks", "Asks for watch events of type BOOKMARK, which carry nothing but a resource version."),
+    ("", "continue", "The token with which the previous page of a list ended."),
+    ("", "fieldSelector", "Selects objects by their fields; all of them by default."),
+    ("", "labelSelector", "Selects objects by their labels; all of them by default."),
+    ("", "limit", "The greatest number of objects in one page of a list."),
+    (
+        "",
+        "resourceVersion",
+        "From which resource version the answer may come. See \
+         https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions for details.",
+    ),
+    ("", "resourceVersionMatch", "How resourceVersion is meant in a list: Exact or NotOlderThan."),
+    (
+        "",
+        "sendInitialEvents",
+        "Begins a watch with events for the objects that exist, followed by a bookmark that ends them.",
+    ),
+    ("", "shardSelector", "Selects objects by ranges of a hash, as an expression of shardRange() calls."),
+    ("", "timeoutSeconds", "Ends a list or watch after that many seconds."),
+    ("", "watch", "Follows the objects instead of listing them: a stream of what is added, modified and deleted."),
+    ("", "fieldManager", "The name of whoever makes the changes, under which managed fields are recorded."),
+    (
+        "",
+        "fieldValidation",
+        "What becomes of unknown and duplicate fields: Ignore drops them, Warn drops them with a warning, Strict \
+         refuses the request. Default is Warn.",
+    ),
+    ("", "force", "Takes fields that other managers own. Only for apply patches."),
+    ("PodLogOptions", "container", "The container whose log is read; needed where the pod has several."),
+    ("PodLogOptions", "follow", "Goes on with the log as it grows."),
+    ("PodLogOptions", "previous", "Reads the log of the container that ran before."),
+    ("PodLogOptions", "sinceSeconds", "Reads what was written in the last seconds."),
+    ("PodLogOptions", "timestamps", "Begins every line with the time at which it was written."),
+    ("PodLogOptions", "tailLines", "Reads that many lines from the end of the log."),
+    ("PodLogOptions", "limitBytes", "Ends the answer after that many bytes."),
+    ("PodLogOptions", "insecureSkipTLSVerifyBackend", "Does not verify the serving certificate of the kubelet."),
+    ("PodLogOptions", "stream", "Which stream to read: All, Stdout or Stderr."),
+    ("", "stdin", "Connects the standard input."),
+    ("", "stdout", "Connects the standard output."),
+    ("", "stderr", "Connects the standard error stream."),
+    ("", "tty", "Gives the process a terminal."),
+    ("", "container", "The container to connect to; needed where the pod has several."),
+    ("", "command", "The command to execute and its arguments; no shell is involved."),
+    ("", "ports", "The ports to forward."),
+    ("PodProxyOptions", "path", "The path of the request to the pod."),
+    ("NodeProxyOptions", "path", "The path of the request to the node."),
+    ("ServiceProxyOptions", "path", "Scheme, port and path of the request to the service."),
+];
+
+#[cfg(test)]
+mod tests {
+    use binnacle_kinds::tables;
+
+    use super::*;
+
+    #[test]
+    fn lists() {
+        for (name, want) in [
+            ("io.k8s.api.core.v1.PodList", true),
+            ("io.k8s.api.core.v1.Pod", false),
+            ("io.k8s.apimachinery.pkg.apis.meta.v1.Status", false),
+            ("io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList", false),
+        ] {
+            assert_eq!(tables::message(name).is_some_and(is_list), want, "{name}");
+        }
+        assert!(["apiVersion", "kind", "metadata", "items"].iter().all(|field| list_field(field).is_some()));
+    }
+
+    #[test]
+    fn every_option_is_described() {
+        let options =
+            ["List", "Create", "Update", "Patch", "Delete", "PodLog", "PodExec", "PodAttach", "PodPortForward"];
+        for kind in options.iter().chain(&["PodProxy", "NodeProxy", "ServiceProxy"]) {
+            let message = tables::kind("", "v1", &format!("{kind}Options")).unwrap();
+            for described in message.fields.iter().filter(|field| !matches!(field.name.as_str(), "apiVersion" | "kind"))
+            {
+                // No parameter: it is a point in time.
+                if described.name != "sinceTime" {
+                    assert!(field(&message.name, &described.name).is_some(), "{kind} {}", described.name);
+                }
+            }
+        }
+    }
+}
