@@ -1,8 +1,11 @@
 //! `admissionregistration.k8s.io`: webhooks and policies that take part in admission.
 
+pub(crate) mod client;
 mod defaults;
+mod matching;
 mod policy;
 mod policy_binding;
+mod policy_validation;
 mod webhook_configuration;
 
 use crate::all::Entry;

@@ -13,3 +13,4 @@ pub mod ports;
 pub mod resource_names;
 pub mod selectors;
 pub mod tolerations;
+pub mod url;

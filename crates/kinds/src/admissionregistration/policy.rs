@@ -1,8 +1,13 @@
 //! ValidatingAdmissionPolicy and MutatingAdmissionPolicy: rules of admission in CEL.
 
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::{checks, conditions};
 
 use super::defaults::match_resources;
+use super::matching::reserved_name_warnings;
+use super::policy_validation;
+use crate::checks::{items, member};
 use crate::prepare::{clear_status, default_to, first_generation, next_generation, put_back, put_back_metadata};
 use crate::{Situation, Strategy};
 
@@ -21,6 +26,18 @@ impl Strategy for MutatingAdmissionPolicy {
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        policy_validation::mutating(object, None)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        policy_validation::mutating(object, Some(old))
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_name_warnings(object)
     }
 }
 
@@ -42,6 +59,29 @@ impl Strategy for ValidatingAdmissionPolicy {
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let (status, path) = (member(object, "status"), FieldPath::new("status"));
+        for (at, warning) in items(member(status, "typeChecking"), "expressionWarnings", &path.child("typeChecking")) {
+            checks::required(&at.child("warning"), warning.str_at(&["warning"]), &mut errors);
+            checks::required(&at.child("fieldRef"), warning.str_at(&["fieldRef"]).trim(), &mut errors);
+        }
+        conditions::conditions(status.list_at(&["conditions"]), &path.child("conditions"), &mut errors);
+        errors
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        policy_validation::validating(object, None)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        policy_validation::validating(object, Some(old))
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_name_warnings(object)
     }
 }
 

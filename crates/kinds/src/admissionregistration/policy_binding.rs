@@ -1,8 +1,13 @@
 //! ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding: where a policy applies, and with what.
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::metadata::shown;
+use binnacle_validation::{checks, names, selectors};
 
-use super::defaults::match_resources;
+use super::matching::reserved_name_warnings;
+use super::{defaults, matching};
+use crate::checks::{invalid_each, member, one_of, present, spec_path, texts};
 use crate::prepare::{default_to, first_generation, next_generation};
 use crate::{Situation, Strategy};
 
@@ -22,6 +27,14 @@ impl Strategy for MutatingAdmissionPolicyBinding {
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
     }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validate(object, true)
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_name_warnings(object)
+    }
 }
 
 impl Strategy for ValidatingAdmissionPolicyBinding {
@@ -36,16 +49,90 @@ impl Strategy for ValidatingAdmissionPolicyBinding {
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
     }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validate(object, false)
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_name_warnings(object)
+    }
 }
 
 fn set_defaults(version: &str, object: &mut Value) {
     if let Some(resources) = object.at_mut(&["spec", "matchResources"]).and_then(Value::as_object_mut) {
-        match_resources(resources);
+        defaults::match_resources(resources);
     }
     // Only the oldest version decides for its clients what missing parameters mean.
     if version == "v1alpha1"
         && let Some(params) = object.at_mut(&["spec", "paramRef"]).and_then(Value::as_object_mut)
     {
         default_to(params, "parameterNotFoundAction", "Deny");
+    }
+}
+
+fn validate(binding: &Value, mutating: bool) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let (spec, path) = (member(binding, "spec"), spec_path());
+    let (policy, at) = (spec.str_at(&["policyName"]), path.child("policyName"));
+    if policy.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    } else {
+        checks::subdomain(&at, policy, &mut errors);
+    }
+    if let Some(params) = present(spec, "paramRef") {
+        param_ref(params, &path.child("paramRef"), &mut errors);
+    }
+    if let Some(resources) = present(spec, "matchResources") {
+        let at = path.child("matchResources");
+        matching::match_resources(resources, &at, &mut errors);
+        if mutating {
+            matching::mutating_operations(resources, &at, &mut errors);
+        }
+    }
+    if !mutating {
+        validation_actions(spec, &path.child("validationActions"), &mut errors);
+    }
+    errors
+}
+
+fn param_ref(params: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const EITHER: &str = "name and selector are mutually exclusive";
+    let (name, selector) = (params.str_at(&["name"]), present(params, "selector"));
+    if !name.is_empty() {
+        invalid_each(&path.child("name"), name, &names::path_segment(name, false), errors);
+        if selector.is_some() {
+            errors.push(FieldError::forbidden(&path.child("name"), EITHER));
+        }
+    }
+    selectors::label_selector(selector, false, &path.child("selector"), errors);
+    if selector.is_some() && !name.is_empty() {
+        errors.push(FieldError::forbidden(&path.child("selector"), EITHER));
+    }
+    if selector.is_none() && name.is_empty() {
+        errors.push(FieldError::required(path, "one of name or selector must be specified"));
+    }
+    let (action, at) = (params.str_at(&["parameterNotFoundAction"]), path.child("parameterNotFoundAction"));
+    if action.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    } else {
+        one_of(&at, action, &["Deny", "Allow"], errors);
+    }
+}
+
+fn validation_actions(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let actions = texts(spec, "validationActions");
+    for (i, action) in actions.iter().enumerate() {
+        one_of(&path.index(i), action, &["Audit", "Deny", "Warn"], errors);
+        if actions[..i].contains(action) {
+            errors.push(FieldError::duplicate(&path.index(i), *action));
+        }
+    }
+    if actions.contains(&"Deny") && actions.contains(&"Warn") {
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
+        errors.push(FieldError::invalid(path, shown(spec.get("validationActions")), detail));
+    }
+    if actions.is_empty() {
+        errors.push(FieldError::required(path, "at least one validation action is required"));
     }
 }

@@ -1,0 +1,167 @@
+//! The rules for what webhooks and policies match.
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+use binnacle_validation::metadata::shown;
+use binnacle_validation::{checks, names, selectors};
+
+use crate::checks::{invalid_each, items, one_of, present, texts};
+
+const CONDITIONS_MAX: usize = 64;
+
+const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
+
+/// The rules for rules with operations.
+pub(super) fn rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let operations = texts(rule, "operations");
+    let at = path.child("operations");
+    list(rule, "operations", "operations", path, errors);
+    for (i, operation) in operations.iter().enumerate() {
+        one_of(&at.index(i), operation, &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"], errors);
+    }
+    list(rule, "apiGroups", "API groups", path, errors);
+    list(rule, "apiVersions", "API versions", path, errors);
+    for (i, _) in texts(rule, "apiVersions").iter().enumerate().filter(|(_, version)| version.is_empty()) {
+        errors.push(FieldError::required(&path.child("apiVersions").index(i), ""));
+    }
+    resources(rule, &path.child("resources"), errors);
+    if let Some(scope) = present(rule, "scope").and_then(Value::as_str) {
+        one_of(&path.child("scope"), scope, &["*", "Cluster", "Namespaced"], errors);
+    }
+}
+
+/// A list that is not empty and in which a wildcard stands alone.
+fn list(rule: &Value, name: &str, what: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let values = texts(rule, name);
+    if values.is_empty() {
+        errors.push(FieldError::required(&path.child(name), ""));
+    }
+    if values.len() > 1 && values.contains(&"*") {
+        let detail = format!("if '*' is present, must not specify other {what}");
+        errors.push(FieldError::invalid(&path.child(name), shown(rule.get(name)), detail));
+    }
+}
+
+fn resources(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let resources = texts(rule, "resources");
+    if resources.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    }
+    let (mut all_of, mut in_all, mut without_subresource) = (Vec::new(), Vec::new(), false);
+    for (i, resource) in resources.iter().enumerate() {
+        let at = path.index(i);
+        if resource.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+            continue;
+        }
+        let Some((name, sub)) = resource.split_once('/') else {
+            // The last one decides, in the reference as here.
+            without_subresource = *resource != "*";
+            continue;
+        };
+        let mut refuse = |present: String| {
+            let detail = format!("if '{present}' is present, must not specify {resource}");
+            errors.push(FieldError::invalid(&at, *resource, detail));
+        };
+        if all_of.contains(&name) {
+            refuse(format!("{name}/*"));
+        }
+        if in_all.contains(&sub) {
+            refuse(format!("*/{sub}"));
+        }
+        if sub == "*" {
+            all_of.push(name);
+        }
+        if name == "*" {
+            in_all.push(sub);
+        }
+    }
+    let mut refuse = |detail| errors.push(FieldError::invalid(path, shown(rule.get("resources")), detail));
+    if resources.len() > 1 && resources.contains(&"*/*") {
+        refuse("if '*/*' is present, must not specify other resources");
+    }
+    if resources.contains(&"*") && without_subresource {
+        refuse("if '*' is present, must not specify other resources without subresources");
+    }
+}
+
+/// The rules for the objects that a policy is about.
+pub(super) fn match_resources(resources: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    match present(resources, "matchPolicy").and_then(Value::as_str) {
+        None => errors.push(FieldError::required(&path.child("matchPolicy"), "")),
+        Some(policy) => match_policy(policy, path, errors),
+    }
+    for name in ["namespaceSelector", "objectSelector"] {
+        match present(resources, name) {
+            None => errors.push(FieldError::required(&path.child(name), "")),
+            selector => selectors::label_selector(selector, false, &path.child(name), errors),
+        }
+    }
+    for list in ["resourceRules", "excludeResourceRules"] {
+        for (at, item) in items(resources, list, path) {
+            resource_names(item, &at.child("resourceNames"), errors);
+            rule(item, &at, errors);
+        }
+    }
+}
+
+fn resource_names(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let resource_names = texts(rule, "resourceNames");
+    for (i, name) in resource_names.iter().enumerate() {
+        invalid_each(&path.index(i), name, &names::path_segment(name, false), errors);
+        if resource_names[..i].contains(name) {
+            errors.push(FieldError::duplicate(&path.index(i), *name));
+        }
+    }
+}
+
+/// Deletes leave nothing to change.
+pub(super) fn mutating_operations(resources: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let path = path.child("resourceRules").child("operations");
+    for operation in resources.list_at(&["resourceRules"]).iter().flat_map(|rule| texts(rule, "operations")) {
+        one_of(&path, operation, &MUTATING_OPERATIONS, errors);
+    }
+}
+
+/// The rule for how exactly versions are matched.
+pub(super) fn match_policy(policy: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    one_of(&path.child("matchPolicy"), policy, &["Equivalent", "Exact"], errors);
+}
+
+/// The rule for what happens when a webhook or policy cannot decide.
+pub(super) fn failure_policy(policy: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    one_of(&path.child("failurePolicy"), policy, &["Fail", "Ignore"], errors);
+}
+
+/// The rules for expressions that decide whether a request is looked at.
+pub(super) fn match_conditions(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let conditions = object.list_at(&["matchConditions"]);
+    if conditions.len() > CONDITIONS_MAX {
+        errors.push(FieldError::too_many(&path.child("matchConditions"), conditions.len(), CONDITIONS_MAX));
+    }
+    for (i, (at, condition)) in items(object, "matchConditions", path).enumerate() {
+        if condition.str_at(&["expression"]).trim().is_empty() {
+            errors.push(FieldError::required(&at.child("expression"), ""));
+        }
+        let (name, at) = (condition.str_at(&["name"]), at.child("name"));
+        if name.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+            continue;
+        }
+        checks::qualified_name(&at, name, errors);
+        if conditions[..i].iter().any(|earlier| earlier.str_at(&["name"]) == name) {
+            errors.push(FieldError::duplicate(&at, name));
+        }
+    }
+}
+
+/// Names that belong to configuration in files.
+pub(super) fn reserved_name_warnings(object: &Value) -> Vec<String> {
+    const SUFFIX: &str = ".static.k8s.io";
+    if !object.str_at(&["metadata", "name"]).ends_with(SUFFIX) {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.name: names ending with {SUFFIX:?} are reserved for static manifest-based configurations and cannot be managed via the API"
+    )]
+}
