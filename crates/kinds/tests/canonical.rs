@@ -122,7 +122,12 @@ fn typed_objects() {
 
             let mut again = value.clone();
             canonical::canonicalize(&mut again, kind.message);
-            assert_eq!(json::to_string(&again), text, "{what}: a decoded object is canonical");
+            // An empty list of managers is kept by decoding, because it resets them, and by nothing else.
+            let mut kept = value.clone();
+            if let Some(metadata) = kept.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.retain(|name, v| name != "managedFields" || v.as_list().is_none_or(|list| !list.is_empty()));
+            }
+            assert_eq!(json::to_string(&again), json::to_string(&kept), "{what}: a decoded object is canonical");
 
             let as_tree = decode::value(given, kind.message).unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(json::to_string(&as_tree.value), text, "{what}: bytes and trees decode alike");

@@ -11,9 +11,12 @@ use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
 use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, BootstrapRoles, PrivilegedGroups, Union as Authorizers};
-use binnacle_controlplane::{ControlPlane, PortRange, RequesterOfCertificates, default_advertise_address, service_hooks};
+use binnacle_controlplane::{
+    ControlPlane, PortRange, RequesterOfCertificates, default_advertise_address, service_hooks,
+};
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response};
+use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, ResourceSet};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
@@ -116,6 +119,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
         Arc::new(MetricsLink(metrics.clone())),
+        Arc::new(OpenApiLink::new(Served::default_built_in())),
         Arc::new(api),
     ];
     let chain = Chain::new(ChainConfig {
