@@ -28,29 +28,122 @@ fn internal_struct(object: &Object, message: &Message) -> Object {
     if is_api_type(message) {
         return object.clone();
     }
-    let mut members = Object::new();
-    for field in message.fields.iter().filter(|field| field.tag != 0) {
+    let short = message.name.rsplit('.').next().unwrap_or("");
+    let mut shown = Object::new();
+    let fields = message.fields.iter().filter(|field| field.tag != 0 || !field.embedded_in.is_empty());
+    for field in fields.filter(|field| !is_moved(short, &field.name)) {
         let value = object.get(&field.name);
         // Metadata is embedded: its members stand among those of the struct, in their API form.
         if field.ty.message().is_some_and(|inner| inner.name.ends_with(".meta.v1.ObjectMeta")) {
             let metadata = value.and_then(Value::as_object).into_iter().flat_map(|metadata| metadata.iter());
-            metadata.for_each(|(name, value)| drop(members.insert(name.clone(), value.clone())));
+            metadata.for_each(|(name, value)| drop(shown.insert(name.clone(), value.clone())));
             continue;
         }
-        members.insert(field_name(message, field), internal_member(value, field));
+        shown.insert(go_name(short, &field.name), internal_member(value, field));
     }
-    members
+    if short == "PodSpec" {
+        move_host_fields(object, message, &mut shown);
+    }
+    if let Some((_, order)) = ORDERS.iter().find(|(name, _)| *name == short) {
+        shown.sort_by_key(|name| order.iter().position(|ordered| name == ordered).unwrap_or(usize::MAX));
+    }
+    shown
 }
 
-/// Go's name of a field of a struct; a few differ from the API's in more than their case.
-fn field_name(message: &Message, field: &Field) -> Text {
-    let name = field.name.as_str();
-    if message.name.ends_with(".DeviceAttribute") {
-        let (kind, list) = name.strip_suffix('s').map_or((name, ""), |kind| (kind, "s"));
-        return format!("{}Value{list}", go_name(kind)).into();
-    }
-    go_name(name)
+/// Fields of a pod's spec that are part of its security context internally, or are not there at all.
+fn is_moved(short: &str, field: &str) -> bool {
+    short == "PodSpec" && (field == "serviceAccount" || HOST_FIELDS.contains(&field))
 }
+
+fn move_host_fields(spec: &Object, message: &Message, shown: &mut Object) {
+    let Some(context) = shown.get_mut("SecurityContext") else { return };
+    let mut merged = Object::new();
+    for field in HOST_FIELDS.iter().filter_map(|name| message.get(name)) {
+        merged.insert(go_name("PodSpec", &field.name), internal_member(spec.get(&field.name), field));
+    }
+    for (name, value) in context.as_object().into_iter().flat_map(|context| context.iter()) {
+        merged.insert(name.clone(), value.clone());
+    }
+    *context = merged.into();
+}
+
+const HOST_FIELDS: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
+
+#[rustfmt::skip]
+/// Where internal structs have another order than the API's.
+const ORDERS: [(&str, &[&str]); 4] = [
+    (
+        "PodSpec",
+        &[
+            "Volumes", "InitContainers", "Containers", "EphemeralContainers", "RestartPolicy",
+            "TerminationGracePeriodSeconds", "ActiveDeadlineSeconds", "DNSPolicy", "NodeSelector",
+            "ServiceAccountName", "AutomountServiceAccountToken", "NodeName", "SecurityContext", "ImagePullSecrets",
+            "Hostname", "Subdomain", "SetHostnameAsFQDN", "Affinity", "SchedulerName", "Tolerations", "HostAliases",
+            "PriorityClassName", "Priority", "PreemptionPolicy", "DNSConfig", "ReadinessGates", "RuntimeClassName",
+            "Overhead", "EnableServiceLinks", "TopologySpreadConstraints", "OS", "SchedulingGates", "ResourceClaims",
+            "Resources", "HostnameOverride", "SchedulingGroup",
+        ],
+    ),
+    (
+        "PodSecurityContext",
+        &[
+            "SELinuxOptions", "WindowsOptions", "RunAsUser", "RunAsGroup", "RunAsNonRoot", "SupplementalGroups",
+            "SupplementalGroupsPolicy", "FSGroup", "FSGroupChangePolicy", "Sysctls", "SeccompProfile",
+            "AppArmorProfile", "SELinuxChangePolicy",
+        ],
+    ),
+    (
+        "Volume",
+        &[
+            "Name", "HostPath", "EmptyDir", "GCEPersistentDisk", "AWSElasticBlockStore", "GitRepo", "Secret", "NFS",
+            "ISCSI", "Glusterfs", "PersistentVolumeClaim", "RBD", "Quobyte", "FlexVolume", "Cinder", "CephFS",
+            "Flocker", "DownwardAPI", "FC", "AzureFile", "ConfigMap", "VsphereVolume", "AzureDisk",
+            "PhotonPersistentDisk", "Projected", "PortworxVolume", "ScaleIO", "StorageOS", "CSI", "Ephemeral", "Image",
+        ],
+    ),
+    (
+        "PersistentVolumeSpec",
+        &[
+            "Capacity", "GCEPersistentDisk", "AWSElasticBlockStore", "HostPath", "Glusterfs", "NFS", "RBD", "Quobyte",
+            "ISCSI", "FlexVolume", "Cinder", "CephFS", "FC", "Flocker", "AzureFile", "VsphereVolume", "AzureDisk",
+            "PhotonPersistentDisk", "PortworxVolume", "ScaleIO", "Local", "StorageOS", "CSI", "AccessModes",
+            "ClaimRef", "PersistentVolumeReclaimPolicy", "StorageClassName", "MountOptions", "VolumeMode",
+            "NodeAffinity", "VolumeAttributesClassName",
+        ],
+    ),
+];
+
+/// Names that Go has another word for: struct (empty for any), JSON name, Go name.
+const RENAMED: [(&str, &str, &str); 28] = [
+    ("", "awsElasticBlockStore", "AWSElasticBlockStore"),
+    ("", "cephfs", "CephFS"),
+    ("", "chapAuthDiscovery", "DiscoveryCHAPAuth"),
+    ("", "chapAuthSession", "SessionCHAPAuth"),
+    ("", "diskURI", "DataDiskURI"),
+    ("", "externalID", "DoNotUseExternalID"),
+    ("", "gcePersistentDisk", "GCEPersistentDisk"),
+    ("", "iqn", "IQN"),
+    ("", "lastState", "LastTerminationState"),
+    ("", "pdName", "PDName"),
+    ("", "qosClass", "QOSClass"),
+    ("", "reportingComponent", "ReportingController"),
+    ("", "sslEnabled", "SSLEnabled"),
+    ("", "storageos", "StorageOS"),
+    ("", "ttlSecondsAfterFinished", "TTLSecondsAfterFinished"),
+    ("", "wwids", "WWIDs"),
+    ("GlusterfsPersistentVolumeSource", "endpoints", "EndpointsName"),
+    ("GlusterfsVolumeSource", "endpoints", "EndpointsName"),
+    ("RBDPersistentVolumeSource", "image", "RBDImage"),
+    ("RBDPersistentVolumeSource", "monitors", "CephMonitors"),
+    ("RBDPersistentVolumeSource", "pool", "RBDPool"),
+    ("RBDPersistentVolumeSource", "user", "RadosUser"),
+    ("RBDVolumeSource", "image", "RBDImage"),
+    ("RBDVolumeSource", "monitors", "CephMonitors"),
+    ("RBDVolumeSource", "pool", "RBDPool"),
+    ("RBDVolumeSource", "user", "RadosUser"),
+    ("", "gmsaCredentialSpec", "GMSACredentialSpec"),
+    ("", "gmsaCredentialSpecName", "GMSACredentialSpecName"),
+];
 
 fn internal_member(value: Option<&Value>, field: &Field) -> Value {
     match value.filter(|value| !value.is_null()) {
@@ -90,14 +183,16 @@ fn zero(ty: &Ty) -> Value {
     }
 }
 
-/// Go's name of a field: an initial, or initials that Go writes in capitals.
-fn go_name(name: &str) -> Text {
-    const INITIALS: [(&str, &str); 20] = [
+/// Go's name of a field: another word, an initial, or initials that Go writes in capitals.
+fn go_name(short: &str, name: &str) -> Text {
+    const INITIALS: [(&str, &str); 22] = [
         ("api", "API"),
         ("cel", "CEL"),
         ("cidr", "CIDR"),
         ("cidrs", "CIDRs"),
         ("csi", "CSI"),
+        ("dns", "DNS"),
+        ("fc", "FC"),
         ("fs", "FS"),
         ("gid", "GID"),
         ("grpc", "GRPC"),
@@ -114,6 +209,14 @@ fn go_name(name: &str) -> Text {
         ("uid", "UID"),
         ("url", "URL"),
     ];
+    if short == "DeviceAttribute" {
+        let (kind, list) = name.strip_suffix('s').map_or((name, ""), |kind| (kind, "s"));
+        return format!("{}Value{list}", go_name("", kind)).into();
+    }
+    let renamed = RENAMED.iter().find(|(of, json, _)| *json == name && (of.is_empty() || *of == short));
+    if let Some((_, _, go)) = renamed {
+        return Text::new_static(go);
+    }
     let word = name.find(|c: char| c.is_ascii_uppercase()).unwrap_or(name.len());
     let (first, rest) = name.split_at(word);
     if let Some((_, capitals)) = INITIALS.iter().find(|(initials, _)| *initials == first) {

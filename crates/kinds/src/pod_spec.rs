@@ -5,6 +5,7 @@ mod dropped;
 mod image;
 pub(crate) mod resources;
 mod spec;
+pub(crate) mod validation;
 mod volumes;
 
 pub(crate) use dropped::{drop_disabled_spec_fields, drop_disabled_status_fields};

@@ -17,6 +17,11 @@ pub(crate) fn is_zero(object: &Object, name: &str) -> bool {
     }
 }
 
+/// A member that is there and not null.
+pub(crate) fn member<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    value.get(name).filter(|value| !value.is_null())
+}
+
 /// The default of a pointer field.
 pub(crate) fn default_nil(object: &mut Object, name: &str, value: impl Into<Value>) {
     if is_nil(object, name) {

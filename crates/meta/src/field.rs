@@ -132,6 +132,16 @@ impl FieldError {
         Self::with_value(FieldErrorType::NotFound, field, value.into(), "")
     }
 
+    /// `field: Not found: VALUE: detail`.
+    pub fn not_found_because(field: &FieldPath, value: impl Into<Shown>, detail: impl AsRef<str>) -> Self {
+        Self::with_value(FieldErrorType::NotFound, field, value.into(), detail.as_ref())
+    }
+
+    /// `field: Duplicate value: VALUE: detail`.
+    pub fn duplicate_because(field: &FieldPath, value: impl Into<Shown>, detail: impl AsRef<str>) -> Self {
+        Self::with_value(FieldErrorType::Duplicate, field, value.into(), detail.as_ref())
+    }
+
     /// `field: Unsupported value: VALUE: supported values: "a", "b"`; the values are listed in the order given.
     pub fn not_supported<S: AsRef<str>>(field: &FieldPath, value: impl Into<Shown>, valid: &[S]) -> Self {
         let detail = if valid.is_empty() {

@@ -12,5 +12,6 @@ pub mod options;
 pub mod ports;
 pub mod resource_names;
 pub mod selectors;
+pub mod signers;
 pub mod tolerations;
 pub mod url;

@@ -2,6 +2,8 @@
 
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const DNS1123_SUBDOMAIN_WITH_UNDERSCORE: &str =
+    "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
 const DNS1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const LABEL_KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
@@ -200,6 +202,26 @@ fn is_label_name(name: &str) -> bool {
     bytes.first().is_some_and(edge)
         && bytes.last().is_some_and(edge)
         && bytes.iter().all(|c| edge(c) || matches!(c, b'-' | b'_' | b'.'))
+}
+
+/// A DNS-1123 subdomain whose labels may have underscores, as search domains do.
+pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if value.len() > SUBDOMAIN_MAX {
+        messages.push(format!("must be no more than {SUBDOMAIN_MAX} characters"));
+    }
+    let alphanumeric = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let label = |label: &str| {
+        let rest = label.strip_prefix('_').unwrap_or(label);
+        rest.bytes().next().is_some_and(alphanumeric)
+            && rest.bytes().next_back().is_some_and(alphanumeric)
+            && rest.bytes().all(|c| alphanumeric(c) || c == b'-' || c == b'_')
+    };
+    if !value.split('.').all(label) {
+        let message = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character";
+        messages.push(regex_error(message, DNS1123_SUBDOMAIN_WITH_UNDERSCORE, &["example.com"]));
+    }
+    messages
 }
 
 /// A key of a ConfigMap or Secret: it becomes the name of a file.

@@ -1,5 +1,8 @@
 //! `PersistentVolumeClaim`: a wish for storage.
 
+mod validation;
+
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
 use crate::pod_spec::{resources, set_claim_spec_defaults};
@@ -29,7 +32,21 @@ impl Strategy for PersistentVolumeClaim {
         keep(object, old, "spec");
         // Feature gate `PersistentVolumeClaimUnusedSinceTime` is off and drops nothing: it is the controller's.
     }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::validate(object, None)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(object, old)
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+        validation::validate_status(object)
+    }
 }
+
+pub(crate) use validation::validate_template;
 
 /// Defaults of a claim, alike for objects and for the templates of stateful sets.
 pub(crate) fn set_claim_defaults(claim: &mut Object) {
@@ -62,7 +79,7 @@ fn settle_data_source(spec: &mut Object, old: Option<&Value>) {
 }
 
 /// Fills in the one of `dataSource` and `dataSourceRef` that is missing.
-fn normalize_data_sources(spec: &mut Object) {
+pub(super) fn normalize_data_sources(spec: &mut Object) {
     match (is_nil(spec, "dataSource"), is_nil(spec, "dataSourceRef")) {
         (false, true) => copy_source(spec, "dataSource", "dataSourceRef"),
         (true, false) if !has_namespace(spec) => copy_source(spec, "dataSourceRef", "dataSource"),

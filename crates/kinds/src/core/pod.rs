@@ -3,7 +3,9 @@
 mod app_armor;
 mod scheduling;
 mod subresources;
+mod validation;
 
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 use binnacle_validation::names;
 
@@ -68,6 +70,22 @@ impl Strategy for Pod {
         }
         drop_disabled_fields(object, Some(old));
         bump_generation(object, old);
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::validate_create(object)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(object, old)
+    }
+
+    fn validate_subresource(&self, subresource: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        match subresource {
+            "ephemeralcontainers" => validation::validate_ephemeral_containers(object, old),
+            "resize" => validation::validate_resize(object, old),
+            _ => validation::validate_status(object, old),
+        }
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -1,9 +1,11 @@
 //! `PodTemplate`: a template for pods on its own.
 
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use crate::equality::equal_at;
 use crate::pod_spec::set_template_defaults;
+use crate::pod_spec::validation::{self, Options};
 use crate::workload::drop_disabled_template_fields;
 use crate::{Situation, Strategy, spec_generation};
 
@@ -25,4 +27,19 @@ impl Strategy for PodTemplate {
             !equal_at("io.k8s.api.core.v1.PodTemplateSpec", object, old, &["template"])
         });
     }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validate(object, &Options::default())
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validate(object, &Options::for_update(old.get("template").unwrap_or(&Value::Null)))
+    }
+}
+
+fn validate(object: &Value, options: &Options) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let template = object.get("template").unwrap_or(&Value::Null);
+    validation::template(template, &FieldPath::new("template"), options, &mut errors);
+    errors
 }

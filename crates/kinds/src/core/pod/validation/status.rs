@@ -1,0 +1,313 @@
+//! The rules of a pod's status, which its node reports.
+
+use std::collections::HashSet;
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::{Object, Value};
+use binnacle_validation::metadata::shown;
+use binnacle_validation::names::inclusive_range_error;
+use binnacle_validation::{checks, ip};
+
+use super::update;
+use crate::pod_spec::validation::Options;
+use crate::tree::member;
+
+const ID_MAX: i64 = i32::MAX as i64;
+const HEALTH_MESSAGE_MAX: usize = 1024;
+const NOT_NEGATIVE: &str = "must be a non-negative integer";
+const STATUSES: [&str; 3] = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+
+pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    update::annotations(object, old, &Options::for_pod_update(old), &mut errors);
+    let path = FieldPath::new("status");
+    let null = Value::Null;
+    let (spec, status) = (object.get("spec").unwrap_or(&null), object.get("status").unwrap_or(&null));
+    let old_status = old.get("status").unwrap_or(&null);
+    conditions(status, &path.child("conditions"), &mut errors);
+    nominated_node(object, old, &path.child("nominatedNodeName"), &mut errors);
+    if let Some(generation) = status.int_at(&["observedGeneration"]).filter(|generation| *generation < 0) {
+        errors.push(FieldError::invalid(&path.child("observedGeneration"), generation, NOT_NEGATIVE));
+    }
+    let class = |status: &Value| status.str_at(&["qosClass"]).to_owned();
+    let at = path.child("qosClass");
+    checks::immutable(&at, class(status) == class(old_status), class(status).as_str(), &mut errors);
+    for list in STATUSES {
+        let (new, old_list) = (status.list_at(&[list]), old_status.list_at(&[list]));
+        transitions(list, new, old_list, old, &path.child(list), &mut errors);
+    }
+    claim_statuses(status, spec, &path.child("resourceClaimStatuses"), &mut errors);
+    extended_claim(status, spec, &path.child("extendedResourceClaimStatus"), &mut errors);
+    addresses(status, old_status, "podIPs", &path, &mut errors);
+    host_addresses(status, old_status, &path, &mut errors);
+    for list in STATUSES {
+        users(status.list_at(&[list]), spec, &path.child(list), &mut errors);
+    }
+    for (list, containers) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
+        let containers = spec.list_at(&[containers]);
+        allocated(status.list_at(&[list]), containers, &path.child(list), &mut errors);
+    }
+    for (i, status) in status.list_at(&["ephemeralContainerStatuses"]).iter().enumerate() {
+        if !status.list_at(&["allocatedResourcesStatus"]).is_empty() {
+            let at = path.child("ephemeralContainerStatuses").index(i).child("allocatedResourcesStatus");
+            errors.push(FieldError::forbidden(&at, "must not be specified in container status"));
+        }
+    }
+    errors
+}
+
+fn conditions(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for (i, condition) in status.list_at(&["conditions"]).iter().enumerate() {
+        if let Some(generation) = condition.int_at(&["observedGeneration"]).filter(|generation| *generation < 0) {
+            let at = path.index(i).child("observedGeneration");
+            errors.push(FieldError::invalid(&at, generation, NOT_NEGATIVE));
+        }
+        let kind = condition.str_at(&["type"]);
+        if !["PodScheduled", "Ready", "Initialized"].contains(&kind) {
+            checks::qualified_name(&path.index(i).child("Type"), kind, errors);
+        }
+    }
+}
+
+fn nominated_node(object: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let nominated = |object: &Value| object.str_at(&["status", "nominatedNodeName"]).to_owned();
+    let (name, old_name) = (nominated(object), nominated(old));
+    if name == old_name || name.is_empty() {
+        return;
+    }
+    checks::subdomain(path, &name, errors);
+    if !old.str_at(&["spec", "nodeName"]).is_empty() {
+        let why = "may not be set on pods that are already bound to a node";
+        errors.push(FieldError::forbidden(path, why));
+    }
+}
+
+/// What has ended stays so, unless it is to be restarted.
+fn transitions(list: &str, new: &[Value], old: &[Value], pod: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let null = Value::Null;
+    let spec = pod.get("spec").unwrap_or(&null);
+    let containers = match list {
+        "containerStatuses" => spec.list_at(&["containers"]),
+        "initContainerStatuses" => spec.list_at(&["initContainers"]),
+        _ => &[],
+    };
+    if list != "ephemeralContainerStatuses" && any_may_restart_all(spec) {
+        return;
+    }
+    for (i, old) in old.iter().enumerate() {
+        let Some(ended) = old.at(&["state", "terminated"]).filter(|ended| !ended.is_null()) else { continue };
+        let name = old.str_at(&["name"]);
+        let runs =
+            |new: &&Value| new.str_at(&["name"]) == name && new.at(&["state", "terminated"]).is_none_or(Value::is_null);
+        if !new.iter().any(|new| runs(&new)) {
+            continue;
+        }
+        let code = ended.int_at(&["exitCode"]).unwrap_or(0);
+        let container = containers.iter().find(|container| container.str_at(&["name"]) == name);
+        if !container.is_some_and(|container| should_restart(container, spec, code)) {
+            let why = "may not be transitioned to non-terminated state";
+            errors.push(FieldError::forbidden(&path.index(i).child("state"), why));
+        }
+    }
+}
+
+/// Whether one container's end can restart all of them.
+fn any_may_restart_all(spec: &Value) -> bool {
+    ["initContainers", "containers"]
+        .iter()
+        .flat_map(|list| spec.list_at(&[list]))
+        .flat_map(|container| container.list_at(&["restartPolicyRules"]))
+        .any(|rule| rule.str_at(&["action"]) == "RestartAllContainers")
+}
+
+fn should_restart(container: &Value, spec: &Value, code: i64) -> bool {
+    let matches = |rule: &&Value| {
+        let Some(codes) = member(rule, "exitCodes") else { return false };
+        let found = codes.list_at(&["values"]).contains(&Value::Int(code));
+        match codes.str_at(&["operator"]) {
+            "In" => found,
+            "NotIn" => !found,
+            _ => false,
+        }
+    };
+    let by = |policy: &str| match policy {
+        "Always" => Some(true),
+        "OnFailure" => Some(code != 0),
+        "Never" => Some(false),
+        _ => None,
+    };
+    let own = container.get("restartPolicy").and_then(Value::as_str);
+    if own.is_some() && container.list_at(&["restartPolicyRules"]).iter().find(matches).is_some() {
+        return true;
+    }
+    own.and_then(by).or_else(|| by(spec.str_at(&["restartPolicy"]))).unwrap_or(true)
+}
+
+fn claim_statuses(status: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let list = status.list_at(&["resourceClaimStatuses"]);
+    for (i, claim) in list.iter().enumerate() {
+        let at = path.index(i);
+        let name = claim.str_at(&["name"]);
+        if !spec.list_at(&["resourceClaims"]).iter().any(|known| known.str_at(&["name"]) == name) {
+            let why = "must match the name of an entry in `spec.resourceClaims`";
+            errors.push(FieldError::invalid(&at.child("name"), name, why));
+        }
+        if list[..i].iter().any(|earlier| earlier.str_at(&["name"]) == name) {
+            errors.push(FieldError::duplicate(&at.child("name"), name));
+        }
+        if let Some(claim) = claim.get("resourceClaimName").and_then(Value::as_str) {
+            checks::subdomain(&at.child("resourceClaimName"), claim, errors);
+        }
+    }
+}
+
+fn extended_claim(status: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let Some(claim) = member(status, "extendedResourceClaimStatus") else { return };
+    let mappings = claim.list_at(&["requestMappings"]);
+    let at = path.child("requestMappings");
+    if mappings.is_empty() {
+        errors.push(FieldError::required(&at, "at least one request mapping is required"));
+    }
+    let mut seen = HashSet::new();
+    for (i, mapping) in mappings.iter().enumerate() {
+        let at = at.index(i);
+        let text = |field: &str| mapping.str_at(&[field]);
+        let (name, resource, request) = (text("containerName"), text("resourceName"), text("requestName"));
+        let all = ["containers", "initContainers"].iter().flat_map(|list| spec.list_at(&[list]));
+        match all.clone().find(|container| container.str_at(&["name"]) == name) {
+            None => {
+                let why = "must match the name of an entry in spec.initContainers.name or spec.containers.name";
+                errors.push(FieldError::invalid(&at.child("containerName"), name, why));
+            }
+            Some(container) if container.at(&["resources", "requests", resource]).is_none() => {
+                let why = "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests";
+                errors.push(FieldError::invalid(&at.child("resourceName"), resource, why));
+            }
+            Some(_) => {}
+        }
+        checks::label(&path.child("requestName"), request, errors);
+        if !seen.insert((name, resource, request)) {
+            for (field, value) in [("containerName", name), ("resourceName", resource), ("requestName", request)] {
+                errors.push(FieldError::duplicate(&at.child(field), value));
+            }
+        }
+    }
+    match claim.str_at(&["resourceClaimName"]) {
+        "" => errors.push(FieldError::required(&path.child("resourceClaimName"), "")),
+        name => checks::subdomain(&path.child("resourceClaimName"), name, errors),
+    }
+}
+
+/// One address of each family.
+fn addresses(status: &Value, old: &Value, field: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let list = status.list_at(&[field]);
+    let known: Vec<&str> = old.list_at(&[field]).iter().map(|known| known.str_at(&["ip"])).collect();
+    for (i, item) in list.iter().enumerate() {
+        ip::legacy_ip(&path.child(field).index(i), item.str_at(&["ip"]), &known, errors);
+    }
+    if list.len() < 2 {
+        return;
+    }
+    let parsed: Vec<_> = list.iter().map(|item| ip::parse_ip(item.str_at(&["ip"]))).collect();
+    if let Some(bad) = parsed.iter().position(Option::is_none) {
+        let why = format!("failed to check for dual stack with error:invalid IP[{bad}]: {}", list[bad].str_at(&["ip"]));
+        errors.push(FieldError::internal(&path.child(field), why));
+    }
+    let v6 = |address: &Option<std::net::IpAddr>| address.is_some_and(|address| address.is_ipv6());
+    let dual = parsed.iter().all(Option::is_some) && parsed.iter().any(v6) && !parsed.iter().all(v6);
+    if !dual || list.len() > 2 {
+        let items = list.iter().map(|item| Object::from_iter([("IP", Value::from(item.str_at(&["ip"])))]).into());
+        let all = Value::List(items.collect());
+        let why = "may specify no more than one IP for each IP family";
+        errors.push(FieldError::invalid(&path.child(field), shown(Some(&all)), why));
+    }
+}
+
+fn host_addresses(status: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let Some(first) = status.list_at(&["hostIPs"]).first().map(|first| first.str_at(&["ip"])) else { return };
+    if status.str_at(&["hostIP"]) != first {
+        let at = path.child("hostIPs").index(0).child("ip");
+        errors.push(FieldError::invalid(&at, first, "must be equal to `hostIP`"));
+    }
+    addresses(status, old, "hostIPs", path, errors);
+}
+
+fn users(statuses: &[Value], spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let os = member(spec, "os").map_or("linux", |os| os.str_at(&["name"]));
+    for (i, status) in statuses.iter().enumerate() {
+        let Some(user) = status.at(&["user", "linux"]).filter(|user| !user.is_null()) else { continue };
+        let at = path.index(i).child("user").child("linux");
+        if os == "windows" {
+            errors.push(FieldError::forbidden(&at, "cannot be set for a windows pod"));
+        }
+        if os != "linux" {
+            continue;
+        }
+        let mut id = |at: FieldPath, id: i64| {
+            if !(0..=ID_MAX).contains(&id) {
+                errors.push(FieldError::invalid(&at, id, inclusive_range_error(0, ID_MAX)));
+            }
+        };
+        for field in ["uid", "gid"] {
+            id(at.child(field), user.int_at(&[field]).unwrap_or(0));
+        }
+        for (j, group) in user.list_at(&["supplementalGroups"]).iter().filter_map(Value::as_i64).enumerate() {
+            id(at.child("supplementalGroups").index(j), group);
+        }
+    }
+}
+
+/// The health of devices: those that the container asked for.
+fn allocated(statuses: &[Value], containers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+    for (i, status) in statuses.iter().enumerate() {
+        let container = containers.iter().find(|container| container.str_at(&["name"]) == status.str_at(&["name"]));
+        for (j, resource) in status.list_at(&["allocatedResourcesStatus"]).iter().enumerate() {
+            let at = path.index(i).child("allocatedResourcesStatus").index(j);
+            if let Some(container) = container {
+                asked_for(container, resource.str_at(&["name"]), &at.child("name"), errors);
+            }
+            let mut seen = HashSet::new();
+            for (k, device) in resource.list_at(&["resources"]).iter().enumerate() {
+                let at = at.child("resources").index(k);
+                let health = device.str_at(&["health"]);
+                checks::one_of(&at.child("health"), health, &["Healthy", "Unhealthy", "Unknown"], errors);
+                match device.get("message").and_then(Value::as_str) {
+                    Some("") => {
+                        errors.push(FieldError::required(&at.child("message"), "must be non-empty if specified"));
+                    }
+                    Some(text) if text.len() > HEALTH_MESSAGE_MAX => {
+                        errors.push(FieldError::too_long(&at.child("message"), HEALTH_MESSAGE_MAX));
+                    }
+                    _ => {}
+                }
+                let id = device.str_at(&["resourceID"]);
+                if !seen.insert(id) {
+                    errors.push(FieldError::duplicate(&at.child("resourceID"), id));
+                }
+            }
+        }
+    }
+}
+
+fn asked_for(container: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let (found, why) = match name.strip_prefix("claim:") {
+        Some(claim) => {
+            let asked = container.list_at(&["resources", "claims"]).iter().any(|known| {
+                let request = known.str_at(&["request"]);
+                let own = known.str_at(&["name"]);
+                if request.is_empty() { claim == own } else { claim == format!("{own}/{request}") }
+            });
+            (
+                asked,
+                "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty",
+            )
+        }
+        None => {
+            let asked = container.at(&["resources", "requests", name]).is_some();
+            (asked, "must match one of the container's resource requests")
+        }
+    };
+    if !found {
+        errors.push(FieldError::invalid(path, name, why));
+    }
+}

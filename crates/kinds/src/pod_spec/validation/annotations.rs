@@ -1,0 +1,199 @@
+//! Annotations that mean something for pods: what they may say, and that they agree with the fields that replaced them.
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::{Limits, Object, Value, json};
+use binnacle_validation::tolerations::tolerations as toleration_rules;
+
+use super::{Options, containers, paths};
+
+pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
+const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
+const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
+pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// The rules of the annotations of a pod or template.
+pub(crate) fn validate(
+    annotations: Option<&Object>,
+    spec: &Value,
+    path: &FieldPath,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) else { return };
+    let text = |name: &str| annotations.get(name).and_then(Value::as_str);
+    if let Some(value) = text(MIRROR)
+        && spec.str_at(&["nodeName"]).is_empty()
+    {
+        let why = "must set spec.nodeName if mirror pod annotation is set";
+        errors.push(FieldError::invalid(&path.key(MIRROR), value, why));
+    }
+    if let Some(value) = text(TOLERATIONS).filter(|value| !value.is_empty()) {
+        tolerations(value, path, options, errors);
+    }
+    if let Some(value) = text(DELETION_COST)
+        && !options.any_deletion_cost
+        && !is_deletion_cost(value)
+    {
+        errors.push(FieldError::invalid(&path.key(DELETION_COST), value, "must be a 32bit integer"));
+    }
+    if let Some(profile) = text(SECCOMP_POD) {
+        seccomp(profile, &path.child(SECCOMP_POD), errors);
+    }
+    for (name, value) in annotations.iter() {
+        let value = value.as_str().unwrap_or("");
+        if name.starts_with(SECCOMP_CONTAINER) {
+            seccomp(value, &path.child(name), errors);
+        }
+        if let Some(container) = name.strip_prefix(APP_ARMOR) {
+            let at = path.key(name);
+            if !containers::all(spec, path).any(|(known, _)| known.str_at(&["name"]) == container) {
+                errors.push(FieldError::invalid(&at, container, "container not found"));
+            }
+            if !matches!(value, "" | "runtime/default" | "unconfined") && !value.starts_with("localhost/") {
+                let why = format!("invalid AppArmor profile name: {}", binnacle_meta::go_quote(value));
+                errors.push(FieldError::invalid(&at, value, why));
+            }
+        }
+    }
+}
+
+/// Whether an object's deletion cost breaks the rules: an update may keep it then.
+pub(crate) fn has_invalid_deletion_cost(annotations: Option<&Object>) -> bool {
+    let cost = annotations.and_then(|annotations| annotations.get(DELETION_COST)).and_then(Value::as_str);
+    cost.is_some_and(|cost| !is_deletion_cost(cost))
+}
+
+/// Seccomp and AppArmor profiles that both a field and an annotation name must be the same.
+pub(crate) fn match_fields(annotations: Option<&Object>, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) else { return };
+    let text = |name: &str| annotations.get(name).and_then(Value::as_str);
+    let of = |holder: &'_ Value, field: &str| holder.at(&["securityContext", field]).filter(|p| !p.is_null()).cloned();
+    if let (Some(profile), Some(annotation)) = (of(spec, "seccompProfile"), text(SECCOMP_POD)) {
+        seccomp_matches(&profile, annotation, path, errors);
+    }
+    for (container, at) in containers::all(spec, path) {
+        let name = container.str_at(&["name"]);
+        if let Some(profile) = of(container, "seccompProfile")
+            && let Some(annotation) = text(&format!("{SECCOMP_CONTAINER}{name}"))
+        {
+            seccomp_matches(&profile, annotation, &at, errors);
+        }
+    }
+    if spec.str_at(&["os", "name"]) == "windows" {
+        return;
+    }
+    for (container, at) in containers::all(spec, path) {
+        let profile = of(container, "appArmorProfile").or_else(|| of(spec, "appArmorProfile"));
+        if let Some(profile) = profile
+            && let Some(annotation) = text(&format!("{APP_ARMOR}{}", container.str_at(&["name"])))
+        {
+            let at = at.child("securityContext").child("appArmorProfile");
+            profile_matches("apparmor", &profile, annotation, &["runtime/default"], &at, errors);
+        }
+    }
+}
+
+/// Annotations that an update of a pod may not touch.
+pub(crate) fn validate_update(new: Option<&Object>, old: Option<&Object>, path: &FieldPath, errors: &mut FieldErrors) {
+    let none = Object::new();
+    let (new, old) = (new.unwrap_or(&none), old.unwrap_or(&none));
+    for (name, _) in old.iter().filter(|(name, value)| new.get(name) != Some(value)) {
+        if name.starts_with(APP_ARMOR) {
+            errors.push(FieldError::forbidden(&path.key(name), "may not remove or update AppArmor annotations"));
+        }
+        if name == MIRROR {
+            errors.push(FieldError::forbidden(&path.key(name), "may not remove or update mirror pod annotation"));
+        }
+    }
+    for (name, _) in new.iter().filter(|(name, _)| !old.contains(name)) {
+        if name.starts_with(APP_ARMOR) {
+            errors.push(FieldError::forbidden(&path.key(name), "may not add AppArmor annotations"));
+        }
+        if name == MIRROR {
+            errors.push(FieldError::forbidden(&path.key(name), "may not add mirror pod annotation"));
+        }
+    }
+}
+
+/// Whether a pod shows one that its node made: it does not have what the cluster must make for it.
+pub(super) fn is_mirror(metadata: Option<&Value>) -> bool {
+    metadata.is_some_and(|metadata| metadata.at(&["annotations", MIRROR]).is_some())
+}
+
+fn tolerations(value: &str, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+    match json::parse(value.as_bytes(), &Limits::default()) {
+        Ok(Value::List(list)) => {
+            toleration_rules(&list, options.compare_tolerations, &path.child(TOLERATIONS), errors);
+        }
+        Ok(Value::Null) => {}
+        Ok(_) => {
+            let why = "json: cannot unmarshal object into Go value of type []v1.Toleration";
+            errors.push(FieldError::invalid(path, TOLERATIONS, why));
+        }
+        Err(error) => errors.push(FieldError::invalid(path, TOLERATIONS, error.to_string())),
+    }
+}
+
+/// A number without sign or zeros in front, but for the minus.
+fn is_deletion_cost(value: &str) -> bool {
+    let starts = value == "0" || value.starts_with(|c: char| c == '-' || ('1'..='9').contains(&c));
+    starts && value.parse::<i32>().is_ok()
+}
+
+fn seccomp(profile: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    match profile {
+        "runtime/default" | "docker/default" | "unconfined" => {}
+        _ => match profile.strip_prefix("localhost/") {
+            Some(name) => paths::descending(path, name, errors),
+            None => errors.push(FieldError::invalid(path, profile, "must be a valid seccomp profile")),
+        },
+    }
+}
+
+fn seccomp_matches(profile: &Value, annotation: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let at = path.child("securityContext").child("seccompProfile");
+    profile_matches("seccomp", profile, annotation, &["runtime/default", "docker/default"], &at, errors);
+}
+
+fn profile_matches(
+    what: &str,
+    profile: &Value,
+    annotation: &str,
+    defaults: &[&str],
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let same_type = match profile.str_at(&["type"]) {
+        "Unconfined" => annotation == "unconfined",
+        "RuntimeDefault" => defaults.contains(&annotation),
+        "Localhost" => match annotation.strip_prefix("localhost/") {
+            Some(name) if profile.get("localhostProfile").and_then(Value::as_str) == Some(name) => true,
+            Some(_) => {
+                let why = format!("{what} profile in annotation and field must match");
+                return errors.push(FieldError::forbidden(&path.child("localhostProfile"), why));
+            }
+            None => false,
+        },
+        _ => true,
+    };
+    if !same_type {
+        let why = format!("{what} type in annotation and field must match");
+        errors.push(FieldError::forbidden(&path.child("type"), why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletion_costs() {
+        for (value, valid) in
+            [("0", true), ("-5", true), ("+5", false), ("007", false), ("", false), ("3000000000", false)]
+        {
+            assert_eq!(is_deletion_cost(value), valid, "{value:?}");
+        }
+    }
+}

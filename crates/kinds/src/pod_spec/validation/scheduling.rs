@@ -1,0 +1,253 @@
+//! The rules of where a pod may run: affinities, tolerations, the spread over the topology.
+
+use std::collections::BTreeSet;
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+use binnacle_validation::{checks, names, selectors};
+
+use super::Options;
+use crate::tree::member;
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+const WEIGHT: &str = "must be in the range 1-100";
+
+// === Affinity ===
+
+pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+    let Some(affinity) = member(spec, "affinity") else { return };
+    if let Some(rules) = member(affinity, "nodeAffinity") {
+        let path = path.child("nodeAffinity");
+        if let Some(selector) = member(rules, REQUIRED) {
+            node_selector(selector, options.any_node_label_value, &path.child(REQUIRED), errors);
+        }
+        for (i, term) in rules.list_at(&[PREFERRED]).iter().enumerate() {
+            let at = path.child(PREFERRED).index(i);
+            weight(term, &at, errors);
+            let preference = term.get("preference").unwrap_or(&Value::Null);
+            node_selector_term(preference, true, &at.child("preference"), errors);
+        }
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(rules) = member(affinity, kind) else { continue };
+        let path = path.child(kind);
+        for (i, term) in rules.list_at(&[REQUIRED]).iter().enumerate() {
+            pod_term(term, &path.child(REQUIRED).index(i), options, errors);
+        }
+        for (i, weighted) in rules.list_at(&[PREFERRED]).iter().enumerate() {
+            let at = path.child(PREFERRED).index(i);
+            weight(weighted, &at, errors);
+            let term = weighted.get("podAffinityTerm").unwrap_or(&Value::Null);
+            pod_term(term, &at.child("podAffinityTerm"), options, errors);
+        }
+    }
+}
+
+/// A selector of nodes: at least one term. `any_value` lets invalid label values pass.
+pub(crate) fn node_selector(selector: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
+    let terms = selector.list_at(&["nodeSelectorTerms"]);
+    let path = path.child("nodeSelectorTerms");
+    if terms.is_empty() {
+        errors.push(FieldError::required(&path, "must have at least one node selector term"));
+    }
+    for (i, term) in terms.iter().enumerate() {
+        node_selector_term(term, any_value, &path.index(i), errors);
+    }
+}
+
+/// Whether a term of a node selector has label values that break the rules.
+pub(crate) fn has_invalid_label_values(selector: &Value) -> bool {
+    selector
+        .list_at(&["nodeSelectorTerms"])
+        .iter()
+        .flat_map(|term| term.list_at(&["matchExpressions"]))
+        .flat_map(|requirement| requirement.list_at(&["values"]))
+        .any(|value| !names::label_value(value.as_str().unwrap_or("")).is_empty())
+}
+
+fn node_selector_term(term: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
+    for (i, requirement) in term.list_at(&["matchExpressions"]).iter().enumerate() {
+        label_requirement(requirement, any_value, &path.child("matchExpressions").index(i), errors);
+    }
+    for (i, requirement) in term.list_at(&["matchFields"]).iter().enumerate() {
+        field_requirement(requirement, &path.child("matchFields").index(i), errors);
+    }
+}
+
+fn label_requirement(requirement: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
+    let values = requirement.list_at(&["values"]);
+    let at = path.child("values");
+    match requirement.str_at(&["operator"]) {
+        "In" | "NotIn" if values.is_empty() => {
+            errors.push(FieldError::required(&at, "must be specified when `operator` is 'In' or 'NotIn'"));
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.push(FieldError::forbidden(&at, why));
+        }
+        "Gt" | "Lt" if values.len() != 1 => {
+            let why = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+            errors.push(FieldError::required(&at, why));
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+        other => errors.push(FieldError::invalid(&path.child("operator"), other, "not a valid selector operator")),
+    }
+    checks::qualified_name(&path.child("key"), requirement.str_at(&["key"]), errors);
+    if !any_value {
+        for (i, value) in values.iter().filter_map(Value::as_str).enumerate() {
+            checks::invalid_for(&at.index(i), value, names::label_value(value), errors);
+        }
+    }
+}
+
+/// The only field of a node that can be selected by is its name.
+fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let values = requirement.list_at(&["values"]);
+    match requirement.str_at(&["operator"]) {
+        "In" | "NotIn" if values.len() != 1 => {
+            let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+            errors.push(FieldError::required(&path.child("values"), why));
+        }
+        "In" | "NotIn" => {}
+        other => errors.push(FieldError::invalid(&path.child("operator"), other, "not a valid selector operator")),
+    }
+    let key = requirement.str_at(&["key"]);
+    if key != "metadata.name" {
+        return errors.push(FieldError::invalid(&path.child("key"), key, "not a valid field selector key"));
+    }
+    for (i, name) in values.iter().filter_map(Value::as_str).enumerate() {
+        checks::subdomain(&path.child("values").index(i), name, errors);
+    }
+}
+
+fn pod_term(term: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+    for selector in ["labelSelector", "namespaceSelector"] {
+        selectors::label_selector(term.get(selector), options.any_selector_value, &path.child(selector), errors);
+    }
+    for namespace in term.list_at(&["namespaces"]).iter().filter_map(Value::as_str) {
+        checks::label(&path.child("namespace"), namespace, errors);
+    }
+    label_keys(term, path, errors);
+    let key = term.str_at(&["topologyKey"]);
+    let at = path.child("topologyKey");
+    if key.is_empty() {
+        errors.push(FieldError::required(&at, "can not be empty"));
+    }
+    checks::qualified_name(&at, key, errors);
+}
+
+fn weight(term: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let weight = term.int_at(&["weight"]).unwrap_or(0);
+    if !(1..=100).contains(&weight) {
+        errors.push(FieldError::invalid(&path.child("weight"), weight, WEIGHT));
+    }
+}
+
+// === Label keys that become requirements ===
+
+/// The keys go with a selector. Create has merged each into it once, so one that is there twice was there before.
+pub(super) fn label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let selector = member(holder, "labelSelector");
+    let keys = |list: &str| holder.list_at(&[list]).iter().filter_map(Value::as_str).collect::<Vec<_>>();
+    let (matching, mismatching) = (keys("matchLabelKeys"), keys("mismatchLabelKeys"));
+    for (name, list) in [("matchLabelKeys", &matching), ("mismatchLabelKeys", &mismatching)] {
+        let at = path.child(name);
+        if selector.is_none() && !list.is_empty() {
+            errors.push(FieldError::forbidden(&at, "must not be specified when labelSelector is not set"));
+            continue;
+        }
+        for (i, key) in list.iter().enumerate() {
+            checks::qualified_name(&at.index(i), key, errors);
+        }
+    }
+    if let Some(selector) = selector {
+        let labels = selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.keys());
+        let mut seen: BTreeSet<&str> = labels.map(|key| key.as_str()).collect();
+        for requirement in selector.list_at(&["matchExpressions"]) {
+            let key = requirement.str_at(&["key"]);
+            if let Some(i) = matching.iter().rposition(|matching| *matching == key)
+                && seen.contains(key)
+            {
+                let why = "exists in both matchLabelKeys and labelSelector";
+                errors.push(FieldError::invalid(&path.index(i), key, why));
+            }
+            seen.insert(key);
+        }
+    }
+    for (i, key) in matching.iter().enumerate().filter(|(_, key)| mismatching.contains(key)) {
+        let at = path.child("matchLabelKeys").index(i);
+        errors.push(FieldError::invalid(&at, *key, "exists in both matchLabelKeys and mismatchLabelKeys"));
+    }
+}
+
+/// The rule of before keys were merged, for objects that are older.
+fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let keys = holder.list_at(&["matchLabelKeys"]);
+    let path = path.child("matchLabelKeys");
+    let selector = member(holder, "labelSelector");
+    if !keys.is_empty() && selector.is_none() {
+        errors.push(FieldError::forbidden(&path, "must not be specified when labelSelector is not set"));
+    }
+    let selects = |key: &str| {
+        selector.is_some_and(|selector| {
+            selector.at(&["matchLabels", key]).is_some()
+                || selector.list_at(&["matchExpressions"]).iter().any(|r| r.str_at(&["key"]) == key)
+        })
+    };
+    for (i, key) in keys.iter().filter_map(Value::as_str).enumerate() {
+        checks::qualified_name(&path.index(i), key, errors);
+        if selects(key) {
+            let why = "exists in both matchLabelKeys and labelSelector";
+            errors.push(FieldError::invalid(&path.index(i), key, why));
+        }
+    }
+}
+
+// === Spread ===
+
+pub(super) fn topology_spread(list: &[Value], path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+    for (i, constraint) in list.iter().enumerate() {
+        let at = path.index(i);
+        positive(&at.child("maxSkew"), constraint.int_at(&["maxSkew"]).unwrap_or(0), errors);
+        let (key, action) = (constraint.str_at(&["topologyKey"]), constraint.str_at(&["whenUnsatisfiable"]));
+        if key.is_empty() {
+            errors.push(FieldError::required(&at.child("topologyKey"), "can not be empty"));
+        }
+        checks::one_of(&at.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"], errors);
+        let same =
+            |other: &Value| other.str_at(&["topologyKey"]) == key && other.str_at(&["whenUnsatisfiable"]) == action;
+        if list[i + 1..].iter().any(same) {
+            let at = at.child("{topologyKey, whenUnsatisfiable}");
+            errors.push(FieldError::duplicate(&at, format!("{{{key}, {action}}}").as_str()));
+        }
+        if let Some(domains) = constraint.int_at(&["minDomains"]) {
+            let at = at.child("minDomains");
+            positive(&at, domains, errors);
+            if action != "DoNotSchedule" {
+                let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+                errors.push(FieldError::invalid(&at, domains, why));
+            }
+        }
+        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            if let Some(policy) = constraint.get(field).and_then(Value::as_str) {
+                checks::one_of(&at.child(field), policy, &["Honor", "Ignore"], errors);
+            }
+        }
+        if options.unmerged_label_keys {
+            unmerged_label_keys(constraint, &at, errors);
+        } else {
+            // There is no mismatchLabelKeys here.
+            label_keys(constraint, &at, errors);
+        }
+        if !options.any_spread_selector {
+            selectors::label_selector(constraint.get("labelSelector"), false, &at.child("labelSelector"), errors);
+        }
+    }
+}
+
+fn positive(path: &FieldPath, value: i64, errors: &mut FieldErrors) {
+    if value <= 0 {
+        errors.push(FieldError::invalid(path, value, "must be greater than zero"));
+    }
+}
