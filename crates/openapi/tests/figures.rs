@@ -1,0 +1,30 @@
+//! What the documents cost: `cargo test --release -p binnacle-openapi --test figures -- --ignored --nocapture`.
+#![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
+
+use std::time::Instant;
+
+use binnacle_discovery::Served;
+use binnacle_openapi::{Answer, Ask, OpenApi};
+
+#[test]
+#[ignore = "a measurement"]
+fn figures() {
+    let begun = Instant::now();
+    let documents = OpenApi::new(Served::default_built_in());
+    println!("nothing asked: {:?}", begun.elapsed());
+    for (path, accept) in
+        [("/openapi/v3/apis/apps/v1", ""), ("/openapi/v3/api/v1", ""), ("/openapi/v3", ""), ("/openapi/v2", "")]
+    {
+        for time in ["first", "again"] {
+            let begun = Instant::now();
+            let answer = documents.answer(&Ask { path, accept, ..Ask::default() }).unwrap();
+            let took = begun.elapsed();
+            let size = match &answer {
+                Answer::Index(body) => body.len(),
+                Answer::Document(document) => document.body.len(),
+                other => panic!("{path}: {other:?}"),
+            };
+            println!("{path} {accept} {time}: {took:?}, {size} bytes");
+        }
+    }
+}
