@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 use binnacle_validation::ip::Cidr;
+
+use crate::apiservices::{AggregatedServers, LocalApi};
 
 /// Defaults are those of the reference's flags.
 #[derive(Clone, Debug)]
@@ -23,6 +26,10 @@ pub struct Config {
     pub client_ca: Option<String>,
     /// What the `--requestheader-...` flags say, if any authority for them is named.
     pub request_header: Option<RequestHeader>,
+    /// The group versions that this server serves itself.
+    pub local_apis: Vec<LocalApi>,
+    /// The way to other servers of APIs, where this one proxies to such.
+    pub aggregated: Option<Arc<dyn AggregatedServers>>,
 }
 
 /// Who keeps the endpoints of the service `kubernetes`.
@@ -57,6 +64,8 @@ impl Default for Config {
             advertised: None,
             client_ca: None,
             request_header: None,
+            local_apis: Vec::new(),
+            aggregated: None,
         }
     }
 }

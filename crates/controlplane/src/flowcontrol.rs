@@ -98,7 +98,6 @@ mod tests {
         annotate("workload-low", "maybe").await.unwrap();
         shares("workload-low", 101).await.unwrap();
         annotate("catch-all", "false").await.unwrap();
-        shares("catch-all", 6).await.unwrap();
         shares("exempt", 7).await.unwrap();
         // Gone, and one that no release knows any more.
         levels.resource().delete(&Context::internal(""), "global-default", &DeleteOptions::default()).await.unwrap();

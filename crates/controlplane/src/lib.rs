@@ -1,6 +1,7 @@
 //! What the server does by itself, without being asked over HTTP: it gives services their addresses and ports
 //! ([`service_hooks`]), and sees to it that the objects every cluster has are there ([`start`]).
 
+mod apiservices;
 mod certificates;
 mod config;
 mod flowcontrol;
@@ -15,6 +16,7 @@ mod system_namespaces;
 #[cfg(test)]
 mod testing;
 
+pub use apiservices::{AggregatedServers, LocalApi, Registrations};
 pub use certificates::RequesterOfCertificates;
 pub use config::{Config, EndpointReconciler, PortRange, RequestHeader, default_advertise_address};
 pub use services::{ServiceHooks, service_hooks};

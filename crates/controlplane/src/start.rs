@@ -9,8 +9,9 @@ use binnacle_request::{BoxFuture, Shutdown};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::apiservices::Registrations;
 use crate::config::Config;
-use crate::{flowcontrol, kubernetes_service, service_cidr, system_namespaces};
+use crate::{apiservices, flowcontrol, kubernetes_service, service_cidr, system_namespaces};
 
 /// How soon a step that failed is tried again: first, and at last.
 pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -19,6 +20,7 @@ pub(crate) const RETRY_LAST: Duration = Duration::from_secs(10);
 /// The loops of a running server. They end with the shutdown signal that [`start`] was given.
 pub struct ControlPlane {
     steps: Vec<Step>,
+    registrations: Registrations,
     task: JoinHandle<()>,
 }
 
@@ -31,7 +33,8 @@ pub struct Step {
 
 /// Begins the loops. What others cannot be made without comes first, and all else as soon as that is there.
 pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> ControlPlane {
-    let work = Arc::new(Work { resources, config });
+    let registrations = Registrations::built_in(&config.local_apis);
+    let work = Arc::new(Work { resources, config, registrations: registrations.clone() });
     let mut steps = Vec::new();
     let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages()
         .into_iter()
@@ -66,13 +69,14 @@ pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> Cont
             }
         }
     });
-    ControlPlane { steps, task }
+    ControlPlane { steps, registrations, task }
 }
 
 /// What the loops work with.
 pub(crate) struct Work {
     pub(crate) resources: ResourceSet,
     pub(crate) config: Config,
+    pub(crate) registrations: Registrations,
 }
 
 /// One loop, and the name of its step.
@@ -112,6 +116,8 @@ fn stages() -> [Vec<Loop>; 2] {
             Box::pin(flowcontrol::ensure(&work.resources))
         }),
         Loop { name: "priority-and-fairness-config-consumer", how: How::Follow(flowcontrol::follow) },
+        Loop { name: "apiservice-registration-controller", how: How::Follow(apiservices::follow_registrations) },
+        Loop { name: "apiservice-status-available-controllers", how: How::Follow(apiservices::follow_availability) },
     ];
     [first, then]
 }
@@ -184,6 +190,11 @@ impl ControlPlane {
     /// What is done at the start, for health checks.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// The APIServices that are kept for what is served here.
+    pub fn registrations(&self) -> &Registrations {
+        &self.registrations
     }
 
     /// Waits until every step was done once.

@@ -35,13 +35,13 @@ impl Cluster {
     }
 
     pub(crate) async fn start() -> Self {
-        Self::over(Self::resources()).await
+        Self::with(Self::resources(), Config::default()).await
     }
 
     /// Begins the loops, and waits until each has done its part once.
-    pub(crate) async fn over(resources: ResourceSet) -> Self {
+    pub(crate) async fn with(resources: ResourceSet, config: Config) -> Self {
         let (trigger, shutdown): (_, Shutdown) = ShutdownTrigger::new();
-        let control_plane = start(resources.clone(), Config::default(), shutdown);
+        let control_plane = start(resources.clone(), config, shutdown);
         let done = tokio::time::timeout(PATIENCE, control_plane.done()).await;
         done.expect("every step is done in time");
         Self { resources, control_plane, _trigger: trigger }
@@ -63,6 +63,15 @@ pub(crate) async fn until(objects: Objects<'_>, namespace: &str, name: &str, goo
             Some(object) if good(&object) => return object,
             other => assert!(began.elapsed() < PATIENCE, "{name} is still {other:?}"),
         }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Waits until there is no such object.
+pub(crate) async fn until_gone(objects: Objects<'_>, namespace: &str, name: &str) {
+    let began = std::time::Instant::now();
+    while objects.get(namespace, name).await.unwrap().is_some() {
+        assert!(began.elapsed() < PATIENCE, "{name} is still there");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

@@ -12,7 +12,7 @@ use binnacle_authn::{
 };
 use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, BootstrapRoles, PrivilegedGroups, Union as Authorizers};
 use binnacle_controlplane::{
-    ControlPlane, PortRange, RequesterOfCertificates, default_advertise_address, service_hooks,
+    ControlPlane, LocalApi, PortRange, RequesterOfCertificates, default_advertise_address, service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response};
@@ -179,7 +179,8 @@ fn built_in(
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane) {
     let set = ResourceSet::new();
-    let own = control_plane_config(config, address);
+    let served = Served::default_built_in();
+    let own = control_plane_config(config, address, &served);
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
     let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
     let built_in = BuiltIn {
@@ -191,7 +192,6 @@ fn built_in(
         event_ttl: EVENT_TTL,
         form_budget: FORM_BUDGET,
     };
-    let served = Served::default_built_in();
     let resources = built_in.open(|d| served.version(d.group, d.version).is_some() && d.feature_gate.is_none());
     set.bind(&resources);
     let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
@@ -209,7 +209,7 @@ fn hooks(
     HashMap::from([(("certificates.k8s.io", "CertificateSigningRequest"), certificates), (("", "Service"), services)])
 }
 
-fn control_plane_config(config: &Config, address: SocketAddr) -> binnacle_controlplane::Config {
+fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
     // Endpoints cannot be loopback addresses: a server that only listens there advertises the machine's own.
     let listening = Some(address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
     let advertised = listening.or_else(default_advertise_address).map(|ip| SocketAddr::new(ip, address.port()));
@@ -219,8 +219,22 @@ fn control_plane_config(config: &Config, address: SocketAddr) -> binnacle_contro
         service_cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
         node_ports: PortRange { first: ports.first, last: ports.last },
         advertised,
+        local_apis: local_apis(served),
         ..binnacle_controlplane::Config::default()
     }
+}
+
+/// The group versions for which APIServices are kept.
+fn local_apis(served: &Served) -> Vec<LocalApi> {
+    let apis = served.groups().into_iter().flat_map(|group| {
+        group.versions.iter().map(|version| LocalApi {
+            group: group.name.clone(),
+            version: version.version.clone(),
+            group_priority: version.group_priority,
+            version_priority: version.version_priority,
+        })
+    });
+    apis.collect()
 }
 
 /// What was read from the files that flags name, before anything has happened that could be left behind.

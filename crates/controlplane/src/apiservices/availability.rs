@@ -1,0 +1,261 @@
+//! The `Available` condition of APIServices: what is served here always is, of others their service is checked.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use binnacle_meta::{LabelSelector, Operator, Requirement, Status, StatusReason, Text};
+use binnacle_registry::{Match, rfc3339};
+use binnacle_request::{BoxFuture, Shutdown};
+use binnacle_schema::{Value, value};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+use super::checks::{self, Condition, ServiceReference};
+use super::{GROUP, PLURAL, VERSION};
+use crate::follow::{Changed, Follow};
+use crate::objects::Objects;
+use crate::start::{RETRY_FIRST, Work};
+
+/// A server that could not be reached is asked again after this time at last, and one that could after just this time:
+/// what makes a server unreachable need not be an object that changes.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Sees to each APIService when it changes.
+pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let Ok(objects) = Objects::new(&work.resources, GROUP, VERSION, PLURAL) else { return };
+        let mut changes = Follow::all(objects.resource());
+        let mut remotes = Remotes::default();
+        let mut again: Vec<Text> = Vec::new();
+        loop {
+            let changed = tokio::select! {
+                changed = changes.changed() => changed,
+                () = tokio::time::sleep(RETRY_FIRST), if !again.is_empty() => Changed::Named(Vec::new()),
+                () = shutdown.fired() => return,
+            };
+            let all = match changed {
+                Changed::Anything => {
+                    let all = objects.list_as("", Match::Any).await;
+                    if let Ok(all) = &all {
+                        remotes.keep_only(all);
+                    }
+                    all
+                }
+                Changed::Named(mut names) => {
+                    names.append(&mut again);
+                    names.sort_unstable();
+                    names.dedup();
+                    look_at(&objects, &names, &mut remotes).await
+                }
+            };
+            let Ok(all) = all else {
+                changes = Follow::all(objects.resource());
+                tokio::time::sleep(RETRY_FIRST).await;
+                continue;
+            };
+            for object in &all {
+                let name = Text::new(object.str_at(&["metadata", "name"]));
+                match ServiceReference::of(object) {
+                    Some(service) => remotes.see(&work, name, service),
+                    None => {
+                        remotes.forget(&name);
+                        if let Err(status) = tell(&objects, object, &Condition::LOCAL).await {
+                            tracing::warn!(api_service = %name, error = status.message(), "will be tried again");
+                            again.push(name);
+                        }
+                    }
+                }
+            }
+            done.send_replace(true);
+        }
+    })
+}
+
+/// The APIServices of these names; what is kept for those that are gone is dropped.
+async fn look_at(objects: &Objects<'_>, names: &[Text], remotes: &mut Remotes) -> Result<Vec<Value>, Status> {
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        match read(objects, "", name).await? {
+            Some(object) => found.push(object),
+            None => remotes.forget(name),
+        }
+    }
+    Ok(found)
+}
+
+/// An object as the cache has it.
+async fn read(objects: &Objects<'_>, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
+    let context = binnacle_registry::Context::internal(namespace);
+    match objects.resource().get_object(&context, name, Match::Any).await {
+        Ok(stored) => Ok(Some(stored.object)),
+        Err(status) if status.is(StatusReason::NotFound) => Ok(None),
+        Err(status) => Err(status),
+    }
+}
+
+/// The tasks that look after the APIServices of other servers, one for each. They end with this value.
+#[derive(Default)]
+struct Remotes {
+    by_name: HashMap<Text, Remote>,
+    tasks: JoinSet<()>,
+}
+
+struct Remote {
+    service: ServiceReference,
+    /// The APIService has changed.
+    changed: Arc<Notify>,
+    task: tokio::task::AbortHandle,
+}
+
+impl Remotes {
+    fn see(&mut self, work: &Arc<Work>, name: Text, service: ServiceReference) {
+        // Tasks end only with their APIService: what they leave behind is little, and collected here.
+        while self.tasks.try_join_next().is_some() {}
+        if let Some(known) = self.by_name.get(&name)
+            && known.service == service
+        {
+            known.changed.notify_one();
+            return;
+        }
+        self.forget(&name);
+        let changed = Arc::new(Notify::new());
+        let task = self.tasks.spawn(watch_over(work.clone(), name.clone(), service.clone(), changed.clone()));
+        self.by_name.insert(name, Remote { service, changed, task });
+    }
+
+    /// Drops what is kept for APIServices that are not among these.
+    fn keep_only(&mut self, all: &[Value]) {
+        let there: HashSet<&str> = all.iter().map(|object| object.str_at(&["metadata", "name"])).collect();
+        self.by_name.retain(|name, remote| {
+            let stays = there.contains(name.as_str());
+            if !stays {
+                remote.task.abort();
+            }
+            stays
+        });
+    }
+
+    fn forget(&mut self, name: &str) {
+        if let Some(remote) = self.by_name.remove(name) {
+            remote.task.abort();
+        }
+    }
+}
+
+/// Checks an APIService whenever it, its service or the endpoints of that change, and from time to time.
+async fn watch_over(work: Arc<Work>, name: Text, service: ServiceReference, changed: Arc<Notify>) {
+    let find = |group, plural| Objects::new(&work.resources, group, "v1", plural);
+    let (Ok(objects), Ok(services), Ok(slices)) =
+        (find(GROUP, PLURAL), find("", "services"), find("discovery.k8s.io", "endpointslices"))
+    else {
+        return;
+    };
+    let of_service = [service.name.clone()].to_vec();
+    let Ok(label) = Requirement::new("kubernetes.io/service-name", Operator::Equals, of_service) else { return };
+    let labels = LabelSelector::new(vec![label]);
+    let mut service_changes = Follow::one(services.resource(), &service.namespace, &service.name);
+    let mut slice_changes = Follow::labelled(slices.resource(), &service.namespace, labels.clone());
+    let mut retry = RETRY_FIRST;
+    loop {
+        let pause = match check(&work, &objects, &services, &slices, &labels, &name, &service).await {
+            Ok(Outcome::Settled) => None,
+            Ok(Outcome::Answered) => {
+                retry = RETRY_FIRST;
+                Some(ASK_AGAIN)
+            }
+            Ok(Outcome::Silent) => {
+                retry = (retry * 2).min(ASK_AGAIN);
+                Some(retry)
+            }
+            Err(status) => {
+                tracing::warn!(api_service = %name, error = status.message(), "cannot be checked");
+                retry = (retry * 2).min(ASK_AGAIN);
+                Some(retry)
+            }
+        };
+        tokio::select! {
+            _ = service_changes.changed() => {}
+            _ = slice_changes.changed() => {}
+            () = changed.notified() => {}
+            () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+        }
+    }
+}
+
+/// What a check came to.
+enum Outcome {
+    /// Objects decide, and their changes are heard of.
+    Settled,
+    /// The server answered.
+    Answered,
+    /// It did not.
+    Silent,
+}
+
+#[expect(clippy::too_many_arguments, reason = "the parts of one task")]
+async fn check(
+    work: &Work,
+    objects: &Objects<'_>,
+    services: &Objects<'_>,
+    slices: &Objects<'_>,
+    labels: &LabelSelector,
+    name: &str,
+    reference: &ServiceReference,
+) -> Result<Outcome, Status> {
+    // Whoever notices that it is gone ends this task.
+    let Some(object) = read(objects, "", name).await? else { return Ok(Outcome::Settled) };
+    let service = read(services, &reference.namespace, &reference.name).await?;
+    let slices = checks::slices(slices, &reference.namespace, labels).await?;
+    if let Some(condition) = checks::of_service(reference, service.as_ref(), &slices) {
+        tell(objects, &object, &condition).await?;
+        return Ok(Outcome::Settled);
+    }
+    let condition = checks::of_server(work.config.aggregated.as_deref(), &object, service.as_ref(), &slices).await;
+    tell(objects, &object, &condition).await?;
+    Ok(if condition.status == "True" { Outcome::Answered } else { Outcome::Silent })
+}
+
+/// Writes the condition, unless the object says the same already.
+async fn tell(objects: &Objects<'_>, object: &Value, condition: &Condition) -> Result<(), Status> {
+    if condition.is_told_by(object) {
+        return Ok(());
+    }
+    let name = object.str_at(&["metadata", "name"]);
+    let uid = object.str_at(&["metadata", "uid"]);
+    let updated = objects.update("", name, "status", |object| {
+        // Another object of the same name has another service, perhaps.
+        if object.str_at(&["metadata", "uid"]) == uid {
+            set(object, condition);
+        }
+    });
+    match updated.await {
+        Err(status) if status.is(StatusReason::NotFound) => Ok(()),
+        updated => updated,
+    }
+}
+
+fn set(object: &mut Value, condition: &Condition) {
+    let now = rfc3339(SystemTime::now());
+    let status = object.make_at(&["status"]);
+    let conditions = status.entry("conditions", || Value::List(Vec::new()));
+    if conditions.as_list().is_none() {
+        *conditions = Value::List(Vec::new());
+    }
+    let Some(conditions) = conditions.as_list_mut() else { return };
+    let there = conditions.iter_mut().find(|there| there.str_at(&["type"]) == "Available");
+    let Some(there) = there else {
+        conditions.push(value!({
+            "type": "Available", "status": (condition.status), "lastTransitionTime": now,
+            "reason": (condition.reason.clone()), "message": (condition.message.clone())
+        }));
+        return;
+    };
+    let members = there.make_object();
+    if members.get("status").and_then(Value::as_str) != Some(condition.status) {
+        members.insert("status", condition.status);
+        members.insert("lastTransitionTime", now);
+    }
+    members.insert("reason", condition.reason.clone());
+    members.insert("message", condition.message.clone());
+}

@@ -1,0 +1,190 @@
+//! What an APIService of another server must have before it counts as available: a service, with the port, with
+//! endpoints, and an answer from there.
+
+use std::fmt;
+
+use binnacle_meta::{LabelSelector, Status, Text};
+use binnacle_registry::{Context, ListOptions, Match};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::objects::Objects;
+
+/// The way to servers of aggregated APIs: who proxies to them knows whether one answers.
+pub trait AggregatedServers: fmt::Debug + Send + Sync {
+    /// Asks the server of an APIService for the resources of its group version. `service` and `slices` are those of
+    /// `spec.service`, and are known to have its port and a ready endpoint. The error is told in the condition.
+    fn discover<'a>(
+        &'a self,
+        api_service: &'a Value,
+        service: &'a Value,
+        slices: &'a [Value],
+    ) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// What `spec.service` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServiceReference {
+    pub(super) namespace: Text,
+    pub(super) name: Text,
+    pub(super) port: i64,
+}
+
+impl ServiceReference {
+    /// `None` for what this server serves itself.
+    pub(super) fn of(api_service: &Value) -> Option<Self> {
+        let service = api_service.at(&["spec", "service"]).filter(|service| !service.is_null())?;
+        Some(Self {
+            namespace: service.str_at(&["namespace"]).into(),
+            name: service.str_at(&["name"]).into(),
+            port: service.int_at(&["port"]).unwrap_or(443),
+        })
+    }
+}
+
+impl fmt::Display for ServiceReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "service/{} in {}", self.name, binnacle_meta::go_quote(&self.namespace))
+    }
+}
+
+/// The condition `Available`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Condition {
+    pub(super) status: &'static str,
+    pub(super) reason: Text,
+    pub(super) message: Text,
+}
+
+impl Condition {
+    pub(super) const LOCAL: Self = Self {
+        status: "True",
+        reason: Text::new_static("Local"),
+        message: Text::new_static("Local APIServices are always available"),
+    };
+
+    fn new(status: &'static str, reason: &'static str, message: String) -> Self {
+        Self { status, reason: Text::new_static(reason), message: message.into() }
+    }
+
+    fn no(reason: &'static str, message: String) -> Self {
+        Self::new("False", reason, message)
+    }
+
+    pub(super) fn is_told_by(&self, object: &Value) -> bool {
+        object.list_at(&["status", "conditions"]).iter().any(|there| {
+            there.str_at(&["type"]) == "Available"
+                && there.str_at(&["status"]) == self.status
+                && there.str_at(&["reason"]) == self.reason
+                && there.str_at(&["message"]) == self.message
+        })
+    }
+}
+
+/// The endpoint slices of a service.
+pub(super) async fn slices(
+    slices: &Objects<'_>,
+    namespace: &str,
+    labels: &LabelSelector,
+) -> Result<Vec<Value>, Status> {
+    let options = ListOptions { labels: labels.clone(), version: Match::Any, ..ListOptions::default() };
+    let resource = slices.resource();
+    let mut page = resource.list(&Context::internal(namespace), &options).await?;
+    let mut found = Vec::new();
+    while let Some(chunk) = page.next_chunk() {
+        for entry in chunk {
+            found.push(resource.collection.decode(entry.value(), entry.revision())?);
+        }
+    }
+    Ok(found)
+}
+
+/// What is wrong with the service, if something is. Only a service with a cluster IP can be looked into.
+pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, slices: &[Value]) -> Option<Condition> {
+    let Some(service) = service else {
+        return Some(Condition::no("ServiceNotFound", format!("{reference} is not present")));
+    };
+    if service.str_at(&["spec", "type"]) != "ClusterIP" {
+        return None;
+    }
+    let ports = service.list_at(&["spec", "ports"]);
+    let Some(port) = ports.iter().find(|port| port.int_at(&["port"]) == Some(reference.port)) else {
+        let message = format!("{reference} is not listening on port {}", reference.port);
+        return Some(Condition::no("ServicePortError", message));
+    };
+    if slices.is_empty() {
+        return Some(Condition::no("EndpointsNotFound", format!("cannot find endpointslices for {reference}")));
+    }
+    let port_name = port.str_at(&["name"]);
+    if !slices.iter().any(|slice| serves(slice, port_name)) {
+        let quoted = binnacle_meta::go_quote(port_name);
+        let message = format!("endpointslices for {reference} have no addresses with port name {quoted}");
+        return Some(Condition::no("MissingEndpoints", message));
+    }
+    None
+}
+
+/// Whether a slice has an endpoint that is ready (or does not say) and the port.
+fn serves(slice: &Value, port_name: &str) -> bool {
+    let ready = |endpoint: &Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool).unwrap_or(true);
+    let is_port =
+        |port: &Value| port.get("name").and_then(Value::as_str) == Some(port_name) && port.int_at(&["port"]).is_some();
+    slice.list_at(&["endpoints"]).iter().any(ready) && slice.list_at(&["ports"]).iter().any(is_port)
+}
+
+/// Whether the server answers.
+pub(super) async fn of_server(
+    servers: Option<&dyn AggregatedServers>,
+    api_service: &Value,
+    service: Option<&Value>,
+    slices: &[Value],
+) -> Condition {
+    let Some(servers) = servers else {
+        return Condition::no("FailedDiscoveryCheck", "this server does not proxy to others".to_owned());
+    };
+    match servers.discover(api_service, service.unwrap_or(&Value::Null), slices).await {
+        Ok(()) => Condition::new("True", "Passed", "all checks passed".to_owned()),
+        Err(why) => Condition::no("FailedDiscoveryCheck", why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn services() {
+        let reference = ServiceReference { namespace: "ns".into(), name: "agg".into(), port: 443 };
+        let service = |kind: &str, port: i64| value!({"spec": {"type": kind, "ports": [{"name": "http", "port": 80i64}, {"name": "https", "port": port}]}});
+        let slice = |ready: Value, port_name: &str| {
+            value!({
+                "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}],
+                "ports": [{"name": port_name, "port": 8443i64}]
+            })
+        };
+        let unknown =
+            value!({"endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"name": "https", "port": 8443i64}]});
+        let no_number = value!({"endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"name": "https"}]});
+        let good = slice(Value::Bool(true), "https");
+        let cluster = |port| Some(service("ClusterIP", port));
+        let missing = "endpointslices for service/agg in \"ns\" have no addresses with port name \"https\"";
+        for (service, slices, want) in [
+            (None, vec![], Some(("ServiceNotFound", "service/agg in \"ns\" is not present"))),
+            (Some(service("ExternalName", 1)), vec![], None),
+            (Some(service("NodePort", 1)), vec![], None),
+            (cluster(8443), vec![], Some(("ServicePortError", "service/agg in \"ns\" is not listening on port 443"))),
+            (cluster(443), vec![], Some(("EndpointsNotFound", "cannot find endpointslices for service/agg in \"ns\""))),
+            (cluster(443), vec![slice(Value::Bool(false), "https")], Some(("MissingEndpoints", missing))),
+            (cluster(443), vec![slice(Value::Bool(true), "http")], Some(("MissingEndpoints", missing))),
+            (cluster(443), vec![no_number], Some(("MissingEndpoints", missing))),
+            (cluster(443), vec![slice(Value::Bool(false), "https"), good], None),
+            (cluster(443), vec![unknown], None),
+        ] {
+            let found = of_service(&reference, service.as_ref(), &slices);
+            let found = found.as_ref().map(|c| (c.status, c.reason.as_str(), c.message.as_str()));
+            assert_eq!(found, want.map(|(reason, message)| ("False", reason, message)));
+        }
+    }
+}
