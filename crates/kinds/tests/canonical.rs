@@ -137,13 +137,13 @@ fn typed_objects() {
             canonical::canonicalize(&mut shuffled, kind.message);
             let mut once = text.clone();
             // Free-form parts keep the order they were given.
-            if value != shuffled || json::to_string(&shuffled) != text {
+            if kept != shuffled || json::to_string(&shuffled) != text {
                 let sorted = |value: &Value| {
                     let mut value = value.clone();
                     canonical::sort_free_form(&mut value);
                     json::to_string(&value)
                 };
-                assert_eq!(sorted(&shuffled), sorted(&value), "{what}: the order of members is made good");
+                assert_eq!(sorted(&shuffled), sorted(&kept), "{what}: the order of members is made good");
                 once = json::to_string(&shuffled);
             }
             canonical::canonicalize(&mut shuffled, kind.message);
