@@ -101,13 +101,26 @@ impl Random {
     }
 }
 
+/// Decoding alone keeps an empty list of managers, because a client resets them with it.
+fn without_empty_managers(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, v| name != "managedFields" || v.as_list().is_none_or(|list| !list.is_empty()));
+            members.iter_mut().for_each(|(_, member)| without_empty_managers(member));
+        }
+        Value::List(items) => items.iter_mut().for_each(without_empty_managers),
+        _ => {}
+    }
+}
+
 #[test]
 fn typed_objects() {
     let mut random = Random(0x5eed);
     let limits = Limits::default();
     for kind in tables::kinds() {
         for round in 0..6 {
-            let given = random.object(kind.message, 5);
+            let mut given = random.object(kind.message, 5);
+            without_empty_managers(&mut given);
             let given_text = json::to_string(&given);
             let what = format!("{} {round}: {given_text}", kind.message.name);
             let decode = |text: &str| {
@@ -122,12 +135,7 @@ fn typed_objects() {
 
             let mut again = value.clone();
             canonical::canonicalize(&mut again, kind.message);
-            // An empty list of managers is kept by decoding, because it resets them, and by nothing else.
-            let mut kept = value.clone();
-            if let Some(metadata) = kept.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.retain(|name, v| name != "managedFields" || v.as_list().is_none_or(|list| !list.is_empty()));
-            }
-            assert_eq!(json::to_string(&again), json::to_string(&kept), "{what}: a decoded object is canonical");
+            assert_eq!(json::to_string(&again), text, "{what}: a decoded object is canonical");
 
             let as_tree = decode::value(given, kind.message).unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(json::to_string(&as_tree.value), text, "{what}: bytes and trees decode alike");
@@ -137,13 +145,13 @@ fn typed_objects() {
             canonical::canonicalize(&mut shuffled, kind.message);
             let mut once = text.clone();
             // Free-form parts keep the order they were given.
-            if kept != shuffled || json::to_string(&shuffled) != text {
+            if value != shuffled || json::to_string(&shuffled) != text {
                 let sorted = |value: &Value| {
                     let mut value = value.clone();
                     canonical::sort_free_form(&mut value);
                     json::to_string(&value)
                 };
-                assert_eq!(sorted(&shuffled), sorted(&kept), "{what}: the order of members is made good");
+                assert_eq!(sorted(&shuffled), sorted(&value), "{what}: the order of members is made good");
                 once = json::to_string(&shuffled);
             }
             canonical::canonicalize(&mut shuffled, kind.message);
