@@ -31,22 +31,25 @@ const CONTROLLER_REVISION: Columns = Columns::new(
     |object, now| cells![name(object), controller(object), number(object, &["revision"]), created(object, now)],
 );
 
-const DAEMON_SET: Columns = Columns::new(
-    &[
-        NAME,
-        integer("Desired", doc(DAEMON_SET_STATUS, "desiredNumberScheduled")),
-        integer("Current", doc(DAEMON_SET_STATUS, "currentNumberScheduled")),
-        integer("Ready", doc(DAEMON_SET_STATUS, "numberReady")),
-        integer("Up-to-date", doc(DAEMON_SET_STATUS, "updatedNumberScheduled")),
-        integer("Available", doc(DAEMON_SET_STATUS, "numberAvailable")),
-        string("Node Selector", doc("io.k8s.api.core.v1.PodSpec", "nodeSelector")),
-        AGE,
-        CONTAINERS,
-        IMAGES,
-        string("Selector", doc(DAEMON_SET_SPEC, "selector")).wide(),
-    ],
-    daemon_set,
-);
+const DAEMON_SET: Columns = Columns {
+    unseen_annotations: &["deprecated.daemonset.template.generation"],
+    ..Columns::new(
+        &[
+            NAME,
+            integer("Desired", doc(DAEMON_SET_STATUS, "desiredNumberScheduled")),
+            integer("Current", doc(DAEMON_SET_STATUS, "currentNumberScheduled")),
+            integer("Ready", doc(DAEMON_SET_STATUS, "numberReady")),
+            integer("Up-to-date", doc(DAEMON_SET_STATUS, "updatedNumberScheduled")),
+            integer("Available", doc(DAEMON_SET_STATUS, "numberAvailable")),
+            string("Node Selector", doc("io.k8s.api.core.v1.PodSpec", "nodeSelector")),
+            AGE,
+            CONTAINERS,
+            IMAGES,
+            string("Selector", doc(DAEMON_SET_SPEC, "selector")).wide(),
+        ],
+        daemon_set,
+    )
+};
 
 const DEPLOYMENT: Columns = Columns::new(
     &[

@@ -18,6 +18,9 @@ pub struct Columns {
     pub conditions: fn(&Value) -> &'static [RowCondition],
     /// How the rows of a list are sorted, where that is not the order of the list.
     pub order: Option<fn(&Value, &Value) -> Ordering>,
+    /// Annotations that only the versioned form of an object has: tables and partial objects, which the reference makes
+    /// of its internal form, are without them.
+    pub unseen_annotations: &'static [&'static str],
 }
 
 /// A `TableColumnDefinition` of meta.k8s.io.
@@ -63,7 +66,7 @@ pub(crate) type Kind = (&'static str, &'static Columns);
 
 impl Columns {
     pub(crate) const fn new(definitions: &'static [ColumnDefinition], cells: fn(&Value, Now) -> Cells) -> Self {
-        Self { definitions, cells, conditions: |_| &[], order: None }
+        Self { definitions, cells, conditions: |_| &[], order: None, unseen_annotations: &[] }
     }
 
     /// The `columnDefinitions` of a `Table`.

@@ -142,15 +142,15 @@ fn write_item(
         }
         Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
             let object = resource.collection.decode(entry.value(), entry.revision())?;
-            json::write(&partial_item(&object, version), out);
+            json::write(&partial_item(resource, &object, version), out);
         }
     }
     Ok(())
 }
 
 /// Items of a PartialObjectMetadataList carry their kind, unlike those of typed lists.
-fn partial_item(object: &Value, version: MetaVersion) -> Value {
-    partial::of_object(object, version)
+fn partial_item(resource: &Resource, object: &Value, version: MetaVersion) -> Value {
+    partial::of_object(resource, object, version)
 }
 
 /// Kinds whose rows have an order of their own are the exception: their rows are collected.
@@ -233,7 +233,7 @@ fn assembled(
             list.insert("kind", "PartialObjectMetadataList");
             list.insert("apiVersion", version.api_version());
             list.insert("metadata", metadata);
-            list.insert("items", Value::List(objects.iter().map(|o| partial_item(o, version)).collect()));
+            list.insert("items", Value::List(objects.iter().map(|o| partial_item(resource, o, version)).collect()));
             Ok((Value::Object(list), partial::message(Transform::PartialMetadataList(version))))
         }
     }

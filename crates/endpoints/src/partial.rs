@@ -1,15 +1,27 @@
 //! PartialObjectMetadata: objects reduced to their metadata.
 
+use binnacle_registry::Resource;
 use binnacle_schema::{Message, Object, Value};
 
 use crate::negotiate::{MetaVersion, Transform};
+use crate::table;
 
-/// The metadata of one object.
-pub(crate) fn of_object(object: &Value, version: MetaVersion) -> Value {
+/// The metadata of one object of a resource, in the stored version.
+pub(crate) fn of_object(resource: &Resource, object: &Value, version: MetaVersion) -> Value {
     let mut partial = Object::with_capacity(3);
     partial.insert("kind", "PartialObjectMetadata");
     partial.insert("apiVersion", version.api_version());
-    partial.insert("metadata", object.get("metadata").cloned().unwrap_or_else(|| Object::new().into()));
+    let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| Object::new().into());
+    for unseen in table::columns(resource).unseen_annotations {
+        let left = metadata.get_mut("annotations").and_then(Value::as_object_mut).map(|annotations| {
+            annotations.remove(unseen);
+            annotations.len()
+        });
+        if left == Some(0) {
+            metadata.make_object().remove("annotations");
+        }
+    }
+    partial.insert("metadata", metadata);
     Value::Object(partial)
 }
 

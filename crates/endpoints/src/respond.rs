@@ -26,7 +26,7 @@ pub fn object(
             return Ok(bytes(code, output.encoding.media_type(), body));
         }
         Transform::Table(version) => table::of_object(resource, &object, include, version),
-        Transform::PartialMetadata(version) => partial::of_object(&object, version),
+        Transform::PartialMetadata(version) => partial::of_object(resource, &object, version),
         Transform::PartialMetadataList(_) => {
             return Err(Status::not_acceptable_text(
                 "you requested PartialObjectMetadataList, but the requested object is not a list",

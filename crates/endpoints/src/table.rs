@@ -79,7 +79,7 @@ pub(crate) fn row(
     let is_bookmark = object.at(&["metadata", "annotations", "k8s.io/initial-events-end"]).is_some();
     let shown = match include {
         Include::None if !is_bookmark => Value::Null,
-        Include::None | Include::Metadata => partial::of_object(object, version),
+        Include::None | Include::Metadata => partial::of_object(resource, object, version),
         Include::Object => {
             let mut whole = object.clone();
             resource.from_stored(&mut whole);

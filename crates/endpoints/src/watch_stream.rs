@@ -287,7 +287,7 @@ impl Framer {
                 table::table(version, metadata, (!told).then_some(columns), vec![row])
             }
             Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
-                partial::of_object(&object, version)
+                partial::of_object(&self.resource, &object, version)
             }
         }
     }

@@ -26,6 +26,8 @@ impl Strategy for DaemonSet {
         }
         default_nil(spec, "revisionHistoryLimit", 10i64);
         set_template_defaults(spec.object_entry("template"));
+        // The number is part of every object of this version, from the beginning.
+        object.make_at(&["metadata", "annotations"]).entry(TEMPLATE_GENERATION, || "0".into());
     }
 
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
