@@ -1,18 +1,16 @@
 //! How the watch cache reads the stored objects of a resource: their labels and selectable fields.
 
-use std::sync::Arc;
-
 use binnacle_meta::Text;
 use binnacle_resources::ResourceDescription;
-use binnacle_schema::{Message, MessageRef, proto};
+use binnacle_schema::{Message, proto};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Attrs, IndexError, Indexer};
 use bytes::Bytes;
 
 /// Reads attributes out of the protobuf envelope.
 pub struct ResourceIndexer {
-    /// What is decoded: the kind's message, or only its metadata where no other field can be selected by.
-    message: MessageRef,
+    /// What is decoded: of the kind's message no more than labels and what selectable fields come from.
+    message: Message,
     description: &'static ResourceDescription,
     names: Vec<Text>,
 }
@@ -24,12 +22,10 @@ impl ResourceIndexer {
     pub fn new(message: &'static Message, description: &'static ResourceDescription) -> Self {
         let names: Vec<Text> =
             description.selectable_fields.iter().map(|f| Text::from(f.name)).filter(|n| !of_key(n)).collect();
-        let message = match message.get("metadata") {
-            Some(metadata) if names.is_empty() => {
-                MessageRef::Shared(Arc::new(Message::new(message.name.clone(), vec![metadata.clone()])))
-            }
-            _ => MessageRef::Static(message),
-        };
+        let mut paths: Vec<&[&str]> = vec![&["metadata", "labels"]];
+        let selectable = description.selectable_fields.iter().filter(|field| !of_key(field.name));
+        paths.extend(selectable.flat_map(|field| field.value.reads()));
+        let message = proto::narrow(message, &paths);
         Self { message, description, names }
     }
 }

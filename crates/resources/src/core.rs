@@ -212,7 +212,7 @@ pub(crate) const EVENT_FIELDS: &[SelectableField] = &[
     text("involvedObject.fieldPath", &["involvedObject", "fieldPath"]),
     text("reason", &["reason"]),
     text("reportingComponent", &["reportingComponent"]),
-    computed("source", event_source),
+    computed("source", &[&["source", "component"], &["reportingComponent"]], event_source),
     text("type", &["type"]),
 ];
 
@@ -269,10 +269,14 @@ const POD_FIELDS: &[SelectableField] = &[
     text("spec.nodeName", &["spec", "nodeName"]),
     text("spec.restartPolicy", &["spec", "restartPolicy"]),
     text("spec.schedulerName", &["spec", "schedulerName"]),
-    computed("spec.serviceAccountName", pod_service_account),
+    computed(
+        "spec.serviceAccountName",
+        &[&["spec", "serviceAccountName"], &["spec", "serviceAccount"]],
+        pod_service_account,
+    ),
     boolean("spec.hostNetwork", &["spec", "hostNetwork"]),
     text("status.phase", &["status", "phase"]),
-    computed("status.podIP", pod_ip),
+    computed("status.podIP", &[&["status", "podIP"], &["status", "podIPs"]], pod_ip),
     text("status.nominatedNodeName", &["status", "nominatedNodeName"]),
 ];
 

@@ -21,7 +21,8 @@ pub enum FieldValue {
     Bool(&'static [&'static str]),
     /// A number, else `0`.
     Int(&'static [&'static str]),
-    Computed(fn(&Value) -> Text),
+    /// From these fields.
+    Computed { reads: &'static [&'static [&'static str]], value: fn(&Value) -> Text },
 }
 
 /// The labels that requests of one version may use in a field selector.
@@ -66,8 +67,12 @@ pub(crate) const fn int(name: &'static str, path: &'static [&'static str]) -> Se
     SelectableField { name, value: FieldValue::Int(path) }
 }
 
-pub(crate) const fn computed(name: &'static str, value: fn(&Value) -> Text) -> SelectableField {
-    SelectableField { name, value: FieldValue::Computed(value) }
+pub(crate) const fn computed(
+    name: &'static str,
+    reads: &'static [&'static [&'static str]],
+    value: fn(&Value) -> Text,
+) -> SelectableField {
+    SelectableField { name, value: FieldValue::Computed { reads, value } }
 }
 
 impl SelectableField {
@@ -83,7 +88,17 @@ impl SelectableField {
                 None | Some(0) => Text::new_static("0"),
                 Some(n) => Text::from(n.to_string()),
             },
-            FieldValue::Computed(compute) => compute(object),
+            FieldValue::Computed { value, .. } => value(object),
+        }
+    }
+}
+
+impl FieldValue {
+    /// The fields of the object that the value comes from.
+    pub fn reads(&self) -> &[&'static [&'static str]] {
+        match self {
+            Self::Text(path) | Self::Bool(path) | Self::Int(path) => std::slice::from_ref(path),
+            Self::Computed { reads, .. } => reads,
         }
     }
 }
