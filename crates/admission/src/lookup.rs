@@ -57,6 +57,19 @@ pub trait Lookup: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
 }
 
+/// An object as the cache has it, or, where the cache has none, as it surely is.
+pub(crate) async fn get_surely(
+    lookup: &dyn Lookup,
+    kind: Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Value>, Status> {
+    match lookup.get(kind, namespace, name, Freshness::Cached).await? {
+        Some(found) => Ok(Some(found)),
+        None => lookup.get(kind, namespace, name, Freshness::Consistent).await,
+    }
+}
+
 /// Answers from the resources of this server.
 #[derive(Clone)]
 pub struct ResourceLookup {

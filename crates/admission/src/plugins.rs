@@ -1,12 +1,24 @@
 //! The plugins, and the list of those that are built.
 
+mod default_class;
+mod default_toleration_seconds;
+mod limit_ranger;
 mod namespace_lifecycle;
+mod persistent_volume_claim_resize;
+mod pod_resize_validator;
+mod pod_resources;
+mod pod_topology_labels;
+mod priority;
+mod runtime_class;
+mod service_account;
+mod storage_object_in_use_protection;
+mod taint_nodes_by_condition;
+mod tolerations;
 
 use std::sync::Arc;
 
 use crate::lookup::Lookup;
 use crate::plugin::Plugin;
-use namespace_lifecycle::NamespaceLifecycle;
 
 /// What flags say about plugins.
 #[derive(Clone, Debug)]
@@ -24,6 +36,20 @@ impl Default for Options {
 }
 
 /// The plugins that are built and that the reference enables by default.
-pub fn all(lookup: Arc<dyn Lookup>, _options: &Options) -> Vec<Arc<dyn Plugin>> {
-    vec![Arc::new(NamespaceLifecycle::new(lookup))]
+pub fn all(lookup: Arc<dyn Lookup>, options: &Options) -> Vec<Arc<dyn Plugin>> {
+    vec![
+        Arc::new(namespace_lifecycle::NamespaceLifecycle::new(lookup.clone())),
+        Arc::new(limit_ranger::LimitRanger::new(lookup.clone())),
+        Arc::new(service_account::ServiceAccount::new(lookup.clone())),
+        Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
+        Arc::new(priority::Priority::new(lookup.clone())),
+        Arc::new(default_toleration_seconds::DefaultTolerationSeconds::new(options)),
+        Arc::new(default_class::DefaultClass::of_storage(lookup.clone())),
+        Arc::new(storage_object_in_use_protection::StorageObjectInUseProtection),
+        Arc::new(persistent_volume_claim_resize::PersistentVolumeClaimResize::new(lookup.clone())),
+        Arc::new(runtime_class::RuntimeClass::new(lookup.clone())),
+        Arc::new(default_class::DefaultClass::of_ingresses(lookup.clone())),
+        Arc::new(pod_topology_labels::PodTopologyLabels::new(lookup.clone())),
+        Arc::new(pod_resize_validator::PodResizeValidator::new(lookup)),
+    ]
 }

@@ -4,10 +4,12 @@
 mod apiservices;
 mod certificates;
 mod config;
+mod config_maps;
 mod flowcontrol;
 mod follow;
 mod kubernetes_service;
 mod objects;
+mod priority_classes;
 mod random;
 mod service_cidr;
 mod services;

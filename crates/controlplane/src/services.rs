@@ -9,6 +9,7 @@ mod families;
 mod node_ports;
 mod ports;
 mod range;
+mod repair;
 mod spec;
 
 use std::net::IpAddr;
@@ -30,6 +31,7 @@ use node_ports::{NodePorts, ports_of};
 use spec::{Family, Spec, spec_mut};
 
 pub(crate) use range::AddressRange;
+pub(crate) use repair::ensure as repair;
 
 /// The hooks of core services. The resources may be bound later.
 pub fn service_hooks(resources: ResourceSet, config: &Config) -> Arc<ServiceHooks> {

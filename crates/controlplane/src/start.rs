@@ -6,12 +6,16 @@ use std::time::Duration;
 use binnacle_meta::Status;
 use binnacle_registry::ResourceSet;
 use binnacle_request::{BoxFuture, Shutdown};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::apiservices::Registrations;
 use crate::config::Config;
-use crate::{apiservices, flowcontrol, kubernetes_service, service_cidr, system_namespaces};
+use crate::{
+    apiservices, config_maps, flowcontrol, kubernetes_service, priority_classes, service_cidr, services,
+    system_namespaces,
+};
 
 /// How soon a step that failed is tried again: first, and at last.
 pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -33,8 +37,8 @@ pub struct Step {
 
 /// Begins the loops. What others cannot be made without comes first, and all else as soon as that is there.
 pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> ControlPlane {
-    let registrations = Registrations::built_in(&config.local_apis);
-    let work = Arc::new(Work { resources, config, registrations: registrations.clone() });
+    let work = Arc::new(Work::new(resources, config));
+    let registrations = work.registrations.clone();
     let mut steps = Vec::new();
     let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages()
         .into_iter()
@@ -77,6 +81,15 @@ pub(crate) struct Work {
     pub(crate) resources: ResourceSet,
     pub(crate) config: Config,
     pub(crate) registrations: Registrations,
+    /// Node ports that belonged to no service when last looked at.
+    pub(crate) leaked_ports: Mutex<Vec<i64>>,
+}
+
+impl Work {
+    pub(crate) fn new(resources: ResourceSet, config: Config) -> Self {
+        let registrations = Registrations::built_in(&config.local_apis);
+        Self { resources, config, registrations, leaked_ports: Mutex::default() }
+    }
 }
 
 /// One loop, and the name of its step.
@@ -112,6 +125,16 @@ fn stages() -> [Vec<Loop>; 2] {
     let then = vec![
         Loop::repeat("bootstrap-controller", Some(10), |work| Box::pin(kubernetes_service::ensure(work)))
             .leaving(|work| Box::pin(kubernetes_service::leave(work))),
+        Loop::repeat("start-service-ip-repair-controllers", Some(180), |work| Box::pin(services::repair(work))),
+        Loop::repeat("scheduling/bootstrap-system-priority-classes", None, |work| {
+            Box::pin(priority_classes::ensure(&work.resources))
+        }),
+        Loop::repeat("start-cluster-authentication-info-controller", Some(60), |work| {
+            Box::pin(config_maps::ensure_authentication(work))
+        }),
+        Loop::repeat("start-legacy-token-tracking-controller", Some(60), |work| {
+            Box::pin(config_maps::ensure_legacy_token_tracking(work))
+        }),
         Loop::repeat("priority-and-fairness-config-producer", Some(60), |work| {
             Box::pin(flowcontrol::ensure(&work.resources))
         }),

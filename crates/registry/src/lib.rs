@@ -31,6 +31,7 @@ pub use create::NAMESPACE_MISMATCH;
 pub use delete::{DeleteOptions, Deleted};
 pub use index::ResourceIndexer;
 pub use list::{ListOptions, Match, Page};
+pub use names::generate as generate_name;
 pub use resource::{Collection, Conversion, ROOT, Resource};
 pub use set::ResourceSet;
 pub use stored::{Stored, store_failure};

@@ -13,7 +13,7 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub(crate) const ATTEMPTS: usize = 8;
 
 /// A name from a `generateName`.
-pub(crate) fn generate(prefix: &str) -> Text {
+pub fn generate(prefix: &str) -> Text {
     let mut cut = prefix.len().min(MAX_PREFIX);
     while !prefix.is_char_boundary(cut) {
         cut -= 1;

@@ -6,14 +6,14 @@ use std::net::IpAddr;
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, DeleteOptions, Match, ResourceSet};
-use binnacle_schema::{Value, value};
+use binnacle_schema::{Object, Value, value};
 use binnacle_validation::ip::parse_cidr;
 
 use super::range::AddressRange;
 use super::spec::Family;
 use crate::objects::Objects;
 
-pub(crate) const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
+const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
 pub(crate) const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 pub(crate) const MANAGER: &str = "ipallocator.k8s.io";
 
@@ -128,14 +128,9 @@ impl Addresses {
 
     /// Makes the object that holds an address.
     pub(crate) async fn claim(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
+        let labels = Object::from_iter([(FAMILY_LABEL, Family::of(address).as_str()), (MANAGED_BY_LABEL, MANAGER)]);
         let object = value!({
-            "metadata": {
-                "name": (address.to_string()),
-                "labels": {
-                    "ipaddress.kubernetes.io/ip-family": (Family::of(address).as_str()),
-                    "ipaddress.kubernetes.io/managed-by": MANAGER,
-                },
-            },
+            "metadata": {"name": (address.to_string()), "labels": labels},
             "spec": {
                 "parentRef": {"resource": "services", "namespace": (owner.namespace), "name": (owner.name)},
             },

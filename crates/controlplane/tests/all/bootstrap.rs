@@ -4,14 +4,31 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use binnacle_controlplane::{Config, start};
+use binnacle_controlplane::{Config, RequestHeader, start};
 use binnacle_request::{Shutdown, ShutdownTrigger};
 use binnacle_schema::{Value, json};
 
 use crate::support::{Server, user};
 
 fn config() -> Config {
-    Config { advertised: Some("192.0.2.2:7443".parse().unwrap()), ..Config::default() }
+    let header = |text: &str| vec![text.to_owned()];
+    Config {
+        advertised: Some("192.0.2.2:7443".parse().unwrap()),
+        client_ca: Some(authority()),
+        request_header: Some(RequestHeader {
+            client_ca: authority(),
+            allowed_names: header("front-proxy-client"),
+            username_headers: header("X-Remote-User"),
+            group_headers: header("X-Remote-Group"),
+            extra_header_prefixes: header("X-Remote-Extra-"),
+            ..RequestHeader::default()
+        }),
+        ..Config::default()
+    }
+}
+
+fn authority() -> String {
+    "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned()
 }
 
 async fn started() -> Server {
@@ -33,6 +50,8 @@ async fn objects_are_those_of_the_reference() {
         ("servicecidrs", "networking.k8s.io/v1/servicecidrs"),
         ("ipaddresses", "networking.k8s.io/v1/ipaddresses"),
         ("services", "services"),
+        ("priorityclasses", "scheduling.k8s.io/v1/priorityclasses"),
+        ("configmaps", "configmaps"),
         ("endpoints", "endpoints"),
         ("endpointslices", "discovery.k8s.io/v1/endpointslices"),
     ] {
@@ -113,6 +132,13 @@ fn to_json(object: &Value) -> serde_json::Value {
 /// Without what differs from start to start.
 fn plain(mut object: serde_json::Value) -> serde_json::Value {
     let members = object.as_object_mut().unwrap();
+    if let Some(data) = members.get_mut("data").and_then(serde_json::Value::as_object_mut) {
+        data.remove("since");
+        for (name, value) in data.iter_mut().filter(|(name, _)| name.ends_with("-ca-file")) {
+            assert!(value.as_str().is_some_and(|pem| pem.ends_with("-----END CERTIFICATE-----\n")), "{name}");
+            *value = authority().into();
+        }
+    }
     members.remove("kind");
     members.remove("apiVersion");
     strip(&mut object);

@@ -1,5 +1,8 @@
 //! The control plane over real resources and a store in memory.
 
+#![allow(clippy::unwrap_used, reason = "a test may break off")]
+
+mod admission;
 mod bootstrap;
 mod namespaces;
 mod services;

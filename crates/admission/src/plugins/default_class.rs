@@ -1,0 +1,125 @@
+//! DefaultStorageClass and DefaultIngressClass: claims and ingresses that name no class get the one that is marked as
+//! the default, the newest of several.
+
+use std::sync::Arc;
+
+use binnacle_meta::{Status, Text};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::lookup::{Freshness, Kind, Lookup};
+use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
+
+pub(crate) struct DefaultClass {
+    lookup: Arc<dyn Lookup>,
+    rule: &'static Rule,
+}
+
+struct Rule {
+    plugin: &'static str,
+    group: &'static str,
+    plural: &'static str,
+    /// An annotation that names the class as well, from before there was a field.
+    annotation: &'static str,
+    field: &'static str,
+    class: Kind,
+    /// What marks a class as the default.
+    marks: &'static [&'static str],
+}
+
+static STORAGE: Rule = Rule {
+    plugin: "DefaultStorageClass",
+    group: "",
+    plural: "persistentvolumeclaims",
+    annotation: "volume.beta.kubernetes.io/storage-class",
+    field: "storageClassName",
+    class: Kind::StorageClass,
+    marks: &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"],
+};
+
+static INGRESS: Rule = Rule {
+    plugin: "DefaultIngressClass",
+    group: "networking.k8s.io",
+    plural: "ingresses",
+    annotation: "kubernetes.io/ingress.class",
+    field: "ingressClassName",
+    class: Kind::IngressClass,
+    marks: &["ingressclass.kubernetes.io/is-default-class"],
+};
+
+impl DefaultClass {
+    pub(crate) fn of_storage(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup, rule: &STORAGE }
+    }
+
+    pub(crate) fn of_ingresses(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup, rule: &INGRESS }
+    }
+}
+
+impl Plugin for DefaultClass {
+    fn name(&self) -> &'static str {
+        self.rule.plugin
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Mutate
+            && attributes.operation == Operation::Create
+            && is_resource(attributes, self.rule.group, self.rule.plural)
+    }
+
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let rule = self.rule;
+            let named = |path: &[&str]| object.at(path).is_some_and(|value| !value.is_null());
+            // The empty name stands for no class at all.
+            if named(&["spec", rule.field]) || named(&["metadata", "annotations", rule.annotation]) {
+                return Ok(());
+            }
+            let classes = self.lookup.list(rule.class, "", Freshness::Cached).await;
+            let classes = classes.map_err(|status| forbidden(request.attributes, object, status.message()))?;
+            if let Some(name) = default_of(&classes, rule.marks) {
+                object.make_at(&["spec"]).insert(rule.field, name);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The newest class that is marked; of several of one moment the first by name.
+fn default_of(classes: &[Value], marks: &[&str]) -> Option<Text> {
+    let marked = |class: &&Value| marks.iter().any(|mark| class.str_at(&["metadata", "annotations", mark]) == "true");
+    // Times in this form sort as they follow each other.
+    let key = |class: &&Value| {
+        let text = |member| class.str_at(&["metadata", member]).to_owned();
+        (std::cmp::Reverse(text("creationTimestamp")), text("name"))
+    };
+    classes.iter().filter(marked).min_by_key(key).map(|class| class.str_at(&["metadata", "name"]).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_default_wins() {
+        let class = |name: &str, at: &str, mark: &str| {
+            value!({"metadata": {
+                "name": name, "creationTimestamp": at,
+                "annotations": {"storageclass.kubernetes.io/is-default-class": mark}
+            }})
+        };
+        let (old, new) = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z");
+        for (classes, want) in [
+            (vec![], None),
+            (vec![class("a", new, "false"), class("b", old, "true")], Some("b")),
+            (vec![class("a", old, "true"), class("b", new, "true")], Some("b")),
+            (vec![class("b", new, "true"), class("a", new, "true")], Some("a")),
+        ] {
+            assert_eq!(default_of(&classes, STORAGE.marks).as_deref(), want);
+        }
+    }
+}

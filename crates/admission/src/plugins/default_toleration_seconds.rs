@@ -1,0 +1,63 @@
+//! DefaultTolerationSeconds: for how long pods stay on nodes that are not ready or cannot be reached.
+
+use binnacle_meta::Status;
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::{Value, value};
+
+use super::Options;
+use crate::plugin::{Plugin, Request, Stage, is_resource};
+
+const NO_EXECUTE: &str = "NoExecute";
+
+pub(crate) struct DefaultTolerationSeconds {
+    /// Keys of taints, and seconds.
+    defaults: [(&'static str, i64); 2],
+}
+
+impl DefaultTolerationSeconds {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            defaults: [
+                ("node.kubernetes.io/not-ready", options.not_ready_toleration_seconds),
+                ("node.kubernetes.io/unreachable", options.unreachable_toleration_seconds),
+            ],
+        }
+    }
+}
+
+impl Plugin for DefaultTolerationSeconds {
+    fn name(&self) -> &'static str {
+        "DefaultTolerationSeconds"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Mutate
+            && matches!(attributes.operation, Operation::Create | Operation::Update)
+            && is_resource(attributes, "", "pods")
+    }
+
+    fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        let given = object.list_at(&["spec", "tolerations"]);
+        let missing: Vec<Value> = self
+            .defaults
+            .iter()
+            .filter(|(key, _)| !given.iter().any(|toleration| tolerates(toleration, key)))
+            .map(|(key, seconds)| {
+                value!({
+                    "key": (*key), "operator": "Exists", "effect": NO_EXECUTE, "tolerationSeconds": (*seconds)
+                })
+            })
+            .collect();
+        if !missing.is_empty() {
+            let all = [given, &missing].concat();
+            object.make_at(&["spec"]).insert("tolerations", all);
+        }
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Whether a toleration is about the key; an empty key or effect is about all.
+fn tolerates(toleration: &Value, key: &str) -> bool {
+    ["", key].contains(&toleration.str_at(&["key"])) && ["", NO_EXECUTE].contains(&toleration.str_at(&["effect"]))
+}

@@ -1,0 +1,198 @@
+//! LimitRanger: what containers, pods and claims of a namespace may ask for, and what they get when they ask for nothing.
+
+mod constraints;
+
+use std::sync::Arc;
+
+use binnacle_meta::{Quantity, Status};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::{Object, Value};
+
+use super::pod_resources::{Resources, amounts, of_pod};
+use crate::lookup::{Freshness, Kind, Lookup};
+use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
+use constraints::Constraint;
+
+const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+
+pub(crate) struct LimitRanger {
+    lookup: Arc<dyn Lookup>,
+}
+
+impl LimitRanger {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup }
+    }
+
+    /// The limit ranges that count for a request; what is being deleted is let go.
+    async fn ranges(&self, request: Request<'_>, object: &Value) -> Result<Vec<Value>, Status> {
+        let deleting = |old: &Value| old.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null());
+        if request.old.is_some_and(deleting) {
+            return Ok(Vec::new());
+        }
+        let attributes = request.attributes;
+        let listed = self.lookup.list(Kind::LimitRange, &attributes.namespace, Freshness::Cached).await;
+        listed.map_err(|_| {
+            let what = &attributes.resource;
+            let operation = if request.is_create() { "CREATE" } else { "UPDATE" };
+            let why = format!(
+                "unable to {operation} {}/{}, Resource={} at this time because there was an error enforcing limit ranges",
+                what.group, what.version, what.resource
+            );
+            forbidden(attributes, object, why)
+        })
+    }
+}
+
+impl Plugin for LimitRanger {
+    fn name(&self) -> &'static str {
+        "LimitRanger"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        let (operation, subresource) = (attributes.operation, attributes.subresource.as_str());
+        if is_any_of(attributes, "", "pods") {
+            return match subresource {
+                "" => operation == Operation::Create,
+                "resize" => operation == Operation::Update,
+                _ => false,
+            };
+        }
+        // Claims get no defaults.
+        stage == Stage::Validate
+            && is_any_of(attributes, "", "persistentvolumeclaims")
+            && subresource.is_empty()
+            && matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            for range in self.ranges(request, object).await? {
+                fill_in(object, &range);
+            }
+            Ok(())
+        })
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let pods = is_any_of(request.attributes, "", "pods");
+            for range in self.ranges(request, object).await? {
+                let limits = range.list_at(&["spec", "limits"]).iter();
+                let broken: Vec<String> = limits
+                    .flat_map(|limit| if pods { check_pod(limit, object) } else { check_claim(limit, object) })
+                    .collect();
+                if !broken.is_empty() {
+                    return Err(forbidden(request.attributes, object, aggregate(broken)));
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Gives containers the defaults of a limit range, and says so in an annotation.
+fn fill_in(pod: &mut Value, range: &Value) {
+    let (mut requests, mut limits) = (Object::new(), Object::new());
+    for limit in range.list_at(&["spec", "limits"]).iter().filter(|limit| limit.str_at(&["type"]) == "Container") {
+        for (member, into) in [("defaultRequest", &mut requests), ("default", &mut limits)] {
+            for (name, amount) in limit.object_at(&[member]).into_iter().flat_map(Object::iter) {
+                into.insert(name.clone(), amount.clone());
+            }
+        }
+    }
+    if requests.is_empty() && limits.is_empty() {
+        return;
+    }
+    let mut said = Vec::new();
+    for (member, what) in [("containers", "container"), ("initContainers", "init container")] {
+        let containers = pod.at_mut(&["spec", member]).and_then(Value::as_list_mut);
+        for container in containers.into_iter().flatten() {
+            let name = container.str_at(&["name"]).to_owned();
+            for (member, word, defaults) in [("requests", "request", &requests), ("limits", "limit", &limits)] {
+                let set = set_missing(container, member, defaults);
+                if !set.is_empty() {
+                    said.push(format!("{} {word} for {what} {name}", set.join(", ")));
+                }
+            }
+        }
+    }
+    if !said.is_empty() {
+        let text = format!("LimitRanger plugin set: {}", said.join("; "));
+        pod.make_at(&["metadata", "annotations"]).insert(ANNOTATION, text);
+    }
+}
+
+/// The names of what was set, sorted.
+fn set_missing(container: &mut Value, member: &str, defaults: &Object) -> Vec<String> {
+    let mut set = Vec::new();
+    for (name, amount) in defaults.iter() {
+        if container.at(&["resources", member, name]).is_none() {
+            container.make_at(&["resources", member]).insert(name.clone(), amount.clone());
+            set.push(name.to_string());
+        }
+    }
+    set.sort();
+    set
+}
+
+fn check_pod(limit: &Value, pod: &Value) -> Vec<String> {
+    match limit.str_at(&["type"]) {
+        "Container" => ["containers", "initContainers"]
+            .into_iter()
+            .flat_map(|member| pod.list_at(&["spec", member]))
+            .flat_map(|container| {
+                let asked = |member| amounts(container, &["resources", member]);
+                check(limit, Constraint::ALL, &asked("requests"), &asked("limits"))
+            })
+            .collect(),
+        "Pod" => check(limit, Constraint::ALL, &of_pod(pod, "requests"), &of_pod(pod, "limits")),
+        _ => Vec::new(),
+    }
+}
+
+fn check_claim(limit: &Value, claim: &Value) -> Vec<String> {
+    if limit.str_at(&["type"]) != "PersistentVolumeClaim" {
+        return Vec::new();
+    }
+    let requests = amounts(claim, &["spec", "resources", "requests"]);
+    check(limit, Constraint::OF_CLAIMS, &requests, &Resources::new())
+}
+
+fn check(limit: &Value, constraints: &[Constraint], requests: &Resources, limits: &Resources) -> Vec<String> {
+    let what = limit.str_at(&["type"]);
+    let mut broken = Vec::new();
+    for constraint in constraints {
+        for (name, enforced) in amounts(limit, &[constraint.member()]) {
+            let (request, limit) = (requests.get(&name), limits.get(&name));
+            broken.extend(constraint.broken(what, &name, &enforced, request, limit));
+        }
+    }
+    broken
+}
+
+/// Several messages as one, in Go's words; each is told once.
+fn aggregate(messages: Vec<String>) -> String {
+    let mut distinct: Vec<String> = Vec::new();
+    for message in messages {
+        if !distinct.contains(&message) {
+            distinct.push(message);
+        }
+    }
+    match &distinct[..] {
+        [only] => only.clone(),
+        all => format!("[{}]", all.join(", ")),
+    }
+}
+
+/// An amount and others in units in which all of them can be compared.
+fn comparable(amounts: [&Quantity; 3]) -> [i64; 3] {
+    /// Beyond this many units, thousandths of them do not fit.
+    const MAX_MILLI: i64 = i64::MAX / 1000;
+    if amounts.iter().all(|amount| amount.value() <= MAX_MILLI) {
+        amounts.map(Quantity::milli_value)
+    } else {
+        amounts.map(Quantity::value)
+    }
+}

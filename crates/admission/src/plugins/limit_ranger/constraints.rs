@@ -1,0 +1,141 @@
+//! The rules of a limit range's item.
+
+use binnacle_meta::{Format, Quantity};
+
+use super::comparable;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Constraint {
+    Min,
+    Max,
+    MaxLimitRequestRatio,
+    /// [`Constraint::Max`] of what has requests only.
+    MaxRequest,
+}
+
+impl Constraint {
+    pub(super) const ALL: &'static [Self] = &[Self::Min, Self::Max, Self::MaxLimitRequestRatio];
+    pub(super) const OF_CLAIMS: &'static [Self] = &[Self::Min, Self::MaxRequest];
+
+    /// Where the item has the amounts of the rule.
+    pub(super) fn member(self) -> &'static str {
+        match self {
+            Self::Min => "min",
+            Self::Max | Self::MaxRequest => "max",
+            Self::MaxLimitRequestRatio => "maxLimitRequestRatio",
+        }
+    }
+
+    /// What is wrong, if anything.
+    pub(super) fn broken(
+        self,
+        what: &str,
+        name: &str,
+        enforced: &Quantity,
+        request: Option<&Quantity>,
+        limit: Option<&Quantity>,
+    ) -> Option<String> {
+        let zero = Quantity::new(0, Format::DecimalSI);
+        let [asked, most, bound] = comparable([request.unwrap_or(&zero), limit.unwrap_or(&zero), enforced]);
+        match self {
+            Self::Min => {
+                let rule = format!("minimum {name} usage per {what} is {enforced}");
+                match (request, limit) {
+                    (None, _) => Some(format!("{rule}.  No request is specified")),
+                    (Some(request), _) if asked < bound => Some(format!("{rule}, but request is {request}")),
+                    (_, Some(limit)) if most < bound => Some(format!("{rule}, but limit is {limit}")),
+                    _ => None,
+                }
+            }
+            Self::Max => {
+                let rule = format!("maximum {name} usage per {what} is {enforced}");
+                match (limit, request) {
+                    (None, _) => Some(format!("{rule}.  No limit is specified")),
+                    (Some(limit), _) if most > bound => Some(format!("{rule}, but limit is {limit}")),
+                    (_, Some(request)) if asked > bound => Some(format!("{rule}, but request is {request}")),
+                    _ => None,
+                }
+            }
+            Self::MaxRequest => {
+                let rule = format!("maximum {name} usage per {what} is {enforced}");
+                match request {
+                    None => Some(format!("{rule}.  No request is specified")),
+                    Some(request) if asked > bound => Some(format!("{rule}, but request is {request}")),
+                    Some(_) => None,
+                }
+            }
+            Self::MaxLimitRequestRatio => {
+                let rule = format!("{name} max limit to request ratio per {what} is {enforced}");
+                if asked == 0 {
+                    return Some(format!("{rule}, but no request is specified or request is 0"));
+                }
+                if most == 0 {
+                    return Some(format!("{rule}, but no limit is specified or limit is 0"));
+                }
+                let ratio = most as f64 / asked as f64;
+                let (seen, allowed) = if enforced.value() <= i64::MAX / 1000 {
+                    (ratio * 1000.0, enforced.milli_value() as f64)
+                } else {
+                    (ratio, enforced.value() as f64)
+                };
+                (seen > allowed).then(|| format!("{rule}, but provided ratio is {ratio:.6}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules() {
+        use Constraint::{Max, MaxLimitRequestRatio, MaxRequest, Min};
+        for (constraint, enforced, request, limit, want) in [
+            (Min, "10Mi", None, None, Some("minimum memory usage per Container is 10Mi.  No request is specified")),
+            (Min, "10Mi", Some("1Mi"), None, Some("minimum memory usage per Container is 10Mi, but request is 1Mi")),
+            (
+                Min,
+                "10Mi",
+                Some("10Mi"),
+                Some("9Mi"),
+                Some("minimum memory usage per Container is 10Mi, but limit is 9Mi"),
+            ),
+            (Min, "10Mi", Some("10Mi"), Some("10Mi"), None),
+            (Max, "1", None, None, Some("maximum memory usage per Container is 1.  No limit is specified")),
+            (Max, "1", None, Some("2"), Some("maximum memory usage per Container is 1, but limit is 2")),
+            (Max, "1", Some("1500m"), Some("1"), Some("maximum memory usage per Container is 1, but request is 1500m")),
+            (Max, "1", Some("1"), Some("1"), None),
+            (
+                MaxRequest,
+                "2Gi",
+                Some("5Gi"),
+                None,
+                Some("maximum memory usage per Container is 2Gi, but request is 5Gi"),
+            ),
+            (
+                MaxLimitRequestRatio,
+                "1500m",
+                Some("1"),
+                Some("2"),
+                Some("memory max limit to request ratio per Container is 1500m, but provided ratio is 2.000000"),
+            ),
+            (MaxLimitRequestRatio, "2", Some("1"), Some("2"), None),
+            (
+                MaxLimitRequestRatio,
+                "2",
+                None,
+                Some("2"),
+                Some(
+                    "memory max limit to request ratio per Container is 2, but no request is specified or request is 0",
+                ),
+            ),
+        ] {
+            let parse = |text: Option<&str>| text.map(|text| text.parse::<Quantity>().unwrap());
+            let (request, limit) = (parse(request), parse(limit));
+            let found =
+                constraint.broken("Container", "memory", &enforced.parse().unwrap(), request.as_ref(), limit.as_ref());
+            assert_eq!(found.as_deref(), want);
+        }
+    }
+}

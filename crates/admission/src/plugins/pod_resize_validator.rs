@@ -1,0 +1,85 @@
+//! PodResizeValidator: a running pod is only resized where its node can do so and has room for it at all (KEP-1287).
+
+use std::sync::Arc;
+
+use binnacle_meta::{Format, Quantity, Status, go_quote};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use super::pod_resources::{add, amounts, of_pod};
+use crate::lookup::{Kind, Lookup, get_surely};
+use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
+
+pub(crate) struct PodResizeValidator {
+    lookup: Arc<dyn Lookup>,
+}
+
+impl PodResizeValidator {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup }
+    }
+}
+
+impl Plugin for PodResizeValidator {
+    fn name(&self) -> &'static str {
+        "PodResizeValidator"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Validate
+            && attributes.operation == Operation::Update
+            && attributes.subresource == "resize"
+            && is_any_of(attributes, "", "pods")
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let name = object.str_at(&["spec", "nodeName"]);
+            let generation = |pod: &Value| pod.int_at(&["metadata", "generation"]);
+            if name.is_empty() || request.old.is_none_or(|old| generation(old) == generation(object)) {
+                return Ok(());
+            }
+            let refused = |why: String| forbidden(request.attributes, object, why);
+            let node = match get_surely(&*self.lookup, Kind::Node, "", name).await {
+                Ok(Some(node)) => node,
+                Ok(None) => return Err(refused(format!("node {} not found", go_quote(name)))),
+                Err(status) => {
+                    return Err(refused(format!("failed to get node {}: {}", go_quote(name), status.message())));
+                }
+            };
+            if let Some(os) = node.at(&["metadata", "labels", "kubernetes.io/os"]).and_then(Value::as_str)
+                && os != "linux"
+            {
+                let why =
+                    format!("pod resize is only supported on linux nodes, node {} is {}", go_quote(name), go_quote(os));
+                return Err(refused(why).with_cause("UnsupportedPlatform", "", ""));
+            }
+            match lacks(object, &node) {
+                Some(lacks) => {
+                    let why = format!("node didn't have enough allocatable resources: {lacks}");
+                    Err(refused(why).with_cause("NodeCapacity", "", ""))
+                }
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// What a pod asks for beyond all that a node has.
+fn lacks(pod: &Value, node: &Value) -> Option<String> {
+    let mut requests = of_pod(pod, "requests");
+    add(&mut requests, &amounts(pod, &["spec", "overhead"]));
+    let allocatable = amounts(node, &["status", "allocatable"]);
+    let zero = Quantity::new(0, Format::DecimalSI);
+    let mut lacks = Vec::new();
+    for name in ["cpu", "memory"] {
+        // Processors are told in thousandths.
+        let unit = |amount: &Quantity| if name == "cpu" { amount.milli_value() } else { amount.value() };
+        let (asked, has) = (requests.get(name).unwrap_or(&zero), allocatable.get(name).unwrap_or(&zero));
+        if asked > has {
+            lacks.push(format!("{name}, requested: {}, allocatable: {}", unit(asked), unit(has)));
+        }
+    }
+    (!lacks.is_empty()).then(|| lacks.join("; "))
+}

@@ -1,0 +1,86 @@
+//! What a pod asks for as a whole: the sum of its containers, or the most that its start needs (KEP-753), or what the
+//! pod says for itself (KEP-2837).
+
+use std::collections::BTreeMap;
+
+use binnacle_meta::Quantity;
+use binnacle_schema::{Object, Value};
+
+pub(crate) type Resources = BTreeMap<String, Quantity>;
+
+/// The amounts at a path.
+pub(crate) fn amounts(object: &Value, path: &[&str]) -> Resources {
+    let members = object.object_at(path).into_iter().flat_map(Object::iter);
+    members.filter_map(|(name, value)| Some((name.to_string(), value.as_str()?.parse().ok()?))).collect()
+}
+
+/// `member` is `requests` or `limits`.
+pub(crate) fn of_pod(pod: &Value, member: &str) -> Resources {
+    let mut sum = Resources::new();
+    for container in pod.list_at(&["spec", "containers"]) {
+        add(&mut sum, &amounts(container, &["resources", member]));
+    }
+    // Those that go on running count for all that start after them, and at last with the rest.
+    let mut running = Resources::new();
+    let mut start = Resources::new();
+    for container in pod.list_at(&["spec", "initContainers"]) {
+        let own = amounts(container, &["resources", member]);
+        let at_once = if container.str_at(&["restartPolicy"]) == "Always" {
+            add(&mut sum, &own);
+            add(&mut running, &own);
+            running.clone()
+        } else {
+            let mut at_once = own;
+            add(&mut at_once, &running);
+            at_once
+        };
+        most(&mut start, &at_once);
+    }
+    most(&mut sum, &start);
+    for (name, amount) in amounts(pod, &["spec", "resources", member]) {
+        if ["cpu", "memory"].contains(&name.as_str()) {
+            sum.insert(name, amount);
+        }
+    }
+    sum
+}
+
+pub(crate) fn add(sum: &mut Resources, more: &Resources) {
+    for (name, amount) in more {
+        match sum.get_mut(name) {
+            Some(there) => there.add(amount),
+            None => drop(sum.insert(name.clone(), amount.clone())),
+        }
+    }
+}
+
+fn most(sum: &mut Resources, other: &Resources) {
+    for (name, amount) in other {
+        if sum.get(name).is_none_or(|there| amount > there) {
+            sum.insert(name.clone(), amount.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn start_and_run() {
+        let container = |cpu: &str| value!({"resources": {"requests": {"cpu": cpu}}});
+        let sidecar = |cpu: &str| value!({"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}});
+        for (init, containers, own, want) in [
+            (vec![], vec![container("1"), container("500m")], value!({}), "1500m"),
+            (vec![container("2")], vec![container("1")], value!({}), "2"),
+            (vec![sidecar("1"), container("2")], vec![container("1")], value!({}), "3"),
+            (vec![container("2"), sidecar("1")], vec![container("3")], value!({}), "4"),
+            (vec![], vec![container("1")], value!({"requests": {"cpu": "5"}}), "5"),
+        ] {
+            let pod = value!({"spec": {"initContainers": init, "containers": containers, "resources": own}});
+            assert_eq!(of_pod(&pod, "requests")["cpu"].to_string(), want);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! PodTopologyLabels: pods tell in which zone and region their node is (KEP-4742).
+
+use std::sync::Arc;
+
+use binnacle_meta::{Status, Text};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::lookup::{Freshness, Kind, Lookup};
+use crate::plugin::{Plugin, Request, Stage, is_any_of};
+
+const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+
+pub(crate) struct PodTopologyLabels {
+    lookup: Arc<dyn Lookup>,
+}
+
+impl PodTopologyLabels {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup }
+    }
+}
+
+impl Plugin for PodTopologyLabels {
+    fn name(&self) -> &'static str {
+        "PodTopologyLabels"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Mutate
+            && attributes.operation == Operation::Create
+            && is_any_of(attributes, "", "pods")
+            && ["", "binding"].contains(&attributes.subresource.as_str())
+    }
+
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let node = if request.attributes.subresource.is_empty() {
+                object.str_at(&["spec", "nodeName"])
+            } else if object.str_at(&["target", "kind"]) == "Node" {
+                object.str_at(&["target", "name"])
+            } else {
+                ""
+            };
+            if node.is_empty() {
+                return Ok(());
+            }
+            let Some(node) = self.lookup.get(Kind::Node, "", node, Freshness::Cached).await? else { return Ok(()) };
+            for label in LABELS {
+                if let Some(value) = node.at(&["metadata", "labels", label]).and_then(Value::as_str) {
+                    object.make_at(&["metadata", "labels"]).insert(label, Text::from(value));
+                }
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! ServiceAccount: pods run as a service account that exists, find its token where clients look for it, and pull images
+//! with its secrets.
+
+mod secrets;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_meta::{GroupResource, Status};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_registry::generate_name;
+use binnacle_request::BoxFuture;
+use binnacle_schema::{Value, value};
+
+use crate::lookup::{Kind, Lookup, get_surely};
+use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
+
+const DEFAULT: &str = "default";
+const MIRROR: &str = "kubernetes.io/config.mirror";
+const VOLUME_PREFIX: &str = "kube-api-access-";
+const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
+/// Kubelets renew tokens of this life after most of an hour; clients too old to read them again still have an hour of
+/// grace, of which they are warned.
+const TOKEN_SECONDS: i64 = 3607;
+
+/// The account `default` is made by a controller that may not have seen the namespace yet: it is waited for, about as
+/// long as the reference does.
+const DEFAULT_PATIENCE: Duration = Duration::from_millis(1350);
+const DEFAULT_POLL: Duration = Duration::from_millis(50);
+
+pub(crate) struct ServiceAccount {
+    lookup: Arc<dyn Lookup>,
+}
+
+impl ServiceAccount {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup }
+    }
+
+    /// The account that a pod names.
+    async fn account(&self, attributes: &Attributes, pod: &Value) -> Result<Value, Status> {
+        let (namespace, name) = (attributes.namespace.as_str(), account_name(pod));
+        let patience = if name == DEFAULT { DEFAULT_PATIENCE } else { Duration::ZERO };
+        let until = tokio::time::Instant::now() + patience;
+        loop {
+            let why = match get_surely(&*self.lookup, Kind::ServiceAccount, namespace, name).await {
+                Ok(Some(account)) => return Ok(account),
+                Ok(None) if tokio::time::Instant::now() < until => {
+                    tokio::time::sleep(DEFAULT_POLL).await;
+                    continue;
+                }
+                Ok(None) => Status::not_found(&GroupResource::new("", "serviceaccount"), name),
+                Err(status) => status,
+            };
+            let why = format!("error looking up service account {namespace}/{name}: {}", why.message());
+            return Err(forbidden(attributes, pod, why));
+        }
+    }
+
+    async fn check(&self, attributes: &Attributes, pod: &Value) -> Result<(), Status> {
+        let ephemeral = !attributes.subresource.is_empty();
+        if !ephemeral && is_mirror(pod) {
+            return check_mirror(attributes, pod);
+        }
+        if account_name(pod).is_empty() {
+            let name = pod.str_at(&["metadata", "name"]);
+            let why = format!("no service account specified for pod {}/{name}", attributes.namespace);
+            return Err(forbidden(attributes, pod, why));
+        }
+        let account = self.account(attributes, pod).await?;
+        if !is_true(account.str_at(&["metadata", "annotations", ENFORCE_MOUNTABLE])) {
+            return Ok(());
+        }
+        if ephemeral {
+            secrets::limit_ephemeral(&account, pod).map_err(|why| Status::unknown(500, &why))
+        } else {
+            secrets::limit(&account, pod).map_err(|why| forbidden(attributes, pod, why))
+        }
+    }
+}
+
+impl Plugin for ServiceAccount {
+    fn name(&self) -> &'static str {
+        "ServiceAccount"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        is_any_of(attributes, "", "pods")
+            && match (attributes.operation, attributes.subresource.as_str()) {
+                (Operation::Create, "") => true,
+                (Operation::Update, "ephemeralcontainers") => stage == Stage::Validate,
+                _ => false,
+            }
+    }
+
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            if is_mirror(object) {
+                return self.check(request.attributes, object).await;
+            }
+            if account_name(object).is_empty() {
+                let spec = object.make_at(&["spec"]);
+                spec.insert("serviceAccountName", DEFAULT);
+                // The field's former name.
+                spec.insert("serviceAccount", DEFAULT);
+            }
+            let account = self.account(request.attributes, object).await?;
+            if automounts(&account, object) {
+                mount_token(object);
+            }
+            let pull_secrets = account.list_at(&["imagePullSecrets"]);
+            if object.list_at(&["spec", "imagePullSecrets"]).is_empty() && !pull_secrets.is_empty() {
+                let names = pull_secrets.iter().map(|secret| value!({"name": (secret.str_at(&["name"]))}));
+                object.make_at(&["spec"]).insert("imagePullSecrets", names.collect::<Vec<_>>());
+            }
+            self.check(request.attributes, object).await
+        })
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(self.check(request.attributes, object))
+    }
+}
+
+fn account_name(pod: &Value) -> &str {
+    pod.str_at(&["spec", "serviceAccountName"])
+}
+
+/// Mirror pods stand for what a kubelet runs from its own files.
+fn is_mirror(pod: &Value) -> bool {
+    pod.at(&["metadata", "annotations", MIRROR]).is_some()
+}
+
+fn check_mirror(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
+    let tokens = pod.list_at(&["spec", "volumes"]).iter().flat_map(|volume| volume.list_at(&["projected", "sources"]));
+    let why = if !account_name(pod).is_empty() {
+        "a mirror pod may not reference service accounts"
+    } else if secrets::any(pod) {
+        "a mirror pod may not reference secrets"
+    } else if tokens.into_iter().any(|source| source.get("serviceAccountToken").is_some()) {
+        "a mirror pod may not use ServiceAccountToken volume projections"
+    } else {
+        return Ok(());
+    };
+    Err(forbidden(attributes, pod, why))
+}
+
+/// The pod's word counts before the account's.
+fn automounts(account: &Value, pod: &Value) -> bool {
+    let said = |value: Option<&Value>| value.and_then(Value::as_bool);
+    said(pod.at(&["spec", "automountServiceAccountToken"]))
+        .or_else(|| said(account.get("automountServiceAccountToken")))
+        .unwrap_or(true)
+}
+
+/// Mounts the account's token in each container that has nothing at its place.
+fn mount_token(pod: &mut Value) {
+    let volumes = pod.list_at(&["spec", "volumes"]);
+    let there = volumes.iter().map(|volume| volume.str_at(&["name"])).find(|name| name.starts_with(VOLUME_PREFIX));
+    let name = there.map(Into::into);
+    let is_there = name.is_some();
+    let name = name.unwrap_or_else(|| generate_name(VOLUME_PREFIX));
+    let mut mounted = false;
+    for member in ["initContainers", "containers"] {
+        let containers = pod.at_mut(&["spec", member]).and_then(Value::as_list_mut);
+        for container in containers.into_iter().flatten() {
+            let mounts = container.list_at(&["volumeMounts"]);
+            if mounts.iter().any(|mount| mount.str_at(&["mountPath"]) == TOKEN_PATH) {
+                continue;
+            }
+            let mount = value!({"name": (name.clone()), "readOnly": true, "mountPath": TOKEN_PATH});
+            let all = [mounts, &[mount]].concat();
+            container.make_object().insert("volumeMounts", all);
+            mounted = true;
+        }
+    }
+    if mounted && !is_there {
+        let all = [pod.list_at(&["spec", "volumes"]), &[token_volume(&name)]].concat();
+        pod.make_at(&["spec"]).insert("volumes", all);
+    }
+}
+
+fn token_volume(name: &str) -> Value {
+    value!({
+        "name": name,
+        "projected": {
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                {"downwardAPI": {"items": [{
+                    "path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+                }]}}
+            ],
+            "defaultMode": 0o644i64,
+        },
+    })
+}
+
+/// Go's `strconv.ParseBool`.
+fn is_true(text: &str) -> bool {
+    ["1", "t", "T", "TRUE", "true", "True"].contains(&text)
+}

@@ -1,0 +1,43 @@
+//! StorageObjectInUseProtection: volumes, claims and classes of volume attributes are not deleted while in use.
+
+use binnacle_meta::Status;
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::plugin::{Plugin, Request, Stage, is_resource};
+
+/// Group, resource, and the finalizer that its controller removes.
+const PROTECTED: [(&str, &str, &str); 3] = [
+    ("", "persistentvolumes", "kubernetes.io/pv-protection"),
+    ("", "persistentvolumeclaims", "kubernetes.io/pvc-protection"),
+    ("storage.k8s.io", "volumeattributesclasses", "kubernetes.io/vac-protection"),
+];
+
+pub(crate) struct StorageObjectInUseProtection;
+
+impl Plugin for StorageObjectInUseProtection {
+    fn name(&self) -> &'static str {
+        "StorageObjectInUseProtection"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Mutate && attributes.operation == Operation::Create && finalizer(attributes).is_some()
+    }
+
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        let finalizers = object.list_at(&["metadata", "finalizers"]);
+        if let Some(finalizer) = finalizer(request.attributes)
+            && !finalizers.iter().any(|there| there.as_str() == Some(finalizer))
+        {
+            let all = [finalizers, &[finalizer.into()]].concat();
+            object.make_at(&["metadata"]).insert("finalizers", all);
+        }
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn finalizer(attributes: &Attributes) -> Option<&'static str> {
+    let found = PROTECTED.iter().find(|(group, plural, _)| is_resource(attributes, group, plural));
+    found.map(|(_, _, finalizer)| *finalizer)
+}

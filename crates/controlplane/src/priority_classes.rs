@@ -1,0 +1,30 @@
+//! The priority classes of what a cluster cannot do without.
+
+use binnacle_meta::Status;
+use binnacle_registry::ResourceSet;
+use binnacle_schema::value;
+
+use crate::objects::Objects;
+
+/// Name, value, description.
+const SYSTEM: [(&str, i64, &str); 2] = [
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+];
+
+/// Makes those that are missing.
+pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
+    let classes = Objects::new(resources, "scheduling.k8s.io", "v1", "priorityclasses")?;
+    let system = SYSTEM.iter().map(|(name, value, description)| {
+        value!({"metadata": {"name": (*name)}, "value": (*value), "description": (*description)})
+    });
+    classes.create_missing(system.collect()).await
+}
