@@ -1,5 +1,7 @@
 //! What kinds that make pods from a template share.
 
+pub(crate) mod validation;
+
 use binnacle_schema::Value;
 use binnacle_validation::names;
 

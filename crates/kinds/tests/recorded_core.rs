@@ -15,25 +15,42 @@ use binnacle_validation::metadata;
 const GROUPS: [&str; 3] = ["", "apps", "batch"];
 
 /// The kinds whose validation is complete.
-const VALIDATED: [&str; 8] =
-    ["ConfigMap", "Secret", "Namespace", "ServiceAccount", "Service", "Endpoints", "Pod", "PodTemplate"];
+const VALIDATED: [&str; 14] = [
+    "ConfigMap",
+    "Secret",
+    "Namespace",
+    "ServiceAccount",
+    "Service",
+    "Endpoints",
+    "Pod",
+    "PodTemplate",
+    "Deployment",
+    "ReplicaSet",
+    "DaemonSet",
+    "StatefulSet",
+    "ControllerRevision",
+    "ReplicationController",
+];
 
 /// Recorded answers that are not of the kinds' making: admission plugins and webhooks that refuse or change what they
 /// see, or a state of the cluster that they need.
 const FOREIGN_AREAS: [&str; 3] = ["admission", "policies", "webhooks"];
 
 /// Cases that the options of the request, the registry, admission, or the allocation of addresses and ports decide.
-const FOREIGN_CASES: [&str; 12] = [
+const FOREIGN_CASES: [&str; 15] = [
     "apply/force-not-apply",
+    "builtin-crud/controllerrevisions",
     "deletion/service-frees-ip",
     "fieldvalidation/merge-patch-strict",
     "http/fieldmanager-bad",
+    "immutable/controllerrevisions-revision",
     "immutable/services-cluster-ip",
     "immutable/services-cluster-ip-clear",
     "immutable/pods-tolerations",
     "metadata/patch-name",
     "pods/defaults-full",
     "services/nodeport-static",
+    "validation-apps/replicasets-selector-mismatch",
     "validation-networking/services-ip-families",
     "validation-networking/services-ip-family-policy",
 ];

@@ -1,11 +1,21 @@
 //! `DaemonSet`: one pod on every node.
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+
+use binnacle_validation::metadata::shown;
+use binnacle_validation::numbers::not_more_than_100_percent;
+use binnacle_validation::{checks, selectors};
 
 use super::TEMPLATE;
 use crate::equality::{equal, equal_at};
+use crate::internal;
 use crate::pod_spec::set_template_defaults;
-use crate::tree::{default_nil, default_zero, keep, keep_at, text};
+use crate::pod_spec::validation::Options;
+use crate::tree::{default_nil, default_zero, keep, keep_at, member, text};
+use crate::workload::validation::{
+    amount, collision_count, immutable_selector, is_empty, lasting_template, mismatch, not_negative, number, selects,
+};
 use crate::workload::{drop_disabled_template_fields, prepare_create};
 use crate::{Situation, Strategy, spec_generation};
 
@@ -50,6 +60,39 @@ impl Strategy for DaemonSet {
         keep(object, old, "spec");
         keep_at(object, old, &["metadata", "annotations", TEMPLATE_GENERATION]);
     }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        spec_rules(object, &Options::default(), &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        immutable_selector(object, old, &mut errors);
+        let mut options = Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null));
+        options.any_selector_value |= selectors::is_invalid(old.at(&["spec", "selector"]));
+        spec_rules(object, &options, &mut errors);
+        errors
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let counts = [
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+            "collisionCount",
+        ];
+        not_negative(object.get("status").unwrap_or(&Value::Null), &counts, &FieldPath::new("status"), &mut errors);
+        collision_count(object, old, &mut errors);
+        errors
+    }
 }
 
 fn template_generation(object: &Value) -> i64 {
@@ -58,6 +101,60 @@ fn template_generation(object: &Value) -> i64 {
 
 fn set_template_generation(object: &mut Value, generation: i64) {
     object.make_at(&["metadata", "annotations"]).insert(TEMPLATE_GENERATION, generation.to_string());
+}
+
+fn spec_rules(object: &Value, options: &Options, errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec");
+    let null = Value::Null;
+    let spec = object.get("spec").unwrap_or(&null);
+    let (selector, template) = (member(spec, "selector"), spec.get("template").unwrap_or(&null));
+    selectors::label_selector(selector, options.any_selector_value, &path.child("selector"), errors);
+    let at = path.child("template");
+    if selects(selector, template.at(&["metadata", "labels"])) == Some(false) {
+        errors.push(mismatch(template, &at));
+    }
+    if let Some(selector) = selector.filter(|selector| is_empty(selector)) {
+        let why = "empty selector is invalid for daemonset";
+        errors.push(FieldError::invalid(&path.child("selector"), shown(Some(selector)), why));
+    }
+    lasting_template(template, "DaemonSet", &at, options, errors);
+    not_negative(spec, &["minReadySeconds"], &path, errors);
+    checks::not_negative(&path.child("templateGeneration"), Some(template_generation(object)), errors);
+    update_strategy(spec.get("updateStrategy").unwrap_or(&null), &path.child("updateStrategy"), errors);
+    not_negative(spec, &["revisionHistoryLimit"], &path, errors);
+}
+
+fn update_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    match (strategy.str_at(&["type"]), member(strategy, "rollingUpdate")) {
+        ("OnDelete", _) => {}
+        ("RollingUpdate", None) => errors.push(FieldError::required(&path.child("rollingUpdate"), "")),
+        ("RollingUpdate", Some(rolling)) => rolling_update(rolling, &path.child("rollingUpdate"), errors),
+        _ => {
+            let shown = internal::shown("io.k8s.api.apps.v1.DaemonSetUpdateStrategy", Some(strategy));
+            errors.push(FieldError::not_supported(path, shown, &["RollingUpdate", "OnDelete"]));
+        }
+    }
+}
+
+/// Either old pods go first or new ones come first.
+fn rolling_update(rolling: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let fields = ["maxUnavailable", "maxSurge"];
+    fields.iter().for_each(|field| amount(rolling, field, path, errors));
+    for field in fields {
+        not_more_than_100_percent(&path.child(field), rolling.get(field).unwrap_or(&Value::Null), errors);
+    }
+    match fields.map(|field| number(rolling, field) != 0) {
+        [true, true] => {
+            let surge = shown(rolling.get("maxSurge"));
+            let why = "may not be set when maxUnavailable is non-zero";
+            errors.push(FieldError::invalid(&path.child("maxSurge"), surge, why));
+        }
+        [false, false] => {
+            let why = "cannot be 0 when maxSurge is 0";
+            errors.push(FieldError::required(&path.child("maxUnavailable"), why));
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]

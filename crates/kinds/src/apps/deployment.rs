@@ -1,11 +1,20 @@
 //! `Deployment`: replica sets that replace each other step by step.
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
+use binnacle_validation::checks;
+use binnacle_validation::metadata::shown;
+use binnacle_validation::numbers::not_more_than_100_percent;
+
 use super::TEMPLATE;
+use super::replica_set::replica_template;
 use crate::equality::{equal, equal_maps};
+use crate::internal;
 use crate::pod_spec::set_template_defaults;
-use crate::tree::{default_nil, default_zero, keep, keep_at, text};
+use crate::pod_spec::validation::Options;
+use crate::tree::{default_nil, default_zero, keep, keep_at, member, text};
+use crate::workload::validation::{amount, collision_count, immutable_selector, not_more, not_negative, number};
 use crate::workload::{dns_label_recommended, drop_disabled_template_fields, prepare_create, prepare_scale};
 use crate::{Situation, Strategy, spec_generation};
 
@@ -56,9 +65,104 @@ impl Strategy for Deployment {
         keep_at(object, old, &["metadata", "annotations", ROLLBACK_TO]);
     }
 
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        spec_rules(object, &Options::default(), &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        spec_rules(object, &Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null)), &mut errors);
+        immutable_selector(object, old, &mut errors);
+        errors
+    }
+
+    fn validate_subresource(
+        &self,
+        subresource: &str,
+        situation: &Situation<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
+        if subresource == "scale" {
+            return self.validate_update(situation, object, old);
+        }
+        validate_status(object, old)
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some() { Vec::new() } else { dns_label_recommended(object) }
     }
+}
+
+fn spec_rules(object: &Value, options: &Options, errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec");
+    let null = Value::Null;
+    let spec = object.get("spec").unwrap_or(&null);
+    not_negative(spec, &["replicas"], &path, errors);
+    replica_template(spec, "deployment", &path, options, errors);
+    strategy(spec.get("strategy").unwrap_or(&null), &path.child("strategy"), errors);
+    not_negative(spec, &["minReadySeconds", "revisionHistoryLimit"], &path, errors);
+    let rollback = object.str_at(&["metadata", "annotations", ROLLBACK_TO]).parse().ok();
+    checks::not_negative(&path.child("rollback").child("version"), rollback, errors);
+    not_negative(spec, &["progressDeadlineSeconds"], &path, errors);
+    if let Some(deadline) = spec.int_at(&["progressDeadlineSeconds"])
+        && deadline <= spec.int_at(&["minReadySeconds"]).unwrap_or(0)
+    {
+        let at = path.child("progressDeadlineSeconds");
+        errors.push(FieldError::invalid(&at, deadline, "must be greater than minReadySeconds"));
+    }
+}
+
+fn strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let at = path.child("rollingUpdate");
+    match (strategy.str_at(&["type"]), member(strategy, "rollingUpdate")) {
+        ("Recreate", Some(_)) => {
+            errors.push(FieldError::forbidden(&at, "may not be specified when strategy `type` is 'Recreate'"));
+        }
+        ("Recreate", None) => {}
+        ("RollingUpdate", None) => {
+            errors.push(FieldError::required(&at, "this should be defaulted and never be nil"));
+        }
+        ("RollingUpdate", Some(rolling)) => {
+            amount(rolling, "maxUnavailable", &at, errors);
+            amount(rolling, "maxSurge", &at, errors);
+            let unavailable = rolling.get("maxUnavailable");
+            let at = at.child("maxUnavailable");
+            if number(rolling, "maxUnavailable") == 0 && number(rolling, "maxSurge") == 0 {
+                errors.push(FieldError::invalid(&at, shown(unavailable), "may not be 0 when `maxSurge` is 0"));
+            }
+            not_more_than_100_percent(&at, unavailable.unwrap_or(&Value::Null), errors);
+        }
+        _ => {
+            let shown = internal::shown("io.k8s.api.apps.v1.DeploymentStrategy", Some(strategy));
+            errors.push(FieldError::not_supported(path, shown, &["Recreate", "RollingUpdate"]));
+        }
+    }
+}
+
+fn validate_status(object: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("status");
+    let status = object.get("status").unwrap_or(&Value::Null);
+    let counts = [
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    ];
+    not_negative(status, &counts, &path, &mut errors);
+    let parts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
+    not_more(status, &parts, "replicas", "cannot be greater than status.replicas", &path, &mut errors);
+    let why = "cannot be greater than readyReplicas";
+    not_more(status, &["availableReplicas"], "readyReplicas", why, &path, &mut errors);
+    collision_count(object, old, &mut errors);
+    errors
 }
 
 #[cfg(test)]

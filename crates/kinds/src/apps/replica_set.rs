@@ -1,10 +1,17 @@
 //! `ReplicaSet`: keeps a number of pods running.
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+
+use binnacle_validation::metadata::shown;
 
 use super::TEMPLATE;
 use crate::pod_spec::set_template_defaults;
-use crate::tree::{default_nil, keep};
+use crate::pod_spec::validation::Options;
+use crate::tree::{default_nil, keep, member};
+use crate::workload::validation::{
+    immutable_selector, lasting_template, mismatch, not_more, not_negative, required_selector, selects,
+};
 use crate::workload::{dns_label_recommended, prepare_create, prepare_scale, prepare_update};
 use crate::{Situation, Strategy};
 
@@ -33,7 +40,84 @@ impl Strategy for ReplicaSet {
         keep(object, old, "spec");
     }
 
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        spec_rules(object, &Options::default(), &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        spec_rules(object, &Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null)), &mut errors);
+        immutable_selector(object, old, &mut errors);
+        errors
+    }
+
+    fn validate_subresource(
+        &self,
+        subresource: &str,
+        situation: &Situation<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
+        if subresource == "scale" {
+            return self.validate_update(situation, object, old);
+        }
+        validate_status(object, old)
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some() { Vec::new() } else { dns_label_recommended(object) }
     }
+}
+
+fn spec_rules(object: &Value, options: &Options, errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec");
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    not_negative(spec, &["replicas", "minReadySeconds"], &path, errors);
+    // The reference speaks of a deployment here too.
+    replica_template(spec, "deployment", &path, options, errors);
+}
+
+/// The selector and template of replica sets, and of deployments, which make them.
+pub(super) fn replica_template(
+    spec: &Value,
+    kind: &str,
+    path: &FieldPath,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    required_selector(spec, kind, path, errors);
+    let null = Value::Null;
+    let template = spec.get("template").unwrap_or(&null);
+    let selector = member(spec, "selector");
+    let Some(selected) = selects(selector, template.at(&["metadata", "labels"])) else {
+        let at = path.child("selector");
+        return errors.push(FieldError::invalid(&at, shown(selector), "invalid label selector"));
+    };
+    let path = path.child("template");
+    if !selected {
+        errors.push(mismatch(template, &path));
+    }
+    lasting_template(template, "ReplicaSet", &path, options, errors);
+}
+
+fn validate_status(object: &Value, _: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("status");
+    let status = object.get("status").unwrap_or(&Value::Null);
+    let counts = [
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "terminatingReplicas",
+    ];
+    not_negative(status, &counts, &path, &mut errors);
+    let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    not_more(status, &parts, "replicas", "cannot be greater than status.replicas", &path, &mut errors);
+    let why = "cannot be greater than readyReplicas";
+    not_more(status, &["availableReplicas"], "readyReplicas", why, &path, &mut errors);
+    errors
 }

@@ -1,5 +1,8 @@
 //! `StatefulSet`: pods with names and storage of their own.
 
+mod validation;
+
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
@@ -61,6 +64,27 @@ impl Strategy for StatefulSet {
             return self.prepare_for_update(situation, object, old);
         }
         keep(object, old, "spec");
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::validate(object)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(object, old)
+    }
+
+    fn validate_subresource(
+        &self,
+        subresource: &str,
+        situation: &Situation<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
+        if subresource == "scale" {
+            return self.validate_update(situation, object, old);
+        }
+        validation::validate_status(object, old)
     }
 
     /// Pods are named after the set and have its name as host name.

@@ -1,9 +1,13 @@
 //! `ReplicationController`: keeps a number of pods running, before there were replica sets.
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
+use binnacle_validation::checks;
 
 use crate::pod_spec::set_template_defaults;
-use crate::tree::{default_nil, keep, struct_mut};
+use crate::pod_spec::validation::Options;
+use crate::tree::{default_nil, keep, member, struct_mut};
+use crate::workload::validation::{lasting_template, mismatch, not_more, not_negative};
 use crate::workload::{prepare_create, prepare_scale, prepare_update};
 use crate::{Situation, Strategy};
 
@@ -41,6 +45,68 @@ impl Strategy for ReplicationController {
             keep(object, old, "spec");
         }
     }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        spec_rules(object, &Options::default())
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        spec_rules(object, &Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null)))
+    }
+
+    fn validate_subresource(
+        &self,
+        subresource: &str,
+        situation: &Situation<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
+        if subresource == "scale" {
+            return self.validate_update(situation, object, old);
+        }
+        validate_status(object)
+    }
+}
+
+fn spec_rules(object: &Value, options: &Options) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("spec");
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    not_negative(spec, &["minReadySeconds"], &path, &mut errors);
+    let labels = spec.object_at(&["selector"]).filter(|labels| !labels.is_empty());
+    if labels.is_none() {
+        errors.push(FieldError::required(&path.child("selector"), ""));
+    }
+    match spec.int_at(&["replicas"]) {
+        None => errors.push(FieldError::required(&path.child("replicas"), "")),
+        replicas => checks::not_negative(&path.child("replicas"), replicas, &mut errors),
+    }
+    let at = path.child("template");
+    let Some(template) = member(spec, "template") else {
+        errors.push(FieldError::required(&at, ""));
+        return errors;
+    };
+    let own = template.at(&["metadata", "labels"]);
+    let selected = |key: &str, value: &Value| own.and_then(|own| own.get(key)) == Some(value);
+    if labels.is_some_and(|labels| !labels.iter().all(|(key, value)| selected(key, value))) {
+        errors.push(mismatch(template, &at));
+    }
+    lasting_template(template, "ReplicationController", &at, options, &mut errors);
+    errors
+}
+
+fn validate_status(object: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("status");
+    let status = object.get("status").unwrap_or(&Value::Null);
+    let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    not_negative(status, &["replicas"], &path, &mut errors);
+    not_negative(status, &parts, &path, &mut errors);
+    not_negative(status, &["observedGeneration"], &path, &mut errors);
+    not_more(status, &parts, "replicas", "cannot be greater than status.replicas", &path, &mut errors);
+    let why = "cannot be greater than readyReplicas";
+    not_more(status, &["availableReplicas"], "readyReplicas", why, &path, &mut errors);
+    errors
 }
 
 fn fill(object: &mut Object, name: &str, labels: &Object) {
