@@ -1,9 +1,9 @@
 //! `AlwaysAllow` and `AlwaysDeny`: authorization switched off, one way or the other.
 
 use binnacle_meta::Text;
-use binnacle_request::{BoxFuture, Decision};
+use binnacle_request::{BoxFuture, Decision, User};
 
-use crate::{Attributes, Authorizer, AuthzError};
+use crate::{Attributes, Authorizer, AuthzError, Rules};
 
 /// Allows everything.
 pub struct AlwaysAllow;
@@ -11,6 +11,10 @@ pub struct AlwaysAllow;
 impl Authorizer for AlwaysAllow {
     fn authorize<'a>(&'a self, _: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
         Box::pin(async { Ok(Decision::Allow(Text::default())) })
+    }
+
+    fn rules_for<'a>(&'a self, _: &'a User, _: &'a str) -> BoxFuture<'a, Rules> {
+        Box::pin(async { Rules::all() })
     }
 }
 
@@ -20,5 +24,9 @@ pub struct AlwaysDeny;
 impl Authorizer for AlwaysDeny {
     fn authorize<'a>(&'a self, _: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
         Box::pin(async { Ok(Decision::NoOpinion(Text::new_static("Everything is forbidden."))) })
+    }
+
+    fn rules_for<'a>(&'a self, _: &'a User, _: &'a str) -> BoxFuture<'a, Rules> {
+        Box::pin(async { Rules::default() })
     }
 }

@@ -8,7 +8,7 @@
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
 
-use crate::{Attributes, Authorizer, AuthzError};
+use crate::{Attributes, Authorizer, AuthzError, PathRule, Rules};
 
 /// A role over paths, given to groups; the only verb is `get`.
 struct Role {
@@ -49,6 +49,15 @@ pub struct BootstrapRoles;
 impl Authorizer for BootstrapRoles {
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
         Box::pin(async { Ok(decide(attributes)) })
+    }
+
+    fn rules_for<'a>(&'a self, user: &'a User, _: &'a str) -> BoxFuture<'a, Rules> {
+        let mut rules = Rules::unknown("roles and bindings are not looked at");
+        for role in ROLES.iter().filter(|role| role.groups.iter().any(|group| user.is_in(group))) {
+            let paths = role.paths.iter().map(|path| Text::new_static(path)).collect();
+            rules.paths.push(PathRule { verbs: vec![Text::new_static("get")], paths });
+        }
+        Box::pin(async { rules })
     }
 }
 

@@ -8,6 +8,7 @@ mod authorizer;
 mod bootstrap;
 mod forbidden;
 mod privileged;
+mod rules;
 mod union;
 
 pub use always::{AlwaysAllow, AlwaysDeny};
@@ -17,4 +18,5 @@ pub use binnacle_request::{Decision, Permit};
 pub use bootstrap::BootstrapRoles;
 pub use forbidden::forbidden;
 pub use privileged::PrivilegedGroups;
+pub use rules::{PathRule, ResourceRule, Rules};
 pub use union::Union;

@@ -3,7 +3,7 @@
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
 
-use crate::{Attributes, Authorizer, AuthzError};
+use crate::{Attributes, Authorizer, AuthzError, Rules};
 
 /// Allows members of the given groups.
 pub struct PrivilegedGroups {
@@ -27,5 +27,10 @@ impl Authorizer for PrivilegedGroups {
             let member = self.groups.iter().any(|group| attributes.user.is_in(group));
             Ok(if member { Decision::Allow(Text::default()) } else { Decision::NoOpinion(Text::default()) })
         })
+    }
+
+    /// What members may do is everything; the reference lists it only where a role says so.
+    fn rules_for<'a>(&'a self, _: &'a User, _: &'a str) -> BoxFuture<'a, Rules> {
+        Box::pin(async { Rules::default() })
     }
 }

@@ -1,8 +1,8 @@
 //! Several authorizers as one.
 
-use binnacle_request::{BoxFuture, Decision};
+use binnacle_request::{BoxFuture, Decision, User};
 
-use crate::{Attributes, Authorizer, AuthzError};
+use crate::{Attributes, Authorizer, AuthzError, Rules};
 
 /// Asks each in order until one allows or denies.
 pub struct Union {
@@ -35,11 +35,21 @@ impl Authorizer for Union {
             }
         })
     }
+
+    fn rules_for<'a>(&'a self, user: &'a User, namespace: &'a str) -> BoxFuture<'a, Rules> {
+        Box::pin(async move {
+            let mut rules = Rules::default();
+            for member in &self.members {
+                rules.extend(member.rules_for(user, namespace).await);
+            }
+            rules
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use binnacle_request::{RequestInfo, User};
+    use binnacle_request::RequestInfo;
 
     use super::*;
 

@@ -1,0 +1,75 @@
+//! What somebody may do, as far as that can be listed: the answer to a SelfSubjectRulesReview.
+
+use binnacle_meta::Text;
+
+/// Rules of one or several authorizers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    pub resources: Vec<ResourceRule>,
+    pub paths: Vec<PathRule>,
+    /// There may be more than what is listed.
+    pub incomplete: bool,
+    /// Why something could not be listed.
+    pub errors: Vec<String>,
+}
+
+/// What may be done with which resources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceRule {
+    pub verbs: Vec<Text>,
+    pub api_groups: Vec<Text>,
+    pub resources: Vec<Text>,
+    pub resource_names: Vec<Text>,
+}
+
+/// What may be done with which paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathRule {
+    pub verbs: Vec<Text>,
+    pub paths: Vec<Text>,
+}
+
+impl Rules {
+    /// Everything.
+    pub fn all() -> Self {
+        let any = || vec![Text::new_static("*")];
+        Self {
+            resources: vec![ResourceRule {
+                verbs: any(),
+                api_groups: any(),
+                resources: any(),
+                resource_names: Vec::new(),
+            }],
+            paths: vec![PathRule { verbs: any(), paths: any() }],
+            ..Self::default()
+        }
+    }
+
+    /// An authorizer that cannot list what it would allow.
+    pub fn unknown(why: impl Into<String>) -> Self {
+        Self { incomplete: true, errors: vec![why.into()], ..Self::default() }
+    }
+
+    /// Adds what another authorizer says.
+    pub fn extend(&mut self, other: Self) {
+        self.resources.extend(other.resources);
+        self.paths.extend(other.paths);
+        self.incomplete |= other.incomplete;
+        self.errors.extend(other.errors);
+    }
+
+    /// The errors as one, empty when there are none.
+    pub fn error(&self) -> String {
+        let mut once: Vec<&str> = Vec::new();
+        for error in &self.errors {
+            if !once.contains(&error.as_str()) {
+                once.push(error);
+            }
+        }
+        match once[..] {
+            [] => String::new(),
+            [one] => one.to_owned(),
+            _ => format!("[{}]", once.join(", ")),
+        }
+    }
+}
