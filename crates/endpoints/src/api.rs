@@ -18,6 +18,17 @@ use crate::{failure, patch_type, respond};
 /// A subresource, or a resource that is not stored, with a handler of its own.
 pub trait Special: Send + Sync + 'static {
     fn handle(&self, call: SpecialCall) -> BoxFuture<'_, Answer>;
+
+    /// Whether clients can have the answer as a table; those that ask for one otherwise get the next best.
+    fn has_table(&self) -> bool {
+        false
+    }
+
+    /// Whether the answer is an object in the form that the client accepts; a stream of text, or what another server
+    /// says, is not.
+    fn negotiates(&self) -> bool {
+        true
+    }
 }
 
 /// What a special handler gets.
@@ -26,6 +37,7 @@ pub struct SpecialCall {
     /// The stored resource that the subresource belongs to, if it is one of such.
     pub resource: Option<Arc<Resource>>,
     pub output: Output,
+    pub warnings: Warnings,
 }
 
 /// Group, version, plural and, of a subresource, its name.
@@ -107,7 +119,7 @@ impl Api {
                         let resource = GroupResource::new(description.group, description.plural);
                         Err(Status::method_not_supported(&resource, "watch"))
                     }
-                    None => self.special(request, None, info, "").await,
+                    None => self.special(request, None, info, "", warnings).await,
                 }
             }
             _ if whole_cluster => Err(Status::path_not_found()),
@@ -122,7 +134,7 @@ impl Api {
                         collection(call(request, resource, "", warnings), Verb::List, true).await
                     }
                     Some(resource) => item(call(request, resource, "", warnings), verb).await,
-                    None => self.special(request, None, info, "").await,
+                    None => self.special(request, None, info, "", warnings).await,
                 }
             }
             _ => {
@@ -147,7 +159,7 @@ impl Api {
                     {
                         item(call(request, resource, subresource.name, warnings), verb).await
                     }
-                    (resource, _) => self.special(request, resource, info, subresource.name).await,
+                    (resource, _) => self.special(request, resource, info, subresource.name, warnings).await,
                 }
             }
         }
@@ -159,10 +171,16 @@ impl Api {
         resource: Option<Arc<Resource>>,
         info: &RequestInfo,
         subresource: &str,
+        warnings: &Warnings,
     ) -> Answer {
         let special = self.specials.get(&special_key(info, subresource)).ok_or_else(Status::path_not_found)?;
-        let output = negotiate::output(&request, false)?;
-        special.handle(SpecialCall { request, resource, output }).await
+        let output = if special.negotiates() {
+            negotiate::router_accepts(request.header("accept").unwrap_or(""), Offer::Object)?;
+            negotiate::output_of(&request, special.has_table())?
+        } else {
+            Output::JSON
+        };
+        special.handle(SpecialCall { request, resource, output, warnings: warnings.clone() }).await
     }
 
     /// Discovery documents; `None` for other paths.

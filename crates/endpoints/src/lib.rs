@@ -13,13 +13,16 @@ mod partial;
 mod patch_type;
 mod respond;
 mod table;
+mod unstored;
 mod verbs;
 mod watch_stream;
 
 pub use api::{Api, Special, SpecialCall, SpecialKey};
 pub use body::{Expected, read as read_body, typed as decode_body};
 pub use failure::of_headers as failure_response;
-pub use negotiate::{Encoding, Output, Transform};
+pub use negotiate::{Encoding, Output, Transform, input as input_encoding};
 pub use params::{FieldValidation, WriteKind, WriteParams, write as write_params};
 pub use respond::{object as respond_object, plain as respond_plain, status as respond_status};
-pub use verbs::Answer;
+pub use table::Include;
+pub use unstored::{list_options, respond as respond_unstored};
+pub use verbs::{Answer, manager as field_manager};

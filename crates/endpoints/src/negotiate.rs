@@ -82,6 +82,15 @@ pub(crate) enum Offer {
 
 /// Agrees on the form of the answer, the router's check having passed. For watches, `watching` leaves out what has no stream form.
 pub(crate) fn output(request: &Request, watching: bool) -> Result<Output, Status> {
+    agree(request, watching, true)
+}
+
+/// As [`output`], for what may have no table: who asks for one is given the next alternative.
+pub(crate) fn output_of(request: &Request, has_table: bool) -> Result<Output, Status> {
+    agree(request, false, has_table)
+}
+
+fn agree(request: &Request, watching: bool, has_table: bool) -> Result<Output, Status> {
     let accept = request.header("accept").unwrap_or("");
     let pretty = pretty(request);
     if accept.is_empty() {
@@ -94,6 +103,9 @@ pub(crate) fn output(request: &Request, watching: bool) -> Result<Output, Status
             }
             let Some((transform, stream)) = clause.options(encoding) else { continue };
             if (stream || watching) && encoding == Encoding::Yaml {
+                continue;
+            }
+            if !has_table && matches!(transform, Transform::Table(_)) {
                 continue;
             }
             return Ok(Output { encoding, transform, pretty: pretty || clause.parameter("pretty") == Some("1") });
@@ -119,7 +131,7 @@ fn clauses(accept: &str) -> Vec<Clause<'_>> {
 }
 
 /// The media type of a body: parameters are ignored, an absent one means JSON.
-pub(crate) fn input(content_type: Option<&str>) -> Result<Encoding, Status> {
+pub fn input(content_type: Option<&str>) -> Result<Encoding, Status> {
     let media_type = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
     if media_type.is_empty() {
         return Ok(Encoding::Json);

@@ -50,20 +50,24 @@ impl Call {
         Include::of(&self.request.query)
     }
 
-    /// Who is noted as the manager of the fields that a write sets: what it says, else the start of the user agent.
     pub(crate) fn manager(&self, params: &WriteParams) -> Text {
-        if !params.field_manager.is_empty() {
-            return params.field_manager.as_str().into();
-        }
-        let agent = self.request.header("user-agent").unwrap_or("");
-        let prefix = agent.split('/').next().unwrap_or("");
-        // What cannot be printed does not count, and 128 bytes are the limit of managers.
-        let mut manager: String = prefix.chars().filter(|c| !c.is_control()).collect();
-        while manager.len() > 128 {
-            manager.pop();
-        }
-        if manager.is_empty() { "unknown".into() } else { manager.into() }
+        manager(&self.request, params)
     }
+}
+
+/// Who is noted as the manager of the fields that a write sets: what it says, else the start of the user agent.
+pub fn manager(request: &Request, params: &WriteParams) -> Text {
+    if !params.field_manager.is_empty() {
+        return params.field_manager.as_str().into();
+    }
+    let agent = request.header("user-agent").unwrap_or("");
+    let prefix = agent.split('/').next().unwrap_or("");
+    // What cannot be printed does not count, and 128 bytes are the limit of managers.
+    let mut manager: String = prefix.chars().filter(|c| !c.is_control()).collect();
+    while manager.len() > 128 {
+        manager.pop();
+    }
+    if manager.is_empty() { "unknown".into() } else { manager.into() }
 }
 
 /// A PUT or PATCH must be about the object that its URL names.

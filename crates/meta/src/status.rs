@@ -101,6 +101,11 @@ impl Status {
         }
     }
 
+    /// What an order answers that was carried out (a binding, an eviction).
+    pub fn carried_out() -> Self {
+        Self { reason: None, code: 201, message: String::new(), details: None, continue_token: String::new() }
+    }
+
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
         Self::about(StatusReason::NotFound, 404, format!("{resource} {name:?} not found"), resource, name)
     }

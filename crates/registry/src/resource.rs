@@ -34,6 +34,7 @@ pub struct Resource {
 }
 
 /// The stored objects behind all versions of a resource.
+#[derive(Clone)]
 pub struct Collection {
     pub storage: Storage,
     /// The schema of the stored version.
@@ -75,6 +76,22 @@ impl Resource {
         let api_version = kind.api_version();
         let type_meta = Self::type_meta(description.kind, &api_version);
         Self { description, message, collection, conversion, api_version, type_meta, forms: Forms::of_version(n) }
+    }
+
+    /// The same resource behind other admission: what the server does on behalf of a request that was admitted as a
+    /// whole is not asked again in its parts.
+    #[must_use]
+    pub fn with_admission(&self, admission: Arc<dyn Admission>) -> Self {
+        let collection = Collection { admission, ..Collection::clone(&self.collection) };
+        Self {
+            collection: Arc::new(collection),
+            description: self.description,
+            message: self.message,
+            conversion: self.conversion,
+            api_version: self.api_version.clone(),
+            type_meta: self.type_meta.clone(),
+            forms: self.forms,
+        }
     }
 
     pub fn api_version(&self) -> &str {
