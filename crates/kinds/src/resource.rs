@@ -1,17 +1,23 @@
 //! `resource.k8s.io`: devices, and the claims by which pods get them.
 
+mod capacity_validation;
+mod claim_validation;
 mod device_class;
 mod device_taint_rule;
+mod names;
 mod requests;
 mod resource_claim;
 mod resource_claim_template;
 mod resource_pool_status_request;
 mod resource_slice;
+mod slice_validation;
+mod status_validation;
 
-use binnacle_meta::Time;
-use binnacle_schema::Object;
+use binnacle_meta::{FieldErrors, FieldPath, Time};
+use binnacle_schema::{Object, Value};
 
 use crate::all::Entry;
+use crate::pod_spec::validation::scheduling;
 use crate::prepare::default_to;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
@@ -26,4 +32,9 @@ pub(crate) const STRATEGIES: &[Entry] = &[
 /// Taints begin when they are first seen. A default by its nature, set while preparing since it asks for the time.
 fn date_taint(taint: &mut Object, now: i64) {
     default_to(taint, "timeAdded", Time::from_unix(now, 0).to_string());
+}
+
+/// The rules for a selector of the nodes on which devices are.
+fn node_selector(selector: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    scheduling::node_selector(selector, false, path, errors);
 }

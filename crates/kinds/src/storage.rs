@@ -62,7 +62,7 @@ fn parameters(object: &Value, required: bool, errors: &mut FieldErrors) {
 }
 
 /// The rules for the name of a driver, which may be in any case.
-fn driver_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+pub(crate) fn driver_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;

@@ -46,7 +46,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 }
 
-pub(crate) use validation::{validate_spec, validate_template};
+pub(crate) use validation::{template_metadata, validate_spec, validate_template};
 
 /// Defaults of a claim, alike for objects and for the templates of stateful sets.
 pub(crate) fn set_claim_defaults(claim: &mut Object) {

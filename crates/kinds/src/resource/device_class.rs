@@ -1,8 +1,13 @@
 //! DeviceClass: devices of a sort, with their configuration.
 
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
+use binnacle_validation::resource_names;
 
-use crate::prepare::{first_generation, next_generation};
+use super::claim_validation::{CONFIG_MAX, configuration, selectors};
+use super::names::bounded;
+use crate::checks::{member, present, spec_path};
+use crate::prepare::{first_generation, next_generation, semantically_equal};
 use crate::{Situation, Strategy};
 
 pub(crate) struct DeviceClass;
@@ -15,4 +20,28 @@ impl Strategy for DeviceClass {
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
     }
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        class(object, None)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        class(object, Some(old))
+    }
+}
+
+fn class(object: &Value, old: Option<&Value>) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let (spec, path) = (member(object, "spec"), spec_path());
+    selectors(spec, &path, &mut errors);
+    let stored = old.is_some_and(|old| semantically_equal(spec.get("config"), old.at(&["spec", "config"])));
+    for (at, config) in bounded(spec, "config", CONFIG_MAX, &path, &mut errors) {
+        configuration(config, stored, &at, &mut errors);
+    }
+    if let Some(name) = present(spec, "extendedResourceName").and_then(Value::as_str)
+        && !resource_names::is_extended(name)
+    {
+        let at = path.child("extendedResourceName");
+        errors.push(FieldError::invalid(&at, name, "must be a valid extended resource name"));
+    }
+    errors
 }

@@ -1,13 +1,19 @@
 //! DeviceTaintRule: taints for devices that match.
 
-use binnacle_meta::Time;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Time};
 use binnacle_schema::Value;
+use binnacle_validation::{checks, conditions};
 
 use super::date_taint;
+use super::names::pool_name;
+use super::slice_validation::validate_taint;
+use crate::checks::{member, present, spec_path};
 use crate::prepare::{clear_status, first_generation, next_generation, put_back, put_back_metadata};
+use crate::storage::driver_name;
 use crate::{Situation, Strategy};
 
 const TAINT: &[&str] = &["spec", "taint"];
+const CONDITIONS_MAX: usize = 8;
 
 pub(crate) struct DeviceTaintRule;
 
@@ -34,4 +40,39 @@ impl Strategy for DeviceTaintRule {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
     }
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        rule(object, None)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        rule(object, old.at(TAINT))
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let (list, path) = (object.list_at(&["status", "conditions"]), FieldPath::new("status").child("conditions"));
+        conditions::conditions(list, &path, &mut errors);
+        if list.len() > CONDITIONS_MAX {
+            errors.push(FieldError::too_many(&path, list.len(), CONDITIONS_MAX));
+        }
+        errors
+    }
+}
+
+fn rule(object: &Value, old_taint: Option<&Value>) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let (spec, path) = (member(object, "spec"), spec_path());
+    let (selector, at) = (member(spec, "deviceSelector"), path.child("deviceSelector"));
+    let text = |name| present(selector, name).and_then(Value::as_str);
+    if let Some(driver) = text("driver") {
+        driver_name(driver, &at.child("driver"), &mut errors);
+    }
+    if let Some(pool) = text("pool") {
+        pool_name(&at.child("pool"), pool, &mut errors);
+    }
+    if let Some(device) = text("device") {
+        checks::label(&at.child("device"), device, &mut errors);
+    }
+    validate_taint(member(spec, "taint"), old_taint, &path.child("taint"), &mut errors);
+    errors
 }

@@ -1,10 +1,12 @@
 //! ResourceClaim: devices that pods need, and which they got.
 
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
-use super::requests;
+use super::{claim_validation, requests, status_validation};
+use crate::checks::{immutable_as, member, spec_path};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{Situation, Strategy};
+use crate::{Situation, Strategy, internal};
 
 pub(crate) struct ResourceClaim;
 
@@ -25,6 +27,25 @@ impl Strategy for ResourceClaim {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
         drop_deallocated(object, old);
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let devices = member(member(object, "spec"), "devices");
+        claim_validation::devices(devices, &spec_path().child("devices"), &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let spec = object.get("spec");
+        let shown = || internal::shown("io.k8s.api.resource.v1.ResourceClaimSpec", spec);
+        immutable_as(&spec_path(), spec, old.get("spec"), shown, &mut errors);
+        errors
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        status_validation::status(object, old)
     }
 }
 

@@ -1,8 +1,9 @@
 //! ResourceSlice: devices of a pool, as their driver publishes them.
 
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
-use super::date_taint;
+use super::{date_taint, slice_validation};
 use crate::prepare::{default_to, first_generation, next_generation, objects_at};
 use crate::{Situation, Strategy};
 
@@ -37,6 +38,14 @@ impl Strategy for ResourceSlice {
         date_taints(object, situation);
         next_generation(object, old, &["spec"]);
         drop_disabled(object, old);
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        slice_validation::slice(object, None)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        slice_validation::slice(object, Some(old))
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {

@@ -45,8 +45,14 @@ pub(crate) fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldEr
     spec_rules(spec, Options::default(), path, errors);
 }
 
-/// A template for the claim of an ephemeral volume: metadata of labels and annotations only.
+/// A template for the claim of an ephemeral volume.
 pub(crate) fn validate_template(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    template_metadata(template, path, errors);
+    validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
+}
+
+/// The metadata of a template: labels and annotations only.
+pub(crate) fn template_metadata(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let at = path.child("metadata");
     let null = Value::Null;
     let given = template.get("metadata").unwrap_or(&null);
@@ -73,7 +79,6 @@ pub(crate) fn validate_template(template: &Value, path: &FieldPath, errors: &mut
             errors.push(FieldError::forbidden(&at.child(shown), "cannot be set"));
         }
     }
-    validate_spec(template.get("spec").unwrap_or(&null), &path.child("spec"), errors);
 }
 
 /// Known modes, and that one pod alone is not one pod among others.
