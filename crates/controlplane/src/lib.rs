@@ -2,6 +2,7 @@
 //! ([`service_hooks`]), and sees to it that the objects every cluster has are there ([`start`]).
 
 mod apiservices;
+mod bootstrap_roles;
 mod certificates;
 mod config;
 mod config_maps;

@@ -71,6 +71,11 @@ impl<'a> Objects<'a> {
     /// Creates those of the objects that are not there yet, all at once. Somebody else may create them meanwhile.
     pub(crate) async fn create_missing(&self, objects: Vec<Value>) -> Result<(), Status> {
         let there = self.list("").await?;
+        self.create_missing_of(&there, objects).await
+    }
+
+    /// [`Objects::create_missing`] with what is there.
+    pub(crate) async fn create_missing_of(&self, there: &[Value], objects: Vec<Value>) -> Result<(), Status> {
         let key = |object: &Value| {
             let text = |member| object.str_at(&["metadata", member]).to_owned();
             (text("namespace"), text("name"))

@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 use crate::apiservices::Registrations;
 use crate::config::Config;
 use crate::{
-    apiservices, config_maps, flowcontrol, kubernetes_service, priority_classes, service_cidr, services,
-    system_namespaces,
+    apiservices, bootstrap_roles, config_maps, flowcontrol, kubernetes_service, priority_classes, service_cidr,
+    services, system_namespaces,
 };
 
 /// How soon a step that failed is tried again: first, and at last.
@@ -126,6 +126,7 @@ fn stages() -> [Vec<Loop>; 2] {
         Loop::repeat("bootstrap-controller", Some(10), |work| Box::pin(kubernetes_service::ensure(work)))
             .leaving(|work| Box::pin(kubernetes_service::leave(work))),
         Loop::repeat("start-service-ip-repair-controllers", Some(180), |work| Box::pin(services::repair(work))),
+        Loop::repeat("rbac/bootstrap-roles", None, |work| Box::pin(bootstrap_roles::ensure(&work.resources))),
         Loop::repeat("scheduling/bootstrap-system-priority-classes", None, |work| {
             Box::pin(priority_classes::ensure(&work.resources))
         }),

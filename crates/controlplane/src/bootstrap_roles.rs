@@ -1,0 +1,162 @@
+//! The roles and bindings that every cluster has. At the start what is missing of them is added, in roles and bindings
+//! that say they may not be touched excepted: what an administrator has added or granted beyond stays.
+
+mod covers;
+mod table;
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::ResourceSet;
+use binnacle_schema::{Object, Value};
+use futures::future::join_all;
+
+use crate::objects::Objects;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+
+pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
+    // Roles first: who may not escalate could otherwise be bound to less than the role says.
+    let table = table::parse()?;
+    for (plural, wanted) in [
+        ("clusterroles", table.cluster_roles),
+        ("roles", table.roles),
+        ("clusterrolebindings", table.cluster_role_bindings),
+        ("rolebindings", table.role_bindings),
+    ] {
+        let objects = Objects::new(resources, GROUP, "v1", plural)?;
+        reconcile(&objects, wanted).await?;
+    }
+    Ok(())
+}
+
+async fn reconcile(objects: &Objects<'_>, wanted: Vec<Value>) -> Result<(), Status> {
+    let there = objects.list("").await?;
+    let (mut missing, mut changes) = (Vec::new(), Vec::new());
+    for wanted in wanted {
+        match there.iter().find(|there| key(there) == key(&wanted)) {
+            None => missing.push(wanted),
+            Some(there) if protected(there) => {}
+            Some(there) if role_ref(there) != role_ref(&wanted) => changes.push((wanted, true)),
+            Some(there) if completed(there, &wanted).is_some() => changes.push((wanted, false)),
+            Some(_) => {}
+        }
+    }
+    objects.create_missing_of(&there, missing).await?;
+    let changed = join_all(changes.into_iter().map(|(wanted, replace)| async move {
+        let (namespace, name) = key(&wanted);
+        if !replace {
+            let complete = |object: &mut Value| {
+                if let Some(completed) = completed(object, &wanted) {
+                    *object = completed;
+                }
+            };
+            return objects.update(namespace, name, "", complete).await;
+        }
+        // What a binding grants cannot be changed.
+        objects.delete(namespace, name).await?;
+        match objects.create(namespace, wanted.clone()).await {
+            Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
+            created => created.map(|_| ()),
+        }
+    }));
+    changed.await.into_iter().collect()
+}
+
+/// Namespace and name.
+fn key(object: &Value) -> (&str, &str) {
+    (object.str_at(&["metadata", "namespace"]), object.str_at(&["metadata", "name"]))
+}
+
+fn protected(object: &Value) -> bool {
+    object.str_at(&["metadata", "annotations", AUTO_UPDATE]) == "false"
+}
+
+/// `None` of roles.
+fn role_ref(object: &Value) -> Option<(&str, &str, &str)> {
+    let role = object.get("roleRef")?;
+    Some((role.str_at(&["apiGroup"]), role.str_at(&["kind"]), role.str_at(&["name"])))
+}
+
+/// The object with what it lacks; `None` when it lacks nothing.
+fn completed(there: &Value, wanted: &Value) -> Option<Value> {
+    let mut completed = there.clone();
+    let mut lacks = false;
+    for member in ["labels", "annotations"] {
+        for (name, value) in wanted.object_at(&["metadata", member]).into_iter().flat_map(Object::iter) {
+            if there.at(&["metadata", member, name]).is_none() {
+                completed.make_at(&["metadata", member]).insert(name.clone(), value.clone());
+                lacks = true;
+            }
+        }
+    }
+    let selectors = ["aggregationRule", "clusterRoleSelectors"];
+    let aggregated = wanted.get("aggregationRule").is_some_and(|rule| !rule.is_null());
+    let (path, more): (&[&str], Vec<Value>) = if aggregated {
+        // Their rules are the sum of others, which a controller makes.
+        (&selectors, absent(there.list_at(&selectors), wanted.list_at(&selectors)))
+    } else if wanted.get("roleRef").is_some() {
+        (&["subjects"], absent(there.list_at(&["subjects"]), wanted.list_at(&["subjects"])))
+    } else {
+        (&["rules"], covers::uncovered(there.list_at(&["rules"]), wanted.list_at(&["rules"])))
+    };
+    if !more.is_empty()
+        && let Some((last, parents)) = path.split_last()
+    {
+        let all = [there.list_at(path), &more].concat();
+        completed.make_at(parents).insert(*last, all);
+        lacks = true;
+    }
+    lacks.then_some(completed)
+}
+
+fn absent(there: &[Value], wanted: &[Value]) -> Vec<Value> {
+    wanted.iter().filter(|item| !there.contains(item)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::testing::Cluster;
+
+    #[tokio::test]
+    async fn what_is_missing_is_added() {
+        let resources = Cluster::resources();
+        ensure(&resources).await.unwrap();
+        let roles = Objects::new(&resources, GROUP, "v1", "clusterroles").unwrap();
+        let bindings = Objects::new(&resources, GROUP, "v1", "clusterrolebindings").unwrap();
+        assert_eq!((roles.list("").await.unwrap().len(), bindings.list("").await.unwrap().len()), (70, 51));
+        let before = roles.get("", "system:discovery").await.unwrap();
+        ensure(&resources).await.unwrap();
+        assert_eq!(roles.get("", "system:discovery").await.unwrap(), before, "what is complete is not written");
+
+        let own = value!([{"verbs": ["get"], "nonResourceURLs": ["/own"]}]);
+        let reset = |role: &mut Value| drop(role.make_object().insert("rules", own.clone()));
+        roles.update("", "system:discovery", "", reset).await.unwrap();
+        let protect = |role: &mut Value| {
+            reset(role);
+            role.make_at(&["metadata", "annotations"]).insert(AUTO_UPDATE, "false");
+        };
+        roles.update("", "system:monitoring", "", protect).await.unwrap();
+        let drop_subject = |binding: &mut Value| drop(binding.make_object().remove("subjects"));
+        bindings.update("", "system:discovery", "", drop_subject).await.unwrap();
+        bindings.delete("", "system:basic-user").await.unwrap();
+        let other = value!({
+            "metadata": {"name": "system:basic-user"}, "subjects": [],
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "other"}
+        });
+        bindings.create("", other).await.unwrap();
+        ensure(&resources).await.unwrap();
+
+        let role = roles.get("", "system:discovery").await.unwrap().unwrap();
+        let rules = role.list_at(&["rules"]);
+        assert_eq!(rules[0], own.list_at(&[])[0], "what was added stays");
+        assert!(covers::uncovered(rules, before.unwrap().list_at(&["rules"])).is_empty());
+        assert_eq!(roles.get("", "system:monitoring").await.unwrap().unwrap().get("rules"), Some(&own));
+        let binding = bindings.get("", "system:discovery").await.unwrap().unwrap();
+        assert_eq!(binding.list_at(&["subjects"])[0].str_at(&["name"]), "system:authenticated");
+        let binding = bindings.get("", "system:basic-user").await.unwrap().unwrap();
+        assert_eq!(binding.str_at(&["roleRef", "name"]), "system:basic-user");
+    }
+}
