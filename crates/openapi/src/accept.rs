@@ -49,6 +49,15 @@ pub(crate) fn negotiate(accept: &str, protobuf: [&str; 2]) -> Wanted {
     clauses.iter().find_map(fits).map_or(Wanted::Nothing, Wanted::Form)
 }
 
+impl Form {
+    pub(crate) fn choose<T>(self, json: T, protobuf: T) -> T {
+        match self {
+            Self::Json => json,
+            Self::Protobuf => protobuf,
+        }
+    }
+}
+
 impl<'a> Clause<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.split(';');

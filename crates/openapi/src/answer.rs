@@ -11,6 +11,7 @@ use crate::accept::{Form, Wanted, negotiate};
 use crate::definitions::BuiltIn;
 use crate::documents::{self, Place};
 use crate::json::Json;
+use crate::protobuf::{self, Shape, shapes};
 use crate::{v2, v3};
 
 /// The OpenAPI documents of one immutable [`Served`]. When that changes, a new one takes its place.
@@ -21,6 +22,7 @@ pub struct OpenApi {
     /// By name in the index.
     v3: BTreeMap<String, Slot>,
     v2: OnceLock<(String, Bytes)>,
+    v2_protobuf: OnceLock<Option<Bytes>>,
 }
 
 /// What OpenAPI needs to know of a request. The method does not matter, as it does not to the reference.
@@ -53,6 +55,8 @@ pub enum Answer {
     NotAcceptable,
     /// 200 without a body: the Accept header cannot be read.
     Nothing,
+    /// 503 without a body: the document cannot be had in this form.
+    Unavailable,
 }
 
 /// A document, ready to be sent.
@@ -72,6 +76,8 @@ struct Slot {
     place: Place,
     hash: OnceLock<String>,
     json: OnceLock<Bytes>,
+    /// Nothing if the document does not fit into that form.
+    protobuf: OnceLock<Option<Bytes>>,
 }
 
 const V2: &str = "/openapi/v2";
@@ -79,14 +85,15 @@ const V3: &str = "/openapi/v3";
 const JSON: &str = "application/json";
 const V2_PROTOBUF: [&str; 2] =
     ["com.github.proto-openapi.spec.v2.v1.0+protobuf", "com.github.proto-openapi.spec.v2@v1.0+protobuf"];
+const V2_PROTOBUF_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V3_PROTOBUF_TYPE: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 const V3_PROTOBUF: [&str; 2] =
     ["com.github.proto-openapi.spec.v3.v1.0+protobuf", "com.github.proto-openapi.spec.v3@v1.0+protobuf"];
 
 impl OpenApi {
     pub fn new(served: Served) -> Self {
-        let slot = |(name, place)| (name, Slot { place, hash: OnceLock::new(), json: OnceLock::new() });
-        let v3 = documents::all(&served).into_iter().map(slot).collect();
-        Self { served, index: OnceLock::new(), v3, v2: OnceLock::new() }
+        let v3 = documents::all(&served).into_iter().map(|(name, place)| (name, Slot::new(place))).collect();
+        Self { served, index: OnceLock::new(), v3, v2: OnceLock::new(), v2_protobuf: OnceLock::new() }
     }
 
     /// Whether a path is one of these documents, served or not.
@@ -108,39 +115,46 @@ impl OpenApi {
 
     fn answer_v3(&self, name: &str, ask: &Ask<'_>) -> Answer {
         let Some(slot) = self.v3.get(name) else { return Answer::NotFound };
-        match negotiate(ask.accept, V3_PROTOBUF) {
-            Wanted::Form(Form::Json) => {}
-            Wanted::Form(Form::Protobuf) | Wanted::Nothing => return Answer::NotAcceptable,
+        let form = match negotiate(ask.accept, V3_PROTOBUF) {
+            Wanted::Form(form) => form,
+            Wanted::Nothing => return Answer::NotAcceptable,
             Wanted::Unreadable => return Answer::Nothing,
-        }
-        let body = slot.json.get_or_init(|| self.make_v3(&slot.place)).clone();
-        let hash = slot.hash.get_or_init(|| digest(&body));
-        let etag = format!("\"{hash}\"");
+        };
+        let json = slot.json.get_or_init(|| self.make_v3(&slot.place));
+        let hash = slot.hash.get_or_init(|| digest(json));
+        let (etag, content_type) = (format!("\"{hash}\""), form.choose(JSON, V3_PROTOBUF_TYPE));
         if !ask.hash.is_empty() && ask.hash != hash {
-            return Answer::Moved { etag, content_type: JSON, location: relative_url(name, hash) };
+            return Answer::Moved { etag, content_type, location: relative_url(name, hash) };
         }
         let immutable = !ask.hash.is_empty();
         if matches(ask.if_none_match, &etag) {
             return Answer::NotModified { etag, immutable };
         }
-        Answer::Document(Document { content_type: JSON, etag, immutable, body })
+        let body = match form {
+            Form::Json => Some(json.clone()),
+            Form::Protobuf => slot.protobuf.get_or_init(|| transcode(json, &shapes::V3)).clone(),
+        };
+        let Some(body) = body else { return Answer::Unavailable };
+        Answer::Document(Document { content_type, etag, immutable, body })
     }
 
     fn answer_v2(&self, ask: &Ask<'_>) -> Answer {
-        match negotiate(ask.accept, V2_PROTOBUF) {
-            Wanted::Form(Form::Json) => {}
-            Wanted::Form(Form::Protobuf) | Wanted::Nothing | Wanted::Unreadable => return Answer::NotAcceptable,
-        }
-        let (hash, body) = self.v2.get_or_init(|| {
+        let Wanted::Form(form) = negotiate(ask.accept, V2_PROTOBUF) else { return Answer::NotAcceptable };
+        let (hash, json) = self.v2.get_or_init(|| {
             let paths = self.v3.values().flat_map(|slot| slot.place.paths(&self.served)).collect();
-            let body = Bytes::from(v2::document(paths, &BuiltIn::new(None)));
-            (digest(&body), body)
+            let json = Bytes::from(v2::document(paths, &BuiltIn::new(None)));
+            (digest(&json), json)
         });
-        let etag = format!("\"{hash}\"");
+        let (etag, content_type) = (format!("\"{hash}\""), form.choose(JSON, V2_PROTOBUF_TYPE));
         if matches(ask.if_none_match, &etag) {
             return Answer::NotModified { etag, immutable: false };
         }
-        Answer::Document(Document { content_type: JSON, etag, immutable: false, body: body.clone() })
+        let body = match form {
+            Form::Json => Some(json.clone()),
+            Form::Protobuf => self.v2_protobuf.get_or_init(|| transcode(json, &shapes::V2)).clone(),
+        };
+        let Some(body) = body else { return Answer::Unavailable };
+        Answer::Document(Document { content_type, etag, immutable: false, body })
     }
 
     /// Names every document together with its hash. Documents are made for that and not kept: most are never asked for.
@@ -163,6 +177,16 @@ impl OpenApi {
     fn make_v3(&self, place: &Place) -> Bytes {
         v3::document(&place.paths(&self.served), &BuiltIn::new(place.scope())).into()
     }
+}
+
+impl Slot {
+    fn new(place: Place) -> Self {
+        Self { place, hash: OnceLock::new(), json: OnceLock::new(), protobuf: OnceLock::new() }
+    }
+}
+
+fn transcode(json: &[u8], shape: &'static Shape) -> Option<Bytes> {
+    protobuf::transcode(json, shape).ok().map(Bytes::from)
 }
 
 fn relative_url(name: &str, hash: &str) -> String {

@@ -12,6 +12,7 @@ mod link;
 mod names;
 mod operation;
 mod parameters;
+mod protobuf;
 mod routes;
 mod v2;
 mod v3;

@@ -50,6 +50,7 @@ impl OpenApiLink {
             ),
             Answer::NotFound => finish(start(StatusCode::NOT_FOUND), Body::empty()),
             Answer::NotAcceptable => finish(start(StatusCode::NOT_ACCEPTABLE).header(VARY, ACCEPT), Body::empty()),
+            Answer::Unavailable => finish(start(StatusCode::SERVICE_UNAVAILABLE).header(VARY, ACCEPT), Body::empty()),
             Answer::Nothing => finish(start(StatusCode::OK).header(VARY, ACCEPT), Body::empty()),
         }
     }

@@ -43,7 +43,7 @@ pub(crate) enum Method {
     Patch,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Parameter {
     pub(crate) name: Text,
     pub(crate) place: Place,
@@ -53,14 +53,14 @@ pub(crate) struct Parameter {
 }
 
 /// Where a parameter stands; in the order in which documents show those of one name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Place {
     /// Always required.
     Path,
     Query,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Body {
     /// The name of the definition.
     pub(crate) definition: Text,

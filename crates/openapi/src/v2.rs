@@ -1,10 +1,10 @@
 //! The document of version 2, which shows everything at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
-use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_meta::GroupVersionKind;
 
 use crate::TITLE;
 use crate::definitions::{Definitions, Dialect, reachable};
@@ -37,11 +37,7 @@ pub(crate) fn document(mut paths: Vec<Path>, definitions: &dyn Definitions) -> V
                 definitions.write(&name, Dialect::V2, json.name(&name));
             }
         });
-        json.name("parameters").object(|json| {
-            for (name, parameter) in shared.by_name() {
-                json.name(name).raw(parameter);
-            }
-        });
+        json.name("parameters").object(|json| shared.write(json));
         json.name("securityDefinitions").object(|json| {
             json.name("BearerToken").object(|json| {
                 json.text_member("description", "Bearer Token authentication");
@@ -55,7 +51,7 @@ pub(crate) fn document(mut paths: Vec<Path>, definitions: &dyn Definitions) -> V
     json.into_bytes()
 }
 
-fn write_operation(operation: &Operation, shared: &Shared, json: &mut Json) {
+fn write_operation(operation: &Operation, shared: &Shared<'_>, json: &mut Json) {
     json.text_member("description", &operation.description);
     if !operation.consumes.is_empty() {
         json.texts_member("consumes", operation.consumes);
@@ -88,30 +84,19 @@ fn write_operation(operation: &Operation, shared: &Shared, json: &mut Json) {
 }
 
 /// Parameters by name; the body is one of them.
-fn write_parameters(body: Option<&Body>, parameters: &[Parameter], shared: &Shared, json: &mut Json) {
+fn write_parameters(body: Option<&Body>, parameters: &[Parameter], shared: &Shared<'_>, json: &mut Json) {
     if body.is_none() && parameters.is_empty() {
         return;
     }
-    let mut all: Vec<(&str, &str, Vec<u8>)> = Vec::with_capacity(parameters.len() + 1);
-    all.extend(body.map(|body| ("body", "body", body_json(body))));
-    all.extend(
-        parameters
-            .iter()
-            .map(|parameter| (parameter.name.as_str(), parameter.place.as_str(), parameter_json(parameter))),
-    );
-    all.sort();
+    let (before, after) = parameters.split_at(parameters.partition_point(|parameter| parameter.name < "body"));
     json.name("parameters").list(|json| {
-        for (_, _, parameter) in all {
-            match shared.names.get(&parameter) {
-                Some(name) => json.object(|json| json.text_member("$ref", &format!("#/parameters/{name}"))),
-                None => json.raw(&parameter),
-            }
-        }
+        before.iter().for_each(|parameter| shared.write_parameter(parameter, json));
+        body.iter().for_each(|body| shared.write_body(body, json));
+        after.iter().for_each(|parameter| shared.write_parameter(parameter, json));
     });
 }
 
-fn parameter_json(parameter: &Parameter) -> Vec<u8> {
-    let mut json = Json::new();
+fn write_parameter(parameter: &Parameter, json: &mut Json) {
     json.object(|json| {
         json.true_member("uniqueItems");
         json.text_member("type", parameter.ty);
@@ -124,11 +109,9 @@ fn parameter_json(parameter: &Parameter) -> Vec<u8> {
             json.true_member("required");
         }
     });
-    json.into_bytes()
 }
 
-fn body_json(body: &Body) -> Vec<u8> {
-    let mut json = Json::new();
+fn write_body(body: &Body, json: &mut Json) {
     json.object(|json| {
         json.text_member("name", "body");
         json.text_member("in", "body");
@@ -137,36 +120,64 @@ fn body_json(body: &Body) -> Vec<u8> {
         }
         json.name("schema").object(|json| Dialect::V2.reference(&body.definition, json));
     });
-    json.into_bytes()
 }
 
-/// Parameters that stand in the document once and are referred to: nearly all of them.
-struct Shared {
-    /// The names by the JSON of the parameter.
-    names: BTreeMap<Vec<u8>, String>,
+/// Parameters that stand in the document once and are referred to, with their names: nearly all of them.
+#[derive(Default)]
+struct Shared<'a> {
+    parameters: HashMap<&'a Parameter, String>,
+    bodies: HashMap<&'a Body, String>,
 }
 
-impl Shared {
-    fn collect(paths: &[Path]) -> Self {
-        let mut all = BTreeSet::new();
+impl<'a> Shared<'a> {
+    fn collect(paths: &'a [Path]) -> Self {
+        let mut shared = Self::default();
         for path in paths {
             let of_operations = path.operations.iter().flat_map(|operation| &operation.parameters);
-            let parameters = path.parameters.iter().chain(of_operations);
-            all.extend(parameters.filter(|p| is_shared(p)).map(|p| (p.name.clone(), parameter_json(p))));
+            for parameter in path.parameters.iter().chain(of_operations).filter(|parameter| is_shared(parameter)) {
+                shared
+                    .parameters
+                    .entry(parameter)
+                    .or_insert_with(|| digest(&parameter.name, |json| write_parameter(parameter, json)));
+            }
+            // All others name the kind.
             let bodies = path.operations.iter().filter_map(|operation| operation.body.as_ref());
-            let generic = bodies.filter(|body| body.definition.starts_with("io.k8s.apimachinery"));
-            all.extend(generic.map(|body| (Text::new_static("body"), body_json(body))));
+            for body in bodies.filter(|body| body.definition.starts_with("io.k8s.apimachinery")) {
+                shared.bodies.entry(body).or_insert_with(|| digest("body", |json| write_body(body, json)));
+            }
         }
-        let names = all.into_iter().map(|(name, json)| {
-            let name = format!("{name}-{}", digest(&json));
-            (json, name)
-        });
-        Self { names: names.collect() }
+        shared
     }
 
-    fn by_name(&self) -> BTreeMap<&str, &[u8]> {
-        self.names.iter().map(|(json, name)| (name.as_str(), json.as_slice())).collect()
+    fn write_parameter(&self, parameter: &Parameter, json: &mut Json) {
+        match self.parameters.get(parameter) {
+            Some(name) => write_reference(name, json),
+            None => write_parameter(parameter, json),
+        }
     }
+
+    fn write_body(&self, body: &Body, json: &mut Json) {
+        match self.bodies.get(body) {
+            Some(name) => write_reference(name, json),
+            None => write_body(body, json),
+        }
+    }
+
+    /// All of them as members, by name.
+    fn write(&self, json: &mut Json) {
+        let mut parameters: Vec<_> = self.parameters.iter().map(|(parameter, name)| (name, parameter)).collect();
+        let mut bodies: Vec<_> = self.bodies.iter().map(|(body, name)| (name, body)).collect();
+        parameters.sort_by_key(|(name, _)| *name);
+        bodies.sort_by_key(|(name, _)| *name);
+        let (before, after) = parameters.split_at(parameters.partition_point(|(name, _)| name.as_str() < "body"));
+        before.iter().for_each(|(name, parameter)| write_parameter(parameter, json.name(name)));
+        bodies.iter().for_each(|(name, body)| write_body(body, json.name(name)));
+        after.iter().for_each(|(name, parameter)| write_parameter(parameter, json.name(name)));
+    }
+}
+
+fn write_reference(name: &str, json: &mut Json) {
+    json.object(|json| json.text_member("$ref", &format!("#/parameters/{name}")));
 }
 
 /// The name tells of the kind; by the other two, old versions of kubectl find out what the server can do.
@@ -175,10 +186,38 @@ fn is_shared(parameter: &Parameter) -> bool {
     name != "name" && !(parameter.place == Place::Query && matches!(name, "fieldValidation" | "dryRun"))
 }
 
-/// Eight characters of FNV-1.
-fn digest(json: &[u8]) -> String {
+/// The name of a shared parameter: its own and eight characters of FNV-1 of its JSON.
+fn digest(name: &str, write: impl FnOnce(&mut Json)) -> String {
+    let mut json = Json::new();
+    write(&mut json);
     let hash = json
+        .into_bytes()
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| hash.wrapping_mul(0x0100_0000_01b3) ^ u64::from(*byte));
-    URL_SAFE.encode(&hash.to_be_bytes()[..6])
+    format!("{name}-{}", URL_SAFE.encode(&hash.to_be_bytes()[..6]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters;
+
+    /// The names of parameters whose words are the reference's are the reference's, too.
+    #[test]
+    fn names_of_shared_parameters() {
+        for (parameter, want) in [
+            (parameters::pretty(), "pretty-tJGM1-ng"),
+            (parameters::namespace(), "namespace-vgWSWtn3"),
+            (parameters::path(), "path-z6Ciiujn"),
+        ] {
+            assert_eq!(digest(&parameter.name, |json| write_parameter(&parameter, json)), want);
+        }
+        let body = |kind: &str, required| Body {
+            definition: format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}").into(),
+            required,
+        };
+        for (body, want) in [(body("DeleteOptions", false), "body-2Y1dVQaQ"), (body("Patch", true), "body-78PwaGsr")] {
+            assert_eq!(digest("body", |json| write_body(&body, json)), want);
+        }
+    }
 }

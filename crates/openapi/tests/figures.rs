@@ -1,5 +1,4 @@
 //! What the documents cost: `cargo test --release -p binnacle-openapi --test figures -- --ignored --nocapture`.
-#![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
 
 use std::time::Instant;
 

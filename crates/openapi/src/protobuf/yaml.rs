@@ -1,0 +1,100 @@
+//! Small values as YAML, in the way gnostic writes what its messages have no field for.
+
+use serde_json::Value;
+
+/// The value with a line feed behind it.
+pub(crate) fn text(value: &Value) -> String {
+    let mut out = String::new();
+    write(value, 0, &mut out);
+    out
+}
+
+/// Writes a value that begins on the current line; further lines are indented by `indent`.
+fn write(value: &Value, indent: usize, out: &mut String) {
+    match value {
+        Value::Array(elements) if !elements.is_empty() => {
+            for (at, element) in elements.iter().enumerate() {
+                pad(at, indent, out);
+                out.push_str("- ");
+                write(element, indent + 2, out);
+            }
+        }
+        Value::Object(members) if !members.is_empty() => {
+            for (at, (name, member)) in members.iter().enumerate() {
+                pad(at, indent, out);
+                out.push_str(&scalar(name));
+                out.push(':');
+                let nested = match member {
+                    Value::Array(elements) => !elements.is_empty(),
+                    Value::Object(members) => !members.is_empty(),
+                    _ => false,
+                };
+                if nested {
+                    // To the next multiple of four.
+                    let deeper = (indent + 4) / 4 * 4;
+                    out.push('\n');
+                    pad(1, deeper, out);
+                    write(member, deeper, out);
+                } else {
+                    out.push(' ');
+                    write(member, indent, out);
+                }
+            }
+        }
+        Value::String(text) => {
+            out.push_str(&scalar(text));
+            out.push('\n');
+        }
+        // Numbers, truth values, null and what is empty look as they do in JSON.
+        other => {
+            out.push_str(&other.to_string());
+            out.push('\n');
+        }
+    }
+}
+
+fn pad(at: usize, indent: usize, out: &mut String) {
+    if at > 0 {
+        out.extend(std::iter::repeat_n(' ', indent));
+    }
+}
+
+/// A text, in quotes unless it is a plain word that no reader could take for something else.
+fn scalar(text: &str) -> String {
+    const NOT_TEXTS: [&str; 12] =
+        ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"];
+    let word = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/'));
+    if word && !NOT_TEXTS.contains(&text.to_ascii_lowercase().as_str()) {
+        return text.to_owned();
+    }
+    Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values() {
+        for (value, want) in [
+            (json!("get"), "get\n"),
+            (json!("merge,retainKeys"), "\"merge,retainKeys\"\n"),
+            (json!(""), "\"\"\n"),
+            (json!("No"), "\"No\"\n"),
+            (json!(1), "1\n"),
+            (json!([]), "[]\n"),
+            (json!(["ip", "port"]), "- ip\n- port\n"),
+            (json!({"group": "", "kind": "Pod", "version": "v1"}), "group: \"\"\nkind: Pod\nversion: v1\n"),
+            (json!([{"group": "a", "kind": "B"}, {"c": [1]}]), "- group: a\n  kind: B\n- c:\n    - 1\n"),
+            (
+                json!([{"discriminator": "type", "fields": {"a": "A", "b": {}}}]),
+                "- discriminator: type\n  fields:\n    a: A\n    b: {}\n",
+            ),
+        ] {
+            assert_eq!(text(&value), want, "{value}");
+        }
+    }
+}

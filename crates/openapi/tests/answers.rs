@@ -1,0 +1,135 @@
+//! What is answered to which headers.
+
+use binnacle_discovery::Served;
+use binnacle_openapi::{Answer, Ask, Document, OpenApi};
+use serde_json::Value;
+
+const VERSION: &str = "/openapi/v3/version";
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+
+#[test]
+fn paths() {
+    let documents = OpenApi::new(Served::default_built_in());
+    for (path, claimed, want) in [
+        ("/openapi/v3", true, Some("index")),
+        ("/openapi/v3/", true, Some("not found")),
+        ("/openapi/v3/version", true, Some("document")),
+        ("/openapi/v3/version/", true, Some("not found")),
+        ("/openapi/v3/apis/apps/v9", true, Some("not found")),
+        ("/openapi/v3x", false, None),
+        ("/openapi/v2", true, Some("document")),
+        ("/openapi/v2/", false, None),
+        ("/openapi", false, None),
+    ] {
+        let answer = documents.answer(&Ask { path, ..Ask::default() });
+        let got = answer.as_ref().map(|answer| match answer {
+            Answer::Index(_) => "index",
+            Answer::Document(_) => "document",
+            Answer::NotFound => "not found",
+            _ => "something else",
+        });
+        assert_eq!(got, want, "{path}");
+        assert_eq!(OpenApi::claims(path), claimed, "{path}");
+    }
+}
+
+#[test]
+fn forms() {
+    let documents = OpenApi::new(Served::default_built_in());
+    for (path, accept, want) in [
+        (VERSION, "", Ok("application/json")),
+        (VERSION, "application/com.github.proto-openapi.spec.v3@v1.0+protobuf", Ok(V3_PROTOBUF)),
+        (VERSION, V3_PROTOBUF, Ok(V3_PROTOBUF)),
+        (VERSION, V2_PROTOBUF, Err(Answer::NotAcceptable)),
+        (VERSION, "text/html", Err(Answer::NotAcceptable)),
+        (VERSION, "nonsense", Err(Answer::Nothing)),
+        ("/openapi/v2", "*/*", Ok("application/json")),
+        ("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", Ok(V2_PROTOBUF)),
+        ("/openapi/v2", "application/yaml", Err(Answer::NotAcceptable)),
+        ("/openapi/v2", "nonsense", Err(Answer::NotAcceptable)),
+    ] {
+        let answer = documents.answer(&Ask { path, accept, ..Ask::default() }).unwrap();
+        match (answer, want) {
+            (Answer::Document(document), Ok(content_type)) => assert_eq!(document.content_type, content_type),
+            (answer, want) => assert_eq!(Err(answer), want.map(str::to_owned), "{path} {accept}"),
+        }
+    }
+}
+
+#[test]
+fn copies_that_are_current() {
+    let documents = OpenApi::new(Served::default_built_in());
+    let ask = |hash: &str, if_none_match: &str| {
+        documents.answer(&Ask { path: VERSION, hash, if_none_match, ..Ask::default() }).unwrap()
+    };
+    let Answer::Document(Document { etag, immutable: false, body, .. }) = ask("", "") else { panic!() };
+    let hash = etag.trim_matches('"');
+    assert_eq!(hash.len(), 128);
+
+    let Answer::Document(document) = ask(hash, "") else { panic!() };
+    assert!(document.immutable && document.body == body && document.etag == etag);
+    for (given, if_none_match, immutable) in [
+        ("", etag.clone(), false),
+        (hash, etag.clone(), true),
+        ("", "*".to_owned(), false),
+        ("", format!("\"other\", W/{etag}"), false),
+    ] {
+        assert_eq!(ask(given, &if_none_match), Answer::NotModified { etag: etag.clone(), immutable });
+    }
+    assert!(matches!(ask("", "\"other\""), Answer::Document(_)));
+    let location = format!("{VERSION}?hash={hash}");
+    assert_eq!(
+        ask("0815", &etag),
+        Answer::Moved { etag: etag.clone(), content_type: "application/json", location: location.clone() }
+    );
+
+    // The index names the same hash, whichever is asked for first.
+    let Some(Answer::Index(index)) =
+        OpenApi::new(Served::default_built_in()).answer(&Ask { path: "/openapi/v3", ..Ask::default() })
+    else {
+        panic!()
+    };
+    let index: Value = serde_json::from_slice(&index).unwrap();
+    assert_eq!(index["paths"]["version"]["serverRelativeURL"], location);
+}
+
+/// Everything that can be served, down to the definitions of every kind, fits into the protobuf form.
+#[test]
+fn all_documents_in_all_forms() {
+    let documents = OpenApi::new(Served::built_in(|_, _| true));
+    let Some(Answer::Index(index)) = documents.answer(&Ask { path: "/openapi/v3", ..Ask::default() }) else { panic!() };
+    let index: Value = serde_json::from_slice(&index).unwrap();
+    let names = index["paths"].as_object().unwrap().keys();
+    let v3 = names.map(|name| (format!("/openapi/v3/{name}"), V3_PROTOBUF));
+    for (path, protobuf) in v3.chain([("/openapi/v2".to_owned(), V2_PROTOBUF)]) {
+        let size = |accept| match documents.answer(&Ask { path: &path, accept, ..Ask::default() }) {
+            Some(Answer::Document(document)) => document.body.len(),
+            other => panic!("{path} {accept}: {other:?}"),
+        };
+        let (json, binary) = (size("application/json"), size(protobuf));
+        assert!(binary > json / 2 && binary < json, "{path}: {json} bytes of JSON, {binary} of protobuf");
+    }
+}
+
+/// No operation refers to a definition that is not there.
+#[test]
+fn references_lead_somewhere() {
+    fn walk(value: &Value, document: &Value, prefix: &str) {
+        if let Some(reference) = value.get("$ref").and_then(Value::as_str) {
+            let pointer = reference.strip_prefix('#').unwrap();
+            assert!(document.pointer(pointer).is_some(), "{prefix}: {reference}");
+        }
+        match value {
+            Value::Object(members) => members.values().for_each(|member| walk(member, document, prefix)),
+            Value::Array(elements) => elements.iter().for_each(|element| walk(element, document, prefix)),
+            _ => {}
+        }
+    }
+    let documents = OpenApi::new(Served::built_in(|_, _| true));
+    for path in ["/openapi/v2", "/openapi/v3/api/v1", "/openapi/v3/apis/resource.k8s.io/v1alpha3"] {
+        let Some(Answer::Document(document)) = documents.answer(&Ask { path, ..Ask::default() }) else { panic!() };
+        let document: Value = serde_json::from_slice(&document.body).unwrap();
+        walk(&document, &document, path);
+    }
+}
