@@ -2,6 +2,8 @@
 
 mod cron_job;
 mod job;
+mod schedule;
+mod time_zone;
 
 use crate::all::Entry;
 

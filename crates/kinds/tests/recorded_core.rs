@@ -15,7 +15,7 @@ use binnacle_validation::metadata;
 const GROUPS: [&str; 3] = ["", "apps", "batch"];
 
 /// The kinds whose validation is complete.
-const VALIDATED: [&str; 14] = [
+const VALIDATED: [&str; 16] = [
     "ConfigMap",
     "Secret",
     "Namespace",
@@ -30,6 +30,8 @@ const VALIDATED: [&str; 14] = [
     "StatefulSet",
     "ControllerRevision",
     "ReplicationController",
+    "Job",
+    "CronJob",
 ];
 
 /// Recorded answers that are not of the kinds' making: admission plugins and webhooks that refuse or change what they

@@ -117,6 +117,11 @@ impl FieldError {
         Self::with_value(FieldErrorType::Invalid, field, value.into(), detail.as_ref())
     }
 
+    /// `field: Invalid value: detail`, for values that would tell nothing.
+    pub fn invalid_omitting(field: &FieldPath, detail: impl AsRef<str>) -> Self {
+        Self::without_value(FieldErrorType::Invalid, field, detail.as_ref())
+    }
+
     /// Like [`FieldError::invalid`] with the reason `FieldValueTypeInvalid`.
     pub fn type_invalid(field: &FieldPath, value: impl Into<Shown>, detail: impl AsRef<str>) -> Self {
         Self::with_value(FieldErrorType::TypeInvalid, field, value.into(), detail.as_ref())

@@ -1,5 +1,8 @@
 //! `CronJob`: jobs on a schedule.
 
+mod validation;
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use super::job::set_failure_policy_defaults;
@@ -9,6 +12,9 @@ use crate::workload::{dns_label_recommended, prepare_create, prepare_update};
 use crate::{Situation, Strategy};
 
 const TEMPLATE: &[&str] = &["spec", "jobTemplate", "spec", "template"];
+
+/// Names of jobs, which end with a time, are no longer than 63 characters.
+const NAME_MAX: usize = 52;
 
 pub(super) struct CronJob;
 
@@ -34,6 +40,23 @@ impl Strategy for CronJob {
 
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validation::validate(object, None, &mut errors);
+        let name = object.str_at(&["metadata", "name"]);
+        if name.len() > NAME_MAX {
+            let at = FieldPath::new("metadata").child("name");
+            errors.push(FieldError::invalid(&at, name, format!("must be no more than {NAME_MAX} characters")));
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validation::validate(object, Some(old), &mut errors);
+        errors
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

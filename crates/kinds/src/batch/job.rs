@@ -1,5 +1,13 @@
 //! `Job`: pods that run to completion.
 
+mod indexes;
+mod policies;
+mod status;
+mod validation;
+
+pub(super) use validation::validate_spec;
+
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
 use crate::pod_spec::set_template_defaults;
@@ -57,6 +65,23 @@ impl Strategy for Job {
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
         default_labels(object);
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validation::validate(object, None, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validation::validate(object, Some(old), &mut errors);
+        validation::validate_change(object, old, &mut errors);
+        errors
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        status::validate(object, old)
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
