@@ -1,5 +1,6 @@
 //! The documents as a link of the server.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use binnacle_discovery::Served;
@@ -12,7 +13,7 @@ use crate::{Answer, Ask, OpenApi};
 
 /// Serves `/openapi/v2` and `/openapi/v3`.
 pub struct OpenApiLink {
-    documents: OpenApi,
+    documents: Arc<OpenApi>,
     since: SystemTime,
 }
 
@@ -20,7 +21,7 @@ const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl OpenApiLink {
     pub fn new(served: Served) -> Self {
-        Self { documents: OpenApi::new(served), since: SystemTime::now() }
+        Self { documents: Arc::new(OpenApi::new(served)), since: SystemTime::now() }
     }
 
     fn respond(&self, answer: Answer) -> Response {
@@ -64,14 +65,18 @@ impl Link for OpenApiLink {
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        let header = |name| request.header(name).unwrap_or_default().to_owned();
+        let (accept, if_none_match) = (header(http::header::ACCEPT), header(http::header::IF_NONE_MATCH));
+        let hash = request.query.get("hash").unwrap_or_default().to_owned();
+        let (documents, info) = (self.documents.clone(), request.info.clone());
+        // Whoever is first waits for the document, some 20 ms for the largest: too long among other requests.
+        let answer = move || {
+            let ask = Ask { path: &info.path, hash: &hash, accept: &accept, if_none_match: &if_none_match };
+            documents.answer(&ask).unwrap_or(Answer::NotFound)
+        };
         Box::pin(async move {
-            let ask = Ask {
-                path: &request.info.path,
-                hash: request.query.get("hash").unwrap_or_default(),
-                accept: request.header(http::header::ACCEPT).unwrap_or_default(),
-                if_none_match: request.header(http::header::IF_NONE_MATCH).unwrap_or_default(),
-            };
-            self.respond(self.documents.answer(&ask).unwrap_or(Answer::NotFound))
+            let answer = tokio::task::spawn_blocking(answer).await;
+            self.respond(answer.unwrap_or(Answer::Unavailable))
         })
     }
 
@@ -101,4 +106,41 @@ fn finish(response: Builder, body: Body) -> Response {
         *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         failed
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::Document;
+
+    #[test]
+    fn headers() {
+        let link = OpenApiLink::new(Served::default());
+        let etag = || "\"E\"".to_owned();
+        let document =
+            |immutable| Document { content_type: "application/json", etag: etag(), immutable, body: Bytes::new() };
+        for (answer, status, want) in [
+            (Answer::Index(Bytes::new()), 200, "content-type last-modified"),
+            (Answer::Document(document(false)), 200, "content-type etag last-modified vary"),
+            (Answer::Document(document(true)), 200, "cache-control content-type etag expires last-modified vary"),
+            (Answer::NotModified { etag: etag(), immutable: false }, 304, "etag vary"),
+            (Answer::NotModified { etag: etag(), immutable: true }, 304, "cache-control etag expires vary"),
+            (
+                Answer::Moved { etag: etag(), content_type: "application/json", location: "/x?hash=E".to_owned() },
+                301,
+                "content-type etag location vary",
+            ),
+            (Answer::NotFound, 404, ""),
+            (Answer::NotAcceptable, 406, "vary"),
+            (Answer::Nothing, 200, "vary"),
+            (Answer::Unavailable, 503, "vary"),
+        ] {
+            let response = link.respond(answer.clone());
+            let mut names: Vec<_> = response.headers().keys().map(|name| name.as_str()).collect();
+            names.sort_unstable();
+            assert_eq!((response.status().as_u16(), names.join(" ").as_str()), (status, want), "{answer:?}");
+        }
+    }
 }

@@ -11,9 +11,13 @@ fn figures() {
     let begun = Instant::now();
     let documents = OpenApi::new(Served::default_built_in());
     println!("nothing asked: {:?}", begun.elapsed());
-    for (path, accept) in
-        [("/openapi/v3/apis/apps/v1", ""), ("/openapi/v3/api/v1", ""), ("/openapi/v3", ""), ("/openapi/v2", "")]
-    {
+    for (path, accept) in [
+        ("/openapi/v3/apis/apps/v1", ""),
+        ("/openapi/v3/api/v1", ""),
+        ("/openapi/v3", ""),
+        ("/openapi/v2", ""),
+        ("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"),
+    ] {
         for time in ["first", "again"] {
             let begun = Instant::now();
             let answer = documents.answer(&Ask { path, accept, ..Ask::default() }).unwrap();
