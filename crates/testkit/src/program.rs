@@ -49,7 +49,9 @@ fn build() -> PathBuf {
     };
     let parent = artifacts.parent().unwrap();
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--quiet", "--bin", NAME, "--profile", profile]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command
+        .args(["build", "--quiet", "--bin", NAME, "--profile", profile])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     if parent.join("CACHEDIR.TAG").exists() {
         command.arg("--target-dir").arg(parent);
     } else {

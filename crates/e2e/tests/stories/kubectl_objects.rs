@@ -1,0 +1,169 @@
+//! The life of an object of every kind with kubectl: created, shown in each form, labelled, annotated, patched, deleted.
+
+use binnacle_testkit::{Kubectl, Server};
+use serde_json::json;
+
+use crate::manifests::{ALL, Manifest, squeezed};
+
+const LABEL: &str = "app.kubernetes.io/part-of=shop";
+
+/// A test for each kind.
+macro_rules! lives {
+    ($($kind:ident)*) => {
+        $(#[test]
+        fn $kind() {
+            life(stringify!($kind));
+        })*
+
+        const KINDS: &[&str] = &[$(stringify!($kind)),*];
+    };
+}
+
+lives! {
+    configmap secret persistentvolumeclaim service ingress deployment statefulset
+    daemonset job cronjob role rolebinding event lease
+}
+
+#[test]
+fn every_manifest_has_its_life() {
+    assert_eq!(ALL.iter().map(|manifest| plain(manifest.resource)).collect::<Vec<_>>(), KINDS);
+}
+
+#[test]
+fn a_whole_application_at_once() {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    kubectl.ok(&["create", "namespace", "shop"]);
+    let application = ALL.iter().map(|manifest| manifest.text("shop")).collect::<Vec<_>>().join("\n---\n");
+    let created = kubectl.ok_with(&["create", "--namespace=shop", "--validate=false", "-f", "-"], &application);
+    let want: String = ALL.iter().map(|manifest| manifest.target() + " created\n").collect();
+    assert_eq!(created, want);
+
+    // By name from several kinds, in the order asked for.
+    let targets: Vec<String> = ALL.iter().map(Manifest::target).collect();
+    let mut arguments = vec!["get", "--namespace=shop", "--output=name"];
+    arguments.extend(targets.iter().map(String::as_str));
+    assert_eq!(kubectl.ok(&arguments).lines().collect::<Vec<_>>(), targets);
+
+    // From every namespace, with a column that says which.
+    let everywhere = squeezed(&kubectl.ok(&["get", "-A", &resources()]));
+    for manifest in ALL {
+        assert!(everywhere.contains(&format!("\nshop {}", manifest.target())), "{}\n{everywhere}", manifest.resource);
+        assert!(everywhere.contains("NAMESPACE NAME "), "{everywhere}");
+    }
+    let all = kubectl.ok(&["get", "all", "--namespace=shop", "--output=name"]);
+    for target in ["service/shop-web", "deployment.apps/shop-web", "statefulset.apps/shop-db", "job.batch/shop-migrate"]
+    {
+        assert!(all.lines().any(|line| line == target), "{target}: {all}");
+    }
+
+    // Labels choose, everywhere and of each kind.
+    let labelled =
+        kubectl.ok(&["get", "-A", "--output=name", "-l", "app.kubernetes.io/component in (web, db)", &resources()]);
+    assert_eq!(
+        labelled.lines().collect::<Vec<_>>(),
+        [
+            "configmap/shop-web",
+            "secret/shop-db",
+            "service/shop-web",
+            "deployment.apps/shop-web",
+            "statefulset.apps/shop-db"
+        ]
+    );
+    let sorted = kubectl.ok(&["get", "--namespace=shop", "--sort-by=.metadata.name", "--output=name", "deploy,sts,ds"]);
+    assert_eq!(sorted, "daemonset.apps/node-metrics\nstatefulset.apps/shop-db\ndeployment.apps/shop-web\n");
+    let fields = ["get", "--namespace=shop", "events", "--field-selector=involvedObject.name=shop-web,type=Normal"];
+    assert_eq!(kubectl.json(&fields)["items"].as_array().unwrap().len(), 1);
+
+    let deleted = kubectl.ok_with(&["delete", "--namespace=shop", "-f", "-"], &application);
+    assert_eq!(deleted.lines().count(), ALL.len(), "{deleted}");
+    let left = kubectl.ok(&["get", "--namespace=shop", "--output=name", "-l", LABEL, &resources()]);
+    assert_eq!(left, "");
+}
+
+fn resources() -> String {
+    ALL.iter().map(|manifest| manifest.resource).collect::<Vec<_>>().join(",")
+}
+
+/// The resource without its group.
+fn plain(resource: &str) -> &str {
+    resource.split('.').next().unwrap()
+}
+
+fn life(kind: &str) {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    kubectl.ok(&["create", "namespace", "shop"]);
+    let manifest = ALL.iter().find(|manifest| plain(manifest.resource) == kind).unwrap();
+    let target = &manifest.target();
+    let ok = |arguments: &[&str]| kubectl.ok(&[arguments, &["--namespace=shop"]].concat());
+    let get = || kubectl.json(&["get", "--namespace=shop", target]);
+
+    let create = ["create", "--namespace=shop", "--validate=false", "-f", "-"];
+    assert_eq!(kubectl.ok_with(&create, &manifest.text("shop")), format!("{target} created\n"));
+    let again = kubectl.run_with(&create, &manifest.text("shop"));
+    assert!(!again.success && again.err.contains("(AlreadyExists)"), "{again}");
+
+    // Each form shows the same object.
+    let object = get();
+    assert_eq!(object["metadata"]["name"], manifest.name);
+    assert_eq!(object["metadata"]["namespace"], "shop");
+    assert!(object["metadata"]["uid"].as_str().unwrap().len() == 36, "{object}");
+    assert_eq!(ok(&["get", target, "--output=name"]), format!("{target}\n"));
+    let wide = squeezed(&ok(&["get", target, "--output=wide"]));
+    for part in manifest.wide {
+        assert!(wide.contains(part), "{target}: no {part:?} in\n{wide}");
+    }
+    let yaml = ok(&["get", target, "--output=yaml"]);
+    // kubectl reads its own YAML back: the same object, so nothing is changed by replacing it.
+    let replace = kubectl.ok_with(&["replace", "--namespace=shop", "--validate=false", "-f", "-"], &yaml);
+    assert_eq!(replace, format!("{target} replaced\n"));
+    assert_eq!(get(), object);
+    if kubectl.knows(manifest.described_since, "describe") {
+        let described = squeezed(&ok(&["describe", target]));
+        for part in manifest.describe {
+            assert!(described.contains(part), "{target}: no {part:?} in\n{described}");
+        }
+    }
+
+    // Labels and annotations come, change and go.
+    ok(&["label", target, "team=one"]);
+    assert!(kubectl.fails(&["label", "--namespace=shop", target, "team=two"]).contains("--overwrite"));
+    ok(&["label", target, "team=two", "--overwrite"]);
+    assert_eq!(get()["metadata"]["labels"]["team"], "two");
+    assert_eq!(ok(&["get", manifest.resource, "-l", "team=two,team!=one", "--output=name"]), format!("{target}\n"));
+    assert_eq!(ok(&["get", manifest.resource, "-l", "team=one", "--output=name"]), "");
+    ok(&["annotate", target, "example.com/owner=jane doe"]);
+    assert_eq!(get()["metadata"]["annotations"]["example.com/owner"], "jane doe");
+    ok(&["label", target, "team-"]);
+    ok(&["annotate", target, "example.com/owner-"]);
+
+    // The three patches.
+    let merge = json!({"metadata": {"annotations": {"a": "merge"}}}).to_string();
+    ok(&["patch", target, "--type=merge", "-p", &merge]);
+    let patch = json!([
+        {"op": "test", "path": "/metadata/annotations/a", "value": "merge"},
+        {"op": "copy", "from": "/metadata/annotations/a", "path": "/metadata/annotations/b"},
+        {"op": "replace", "path": "/metadata/annotations/a", "value": "json"},
+    ]);
+    ok(&["patch", target, "--type=json", "-p", &patch.to_string()]);
+    let strategic = json!({"metadata": {"annotations": {"c": "strategic", "b": null}}}).to_string();
+    ok(&["patch", target, "--type=strategic", "-p", &strategic]);
+    let annotations = get()["metadata"]["annotations"].clone();
+    assert_eq!(
+        (&annotations["a"], &annotations["b"], &annotations["c"]),
+        (&json!("json"), &json!(null), &json!("strategic"))
+    );
+    let unchanged = ok(&["patch", target, "--type=strategic", "-p", &strategic]);
+    assert_eq!(unchanged, format!("{target} patched (no change)\n"));
+    assert_ne!(get()["metadata"]["resourceVersion"], object["metadata"]["resourceVersion"]);
+    assert_eq!(get()["metadata"]["uid"], object["metadata"]["uid"]);
+
+    // What was read before a change does not overwrite it.
+    let stale = kubectl.run_with(&["replace", "--namespace=shop", "--validate=false", "-f", "-"], &yaml);
+    assert!(!stale.success && stale.err.contains("(Conflict)"), "{stale}");
+
+    let deleted = ok(&["delete", target]);
+    assert!(deleted.contains(&format!("\"{}\" ", manifest.name)) && deleted.contains("deleted"), "{deleted}");
+    assert!(kubectl.fails(&["get", "--namespace=shop", target]).contains("(NotFound)"));
+}
