@@ -162,16 +162,22 @@ impl Follow {
     /// The next line that contains this, a limited time.
     #[track_caller]
     pub fn until(&mut self, part: &str) -> String {
+        self.within(part, PATIENCE).unwrap_or_else(|| panic!("{}: no {part:?} in {:#?}", self.command, self.seen))
+    }
+
+    /// The next line that contains this, if it comes within that time.
+    #[track_caller]
+    pub fn within(&mut self, part: &str, patience: Duration) -> Option<String> {
         let began = Instant::now();
         loop {
-            match self.lines.recv_timeout(PATIENCE.saturating_sub(began.elapsed()).max(Duration::from_millis(1))) {
+            match self.lines.recv_timeout(patience.saturating_sub(began.elapsed())) {
                 Ok(line) => {
                     self.seen.push(line.clone());
                     if line.contains(part) {
-                        return line;
+                        return Some(line);
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => panic!("{}: no {part:?} in {:#?}", self.command, self.seen),
+                Err(RecvTimeoutError::Timeout) => return None,
                 Err(RecvTimeoutError::Disconnected) => {
                     panic!("{}: ended without {part:?}: {:#?}", self.command, self.seen)
                 }

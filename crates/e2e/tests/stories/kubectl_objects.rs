@@ -46,11 +46,13 @@ fn a_whole_application_at_once() {
     assert_eq!(kubectl.ok(&arguments).lines().collect::<Vec<_>>(), targets);
 
     // From every namespace, with a column that says which.
-    let everywhere = squeezed(&kubectl.ok(&["get", "-A", &resources()]));
+    let everywhere = squeezed(&kubectl.ok(&["get", "-A", "--output=wide", &resources()]));
     for manifest in ALL {
-        assert!(everywhere.contains(&format!("\nshop {}", manifest.target())), "{}\n{everywhere}", manifest.resource);
-        assert!(everywhere.contains("NAMESPACE NAME "), "{everywhere}");
+        let target = manifest.target();
+        assert!(everywhere.contains(&target), "{target}\n{everywhere}");
     }
+    assert_eq!(everywhere.matches("NAMESPACE ").count(), ALL.len(), "{everywhere}");
+    assert_eq!(everywhere.lines().filter(|line| line.starts_with("shop ")).count(), ALL.len(), "{everywhere}");
     let all = kubectl.ok(&["get", "all", "--namespace=shop", "--output=name"]);
     for target in ["service/shop-web", "deployment.apps/shop-web", "statefulset.apps/shop-db", "job.batch/shop-migrate"]
     {

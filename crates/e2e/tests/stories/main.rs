@@ -7,4 +7,10 @@
 
 mod manifests;
 
+mod kubectl_apply;
+mod kubectl_changes;
+mod kubectl_cluster;
 mod kubectl_objects;
+mod kubectl_restart;
+mod kubectl_rollout;
+mod kubectl_watch;

@@ -83,7 +83,7 @@ pub(crate) const ALL: &[Manifest] = &[
             "Replicas: 3 desired | 0 updated | 0 total | 0 available | 0 unavailable",
             "RollingUpdateStrategy: 0 max unavailable, 1 max surge",
             "Readiness: http-get http://:http/ready delay=0s timeout=1s period=5s #success=1 #failure=3",
-            "SHOP_ shop-web ConfigMap with prefix 'SHOP_' Optional: false",
+            "shop-web ConfigMap with prefix 'SHOP_' Optional: false",
         ],
         // Older ones do not know startup probes and prefixes in this form.
         described_since: 30,

@@ -1,0 +1,99 @@
+//! Declaring what there should be: `apply` with the client's merge and with the server's.
+
+use binnacle_testkit::{Kubectl, Server};
+use serde_json::json;
+
+use crate::manifests::ALL;
+
+/// Each kind is applied, applied again, and applied with something changed.
+#[test]
+fn apply() {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    all_kinds(&kubectl, &["apply", "--namespace=shop", "--validate=false", "-f", "-"], "configured", "unchanged");
+
+    // Three ways: what the last manifest had and this one has not goes, what others added stays.
+    let text = ALL.iter().find(|manifest| manifest.resource == "deployment.apps").unwrap().text("shop");
+    kubectl.ok(&["label", "--namespace=shop", "deployment/shop-web", "added=elsewhere"]);
+    kubectl.ok(&["scale", "--namespace=shop", "deployment/shop-web", "--replicas=9"]);
+    let changed = text
+        .replace("    kubernetes.io/change-cause: release 4.12.0\n", "    kubernetes.io/change-cause: smaller\n")
+        .replace("            - name: GREETING\n              value: \"hello $(POD_NAME)\"\n", "");
+    kubectl.ok_with(&["apply", "--namespace=shop", "--validate=false", "-f", "-"], &changed);
+    let object = kubectl.json(&["get", "--namespace=shop", "deployment/shop-web"]);
+    assert_eq!(object["metadata"]["labels"]["added"], "elsewhere");
+    assert_eq!(object["spec"]["replicas"], 3);
+    let containers = object["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+    assert_eq!(containers.len(), 2);
+    assert!(containers[0]["env"].as_array().unwrap().iter().all(|variable| variable["name"] != "GREETING"));
+}
+
+#[test]
+fn apply_on_the_server() {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    all_kinds(
+        &kubectl,
+        &["apply", "--server-side", "--namespace=shop", "--validate=false", "-f", "-"],
+        "serverside-applied",
+        "serverside-applied",
+    );
+
+    let deployment = |manager: &str, body: serde_json::Value| {
+        let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop-web"}});
+        object.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        let manager = format!("--field-manager={manager}");
+        kubectl.run_with(
+            &["apply", "--server-side", "--namespace=shop", &manager, "--validate=false", "-f", "-"],
+            &object.to_string(),
+        )
+    };
+    let get = || kubectl.json(&["get", "--namespace=shop", "deployment/shop-web", "--show-managed-fields"]);
+    // A field that another manager owns is a conflict, one that nobody owns is not.
+    let conflict = deployment("scaler", json!({"spec": {"replicas": 8}}));
+    assert!(!conflict.success && conflict.err.contains("conflict with \"kubectl\": .spec.replicas"), "{conflict}");
+    let labels = deployment("labels", json!({"metadata": {"name": "shop-web", "labels": {"mine": "yes"}}}));
+    assert!(labels.success, "{labels}");
+    assert_eq!(get()["metadata"]["labels"]["mine"], "yes");
+    // An applier that no longer names what only it owned gives it up.
+    let nothing = deployment("labels", json!({}));
+    assert!(nothing.success, "{nothing}");
+    assert!(get()["metadata"]["labels"]["mine"].is_null());
+    // Force takes over.
+    let force = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop-web"}, "spec": {"replicas": 8}});
+    let forced = [
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--field-manager=scaler",
+        "--namespace=shop",
+        "--validate=false",
+        "-f",
+        "-",
+    ];
+    kubectl.ok_with(&forced, &force.to_string());
+    let object = get();
+    assert_eq!(object["spec"]["replicas"], 8);
+    let managers = object["metadata"]["managedFields"].as_array().unwrap();
+    let scaler = managers.iter().find(|entry| entry["manager"] == "scaler").unwrap();
+    assert_eq!(scaler["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
+}
+
+fn all_kinds(kubectl: &Kubectl, apply: &[&str], changed: &str, unchanged: &str) {
+    kubectl.ok(&["create", "namespace", "shop"]);
+    let first = if changed == unchanged { changed } else { "created" };
+    for manifest in ALL {
+        let target = manifest.target();
+        let text = manifest.text("shop");
+        assert_eq!(kubectl.ok_with(apply, &text), format!("{target} {first}\n"));
+        let object = kubectl.json(&["get", "--namespace=shop", &target]);
+        // Secrets in plain text are never unchanged for a client that compares with what it sent.
+        if manifest.resource != "secret" || changed == unchanged {
+            assert_eq!(kubectl.ok_with(apply, &text), format!("{target} {unchanged}\n"));
+            assert_eq!(kubectl.json(&["get", "--namespace=shop", &target]), object, "{target}");
+        }
+        let more = text.replacen("  labels:\n", "  labels:\n    release: \"2\"\n", 1);
+        assert_eq!(kubectl.ok_with(apply, &more), format!("{target} {changed}\n"));
+        assert_eq!(kubectl.json(&["get", "--namespace=shop", &target])["metadata"]["labels"]["release"], "2");
+    }
+}

@@ -1,0 +1,85 @@
+//! Watching with kubectl: `get --watch` and `wait`.
+
+use std::time::Duration;
+
+use binnacle_testkit::{Kubectl, Server};
+
+#[test]
+fn get_watch() {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    for namespace in ["one", "two"] {
+        kubectl.ok(&["create", "namespace", namespace]);
+    }
+    let create = |namespace: &str, name: &str| {
+        kubectl.ok(&["create", "configmap", name, "--namespace", namespace, "--from-literal=a=b"])
+    };
+    create("one", "first");
+    let mut table = kubectl.follow(&["get", "configmaps", "--namespace=one", "--watch"]);
+    table.until("first ");
+    let mut names = kubectl.follow(&["get", "configmaps", "--namespace=one", "--watch-only", "--output=name"]);
+    let mut everywhere = kubectl.follow(&[
+        "get",
+        "configmaps",
+        "-A",
+        "--watch",
+        "--output-watch-events",
+        "--field-selector=metadata.name=second",
+    ]);
+    let mut labelled =
+        kubectl.follow(&["get", "configmaps", "-A", "--watch", "--output-watch-events", "-l", "watched=yes"]);
+    // A watch that has not begun yet must not miss what comes: the marker goes on until it is seen.
+    for n in 0.. {
+        create("one", &format!("marker-{n}"));
+        if names.within("configmap/marker-", Duration::from_millis(200)).is_some() {
+            break;
+        }
+        assert!(n < 100, "the watch shows nothing");
+    }
+    create("two", "second");
+    let line = everywhere.until("second");
+    assert!(crate::manifests::squeezed(&line).starts_with("ADDED two second 1 "), "{line}");
+    create("one", "second");
+    table.until("second ");
+    names.until("configmap/second");
+    everywhere.until("second");
+
+    // An object that begins to match is added, one that stops is deleted.
+    kubectl.ok(&["label", "configmap", "second", "--namespace=two", "watched=yes"]);
+    assert!(labelled.until("second").starts_with("ADDED"));
+    kubectl.ok(&["patch", "configmap", "second", "--namespace=two", "--type=merge", "-p", r#"{"data":{"c":"d"}}"#]);
+    assert!(labelled.until("second").starts_with("MODIFIED"));
+    kubectl.ok(&["label", "configmap", "second", "--namespace=two", "watched=no", "--overwrite"]);
+    assert!(labelled.until("second").starts_with("DELETED"));
+    kubectl.ok(&["delete", "configmap", "second", "--namespace=two"]);
+    everywhere.until("DELETED");
+}
+
+#[test]
+fn wait_for_deletion_and_values() {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    kubectl.ok(&["create", "namespace", "one"]);
+    kubectl.ok(&["create", "configmap", "doomed", "--namespace=one"]);
+    let wait = kubectl.follow(&["wait", "--namespace=one", "--for=delete", "configmap/doomed", "--timeout=60s"]);
+    kubectl.ok(&["delete", "configmap", "doomed", "--namespace=one"]);
+    assert!(wait.end().0);
+
+    if kubectl.knows(23, "wait --for=jsonpath") {
+        kubectl.ok(&["create", "configmap", "slow", "--namespace=one", "--from-literal=state=starting"]);
+        let mut wait =
+            kubectl.follow(&["wait", "--namespace=one", "--for=jsonpath={.data.state}=ready", "configmap/slow"]);
+        kubectl.ok(&[
+            "patch",
+            "configmap/slow",
+            "--namespace=one",
+            "--type=merge",
+            "-p",
+            r#"{"data":{"state":"ready"}}"#,
+        ]);
+        wait.until("configmap/slow condition met");
+    }
+    kubectl.ok(&["create", "configmap", "never", "--namespace=one"]);
+    let late = kubectl.fails(&["wait", "--namespace=one", "--for=delete", "configmap/never", "--timeout=1s"]);
+    assert!(late.contains("timed out waiting for the condition"), "{late}");
+}
