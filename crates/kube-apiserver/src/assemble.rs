@@ -24,7 +24,7 @@ use binnacle_server::{
     BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
     PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
-use binnacle_store::{Compactor, DEFAULT_COMPACTION_INTERVAL, Store, spawn_compactor};
+use binnacle_store::{Compactor, Store, spawn_compactor};
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use binnacle_validation::ip::Cidr;
 
@@ -47,7 +47,7 @@ pub(crate) struct Assembled {
     store: Arc<EmbeddedStore>,
     control_plane: ControlPlane,
     /// Forgets history beyond what watches are promised.
-    compactor: Compactor,
+    compactor: Option<Compactor>,
     data: Option<DataDir>,
     ephemeral: bool,
     url: String,
@@ -114,7 +114,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let (api, control_plane) = built_in(store.clone(), port.address(), &config, &shutdown);
-    let compactor = spawn_compactor(store.clone(), DEFAULT_COMPACTION_INTERVAL);
+    let interval = config.storage.compaction_interval;
+    let compactor = interval.map(|interval| spawn_compactor(store.clone(), interval));
     let links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),

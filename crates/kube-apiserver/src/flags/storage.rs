@@ -1,6 +1,9 @@
 //! Where objects are kept.
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+use binnacle_meta::GoDuration;
 
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
@@ -21,6 +24,13 @@ pub(super) const GROUP: Group = Group {
             "",
             "Keep all objects in memory and forget them at the end. Certificates are kept only if --data-dir is set.",
         ),
+        Flag::new(
+            "etcd-compaction-interval",
+            Kind::Value("duration"),
+            "5m0s",
+            "How often the history of all objects is cut off: at the revision that was current one interval ago. 0 keeps all \
+             history.",
+        ),
     ],
 };
 
@@ -30,10 +40,21 @@ pub(crate) struct Storage {
     /// As it was given; none means the default place, or none at all when everything is ephemeral.
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) ephemeral: bool,
+    /// None for never.
+    pub(crate) compaction_interval: Option<Duration>,
 }
 
 impl Storage {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
-        Ok(Self { data_dir: given.text("data-dir").map(PathBuf::from), ephemeral: given.flag("ephemeral")? })
+        let interval = given.text("etcd-compaction-interval").unwrap_or_default();
+        let nanos = GoDuration::parse(interval)
+            .map_err(|error| given.invalid("etcd-compaction-interval", interval, &error.to_string()))?
+            .nanos();
+        Ok(Self {
+            data_dir: given.text("data-dir").map(PathBuf::from),
+            ephemeral: given.flag("ephemeral")?,
+            // As in the reference, a time that has passed is no interval either.
+            compaction_interval: u64::try_from(nanos).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos),
+        })
     }
 }
