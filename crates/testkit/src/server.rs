@@ -33,12 +33,20 @@ impl Server {
     /// With a data directory of its own, on a port that it gets again after a restart.
     #[must_use]
     pub fn durable() -> Self {
+        Self::durable_with(&[])
+    }
+
+    /// The same with more arguments.
+    #[must_use]
+    pub fn durable_with(more: &[&str]) -> Self {
         let temp = TempDir::new();
         let data = temp.join("data");
         for attempt in 0..20 {
-            let arguments = ["--data-dir".to_owned(), data.clone(), format!("--secure-port={}", lasting_port(attempt))];
+            let port = format!("--secure-port={}", lasting_port(attempt));
+            let mut arguments = vec!["--data-dir".to_owned(), data.clone(), port];
+            arguments.extend(more.iter().map(ToString::to_string));
             match spawn(&arguments, &temp) {
-                Ok(started) => return Self::from(started, arguments.into(), temp),
+                Ok(started) => return Self::from(started, arguments, temp),
                 Err(error) => assert!(error.contains("failed to create listener"), "{error}"),
             }
         }

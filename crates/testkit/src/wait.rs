@@ -1,6 +1,5 @@
 //! Waiting for a condition, a limited time.
 
-use std::future::Future;
 use std::time::{Duration, Instant};
 
 /// How long a test waits for what should come at once: long enough for a machine that builds at the same time.
@@ -9,7 +8,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Asks until there is an answer, and hands it back.
-pub async fn wait_until<T, F: Future<Output = Option<T>>>(what: &str, mut condition: impl FnMut() -> F) -> T {
+pub async fn wait_until<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(answer) = condition().await {

@@ -7,6 +7,10 @@
 
 mod manifests;
 
+mod bad_input;
+mod controller;
+mod durability;
+mod election;
 mod kubectl_apply;
 mod kubectl_changes;
 mod kubectl_cluster;
@@ -14,3 +18,14 @@ mod kubectl_objects;
 mod kubectl_restart;
 mod kubectl_rollout;
 mod kubectl_watch;
+mod namespaces;
+mod reflector;
+mod resumption;
+mod stopping;
+
+/// Makes a namespace.
+async fn namespace(client: &kube::Client, name: &str) {
+    let mut namespace = k8s_openapi::api::core::v1::Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    kube::Api::all(client.clone()).create(&kube::api::PostParams::default(), &namespace).await.unwrap();
+}

@@ -1,0 +1,110 @@
+//! What was acknowledged is there after kill -9, seen through the API.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use binnacle_testkit::{Server, wait_until};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
+use serde_json::json;
+
+/// By name, what was acknowledged last: a value, or that it is gone. `None` outside: a request without an answer may
+/// have been done or not.
+type Acknowledged = Arc<Mutex<BTreeMap<String, Known>>>;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Known {
+    Value(usize),
+    Gone,
+    /// Either of the two values, or the value or gone.
+    Unsure(Option<usize>, Option<usize>),
+}
+
+const WRITERS: usize = 8;
+const ROUNDS: usize = 5;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost() {
+    let mut server = Server::durable();
+    let client = server.kube().await;
+    crate::namespace(&client, "kept").await;
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), "kept");
+    let known = Acknowledged::default();
+    let mut version = 0;
+    for round in 0..ROUNDS {
+        let done = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                tokio::spawn(write(client.clone(), format!("r{round}-w{writer}"), known.clone(), done.clone()))
+            })
+            .collect();
+        let before = known.lock().len();
+        wait_until("writes", async || (known.lock().len() > before + 40 + 17 * round).then_some(())).await;
+        tokio::task::block_in_place(|| server.kill());
+        done.store(true, Ordering::SeqCst);
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        tokio::task::block_in_place(|| server.restart());
+
+        let list = api.list(&ListParams::default()).await.unwrap();
+        let now: u64 = list.metadata.resource_version.unwrap().parse().unwrap();
+        assert!(now > version, "the version went from {version} to {now}");
+        version = now;
+        let mut found: BTreeMap<String, usize> = list
+            .items
+            .iter()
+            .map(|object| (object.name_any(), object.data.as_ref().unwrap()["n"].parse().unwrap()))
+            .collect();
+        let mut known = known.lock();
+        for (name, known) in known.iter_mut() {
+            let is = found.remove(name);
+            match *known {
+                Known::Value(n) => assert_eq!(is, Some(n), "{name}"),
+                Known::Gone => assert_eq!(is, None, "{name}"),
+                Known::Unsure(before, after) => assert!(is == before || is == after, "{name}: {is:?} is not {known:?}"),
+            }
+            *known = is.map_or(Known::Gone, Known::Value);
+        }
+        assert!(found.is_empty(), "nobody wrote {found:?}");
+    }
+    println!("{} objects written through {ROUNDS} kills", known.lock().len());
+}
+
+/// Writes until the server is gone.
+async fn write(client: Client, prefix: String, known: Acknowledged, done: Arc<AtomicBool>) {
+    let api: Api<ConfigMap> = Api::namespaced(client, "kept");
+    for n in 0.. {
+        if done.load(Ordering::SeqCst) {
+            return;
+        }
+        let name = format!("{prefix}-{n}");
+        let object: ConfigMap =
+            serde_json::from_value(json!({"metadata": {"name": name}, "data": {"n": n.to_string()}})).unwrap();
+        known.lock().insert(name.clone(), Known::Unsure(None, Some(n)));
+        match api.create(&PostParams::default(), &object).await {
+            Ok(_) => known.lock().insert(name.clone(), Known::Value(n)),
+            Err(_) => return,
+        };
+        if n % 3 == 0 {
+            known.lock().insert(name.clone(), Known::Unsure(Some(n), Some(n + 1)));
+            let patch = Patch::Merge(json!({"data": {"n": (n + 1).to_string()}}));
+            match api.patch(&name, &PatchParams::default(), &patch).await {
+                Ok(_) => known.lock().insert(name.clone(), Known::Value(n + 1)),
+                Err(_) => return,
+            };
+        }
+        if n % 4 == 1 {
+            known.lock().insert(name.clone(), Known::Unsure(Some(n), None));
+            match api.delete(&name, &DeleteParams::default()).await {
+                Ok(_) => known.lock().insert(name.clone(), Known::Gone),
+                Err(_) => return,
+            };
+        }
+        tokio::time::sleep(Duration::from_micros(100)).await;
+    }
+}

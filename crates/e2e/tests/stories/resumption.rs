@@ -1,0 +1,192 @@
+//! Watches across restarts: a client that comes back with the last resourceVersion it saw misses nothing and sees
+//! nothing twice; one that comes back too late is told so.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use binnacle_testkit::{PATIENCE, Server, wait_until};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
+use serde_json::json;
+
+/// What an event said: what happened, to whom, and when.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Seen {
+    version: u64,
+    what: &'static str,
+    name: String,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill() {
+    across_restarts(|server| {
+        server.kill();
+        server.restart();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn terminate() {
+    across_restarts(|server| {
+        server.terminate();
+        server.restart();
+    })
+    .await;
+}
+
+/// Writers write and a watcher watches through several restarts.
+async fn across_restarts(restart: impl Fn(&mut Server)) {
+    let mut server = Server::durable();
+    let client = server.kube().await;
+    crate::namespace(&client, "watched").await;
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), "watched");
+    let start = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+
+    let acknowledged = Arc::new(Mutex::new(BTreeSet::new()));
+    let done = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> =
+        (0..4).map(|writer| tokio::spawn(write(client.clone(), writer, acknowledged.clone(), done.clone()))).collect();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let watcher = tokio::spawn(follow(client.clone(), start.clone(), seen.clone()));
+
+    for _ in 0..4 {
+        let before = acknowledged.lock().len();
+        wait_until("writes", async || (acknowledged.lock().len() > before + 60).then_some(())).await;
+        tokio::task::block_in_place(|| restart(&mut server));
+    }
+    let before = acknowledged.lock().len();
+    wait_until("writes after the restarts", async || (acknowledged.lock().len() > before + 30).then_some(())).await;
+    done.store(true, Ordering::SeqCst);
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let acknowledged = acknowledged.lock().clone();
+    let last = acknowledged.last().unwrap().version;
+    wait_until("the watcher has seen all", async || (seen.lock().last()?.version >= last).then_some(())).await;
+    watcher.abort();
+    let seen = seen.lock().clone();
+
+    assert!(seen.windows(2).all(|pair| pair[0].version < pair[1].version), "an event came twice or out of order");
+    let known: BTreeSet<_> = seen.iter().cloned().collect();
+    let missed: Vec<_> = acknowledged.difference(&known).collect();
+    assert!(missed.is_empty(), "{missed:?} missed of {} writes", acknowledged.len());
+    // All that happened, in one go: the same events, those included whose answer was cut off.
+    let whole = Arc::new(Mutex::new(Vec::new()));
+    let again = tokio::spawn(follow(client, start, whole.clone()));
+    let last = seen.last().unwrap().version;
+    wait_until("the whole history", async || (whole.lock().last()?.version >= last).then_some(())).await;
+    again.abort();
+    assert_eq!(*whole.lock(), seen);
+    println!("{} writes acknowledged, {} events seen", acknowledged.len(), seen.len());
+}
+
+/// Creates, changes and deletes, and notes what was acknowledged at which version.
+async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<Seen>>>, done: Arc<AtomicBool>) {
+    let api: Api<ConfigMap> = Api::namespaced(client, "watched");
+    let note = |what, object: &ConfigMap| {
+        let version = object.resource_version().unwrap().parse().unwrap();
+        acknowledged.lock().insert(Seen { version, what, name: object.name_any() });
+    };
+    for n in 0.. {
+        if done.load(Ordering::SeqCst) {
+            break;
+        }
+        let name = format!("w{writer}-{n}");
+        let object: ConfigMap = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        match api.create(&PostParams::default(), &object).await {
+            Ok(made) => note("ADDED", &made),
+            Err(_) => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                continue;
+            }
+        }
+        let patch = Patch::Merge(json!({"data": {"n": n.to_string()}}));
+        if let Ok(changed) = api.patch(&name, &PatchParams::default(), &patch).await {
+            note("MODIFIED", &changed);
+        }
+        // The answer to a deletion shows the object as it was: only the watch says at which version it went.
+        if n % 3 == 0 {
+            drop(api.delete(&name, &DeleteParams::default()).await);
+        }
+    }
+}
+
+/// Watches from a version, and again from the last one seen whenever the watch ends.
+async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<Seen>>>) {
+    let api: Api<ConfigMap> = Api::namespaced(client, "watched");
+    let mut version = start;
+    loop {
+        let Ok(events) = api.watch(&WatchParams::default(), &version).await else {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            continue;
+        };
+        let mut events = std::pin::pin!(events);
+        while let Some(event) = events.next().await {
+            let (what, object) = match event {
+                Ok(WatchEvent::Added(object)) => ("ADDED", object),
+                Ok(WatchEvent::Modified(object)) => ("MODIFIED", object),
+                Ok(WatchEvent::Deleted(object)) => ("DELETED", object),
+                Ok(WatchEvent::Bookmark(mark)) => {
+                    version = mark.metadata.resource_version;
+                    continue;
+                }
+                Ok(WatchEvent::Error(error)) => panic!("from {version}: {error:?}"),
+                Err(_) => break,
+            };
+            version = object.resource_version().unwrap();
+            seen.lock().push(Seen { version: version.parse().unwrap(), what, name: object.name_any() });
+        }
+    }
+}
+
+/// History is cut off: watches and pages from before are told to begin anew, and reflectors do.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_late() {
+    let mut server = Server::durable_with(&["--etcd-compaction-interval=300ms"]);
+    let client = server.kube().await;
+    crate::namespace(&client, "watched").await;
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), "watched");
+    let object = |name: String| -> ConfigMap { serde_json::from_value(json!({"metadata": {"name": name}})).unwrap() };
+    let first = api.create(&PostParams::default(), &object("first".to_owned())).await.unwrap();
+    api.create(&PostParams::default(), &object("second".to_owned())).await.unwrap();
+    let old = first.resource_version().unwrap();
+    let page = api.list(&ListParams::default().limit(1)).await.unwrap();
+    let token = page.metadata.continue_.unwrap();
+
+    // After a restart the cache begins with what is stored: whoever is behind the compaction has lost track.
+    let mut n = 0;
+    let refusal = wait_until("the old version is refused", async || {
+        n += 1;
+        api.create(&PostParams::default(), &object(format!("filler-{n}"))).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if n % 10 == 0 {
+            tokio::task::block_in_place(|| server.restart());
+        }
+        let events = api.watch(&WatchParams::default().timeout(1), &old).await;
+        let mut events = std::pin::pin!(events.ok()?);
+        match tokio::time::timeout(PATIENCE, events.next()).await.unwrap()? {
+            Ok(WatchEvent::Error(error)) => Some(error),
+            _ => None,
+        }
+    })
+    .await;
+    assert_eq!((refusal.code, refusal.reason.as_str()), (410, "Expired"), "{refusal:?}");
+    assert!(refusal.message.starts_with("too old resource version: "), "{refusal:?}");
+
+    // A page that can no longer be read names a way on, with what is there now.
+    let error = api.list(&ListParams::default().limit(1).continue_token(&token)).await.unwrap_err();
+    let kube::Error::Api(status) = error else { panic!("{error}") };
+    assert_eq!((status.code, status.reason.as_str()), (410, "Expired"), "{status:?}");
+    let exact = ListParams::default().at(&old).matching(kube::api::VersionMatch::Exact);
+    let kube::Error::Api(status) = api.list(&exact).await.unwrap_err() else { panic!("no status") };
+    assert_eq!((status.code, status.reason.as_str()), (410, "Expired"), "{status:?}");
+    // Not older than that is fine: it is newer.
+    let newer = ListParams::default().at(&old).matching(kube::api::VersionMatch::NotOlderThan);
+    assert!(api.list(&newer).await.unwrap().items.len() > 2);
+}
