@@ -77,6 +77,8 @@ impl Cache {
             building: AtomicBool::new(false),
             born: Instant::now(),
             task: Mutex::default(),
+            reaching: tokio::sync::Mutex::default(),
+            out_of_reach: AtomicU64::new(0),
             me: me.clone(),
         });
         Self { shared }
@@ -168,6 +170,9 @@ impl Cache {
         deadline: Instant,
     ) -> Result<Watcher, WatchError> {
         self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
+        if let Start::After(revision) = start {
+            self.shared.reach_back(revision, deadline).await;
+        }
         Watcher::open(Arc::clone(&self.shared), selection, start)
     }
 
@@ -225,6 +230,10 @@ pub(crate) struct Shared {
     building: AtomicBool,
     born: Instant,
     task: Mutex<Option<AbortHandle>>,
+    /// Held by whoever reads the store's history into the window.
+    pub(crate) reaching: tokio::sync::Mutex<()>,
+    /// What the window cannot reach back to for want of room.
+    pub(crate) out_of_reach: AtomicU64,
     me: Weak<Shared>,
 }
 
@@ -359,7 +368,7 @@ impl Shared {
         Snapshot::new(self.current(), progress)
     }
 
-    fn get(&self, path: &str) -> Option<Arc<Entry>> {
+    pub(crate) fn get(&self, path: &str) -> Option<Arc<Entry>> {
         match &*self.published.load() {
             Some(published) => published.objects.get(path).cloned(),
             None => self.state.lock().objects.get(path).cloned(),

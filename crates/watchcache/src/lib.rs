@@ -12,6 +12,7 @@ mod entry;
 mod error;
 mod follower;
 mod forms;
+mod history;
 mod hub;
 mod index;
 mod selection;

@@ -40,9 +40,12 @@ pub(crate) struct Window {
     limits: WindowLimits,
 }
 
+/// Numbers begin high, so that there is room for what is put in front.
+const FIRST: u64 = 1 << 62;
+
 impl Window {
     pub(crate) fn new(limits: WindowLimits) -> Self {
-        Self { events: VecDeque::new(), first: 0, floor: Revision(0), bytes: 0, limits }
+        Self { events: VecDeque::new(), first: FIRST, floor: Revision(0), bytes: 0, limits }
     }
 
     /// Takes in an event and gives it its number.
@@ -54,6 +57,24 @@ impl Window {
         self.events.push_back(Arc::clone(&event));
         self.trim(now);
         event
+    }
+
+    /// Puts the events between `floor` and the oldest of the row in front of it. Events that were there before and
+    /// were dropped get the numbers back that they had.
+    pub(crate) fn prepend(&mut self, events: VecDeque<Event>, floor: Revision) {
+        for mut event in events.into_iter().rev() {
+            self.first -= 1;
+            event.sequence = self.first;
+            self.bytes += event.size();
+            self.events.push_front(Arc::new(event));
+        }
+        self.floor = floor;
+    }
+
+    /// How many events, and of how many bytes, may be put in front.
+    pub(crate) fn room(&self) -> (usize, usize) {
+        let events = self.limits.max_events.saturating_sub(self.events.len());
+        (events, self.limits.max_bytes.saturating_sub(self.bytes))
     }
 
     /// Drops what is old or too much.

@@ -89,10 +89,55 @@ async fn beginnings() {
         assert_eq!(words(&read_until(&mut watcher, third).await), want);
         assert!(watcher.progress() >= third);
     }
+    // Before the cache's beginning the store knows, until it forgets.
+    put(&*store, "a/before", "||").await;
+    store.compact(first).await.unwrap();
     let too_old = cache.subscribe(everything, Start::After(Revision(first.0 - 1)), soon()).await;
     let want = WatchError::Expired { requested: Revision(first.0 - 1), oldest: first };
     assert_eq!(too_old.map(|_| ()), Err(want));
     assert_eq!(want.to_string(), format!("too old resource version: {} ({})", first.0 - 1, first.0));
+}
+
+/// A server that starts again has an empty window, and clients come back with what they saw last.
+#[tokio::test]
+async fn watches_begin_before_the_cache_did() {
+    for max_events in [1_000, 20] {
+        let store = Faulty::new();
+        let mut revisions = vec![put(&*store, "a/first", "||").await];
+        for number in 0..100 {
+            let value = if number % 3 == 0 { "app=web||" } else { "||" };
+            revisions.push(match number % 10 {
+                9 => delete(&*store, &format!("a/{}", number % 7)).await,
+                _ => put(&*store, &format!("a/{}", number % 7), value).await,
+            });
+            put(&*store, "/registry/elsewhere", "").await;
+        }
+        let limits = WindowLimits { min_events: 5, max_events, ..WindowLimits::default() };
+        let cache = Cache::new(store.clone(), PREFIX, Things::new(), limits);
+        cache.ready(soon()).await.unwrap();
+        revisions.push(put(&*store, "a/last", "app=web||").await);
+        cache.wait_consistent(soon()).await.unwrap();
+        let last = *revisions.last().unwrap();
+        for start in revisions.iter().rev().step_by(3).chain(&revisions) {
+            let selection = cache.selection(interest("", "app=web", ""));
+            let watcher = cache.subscribe(selection, Start::After(*start), soon()).await;
+            let fits = revisions.iter().filter(|revision| *revision > start).count() <= max_events;
+            match watcher {
+                Ok(mut watcher) => {
+                    let items: Vec<Seen> = read_until(&mut watcher, last).await.iter().filter_map(seen).collect();
+                    let history = history(&store.inner, last).await;
+                    assert_eq!(items, expected(&history, *start, |_, value| value.starts_with("app=web")));
+                }
+                Err(WatchError::Expired { .. }) => assert!(!fits, "{start:?} with room for {max_events}"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(cache.stats().window_events <= max_events);
+        // The empty store is no state that anybody was told of.
+        let selection = cache.selection(Interest::default());
+        let nothing = cache.subscribe(selection, Start::After(Revision(1)), soon()).await;
+        assert!(matches!(nothing, Err(WatchError::Expired { .. })));
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,136 @@
+//! Reaching back: a watch that begins before the window, as after a restart of the server, finds its events in the
+//! store's history. They are put in front of the window, once for all who ask, and within the window's own limits.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use binnacle_store::{KeyValue, Revision, StoreError, WatchMessage};
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio::time::Instant;
+
+use crate::cache::Shared;
+use crate::entry::{Entry, Event};
+use crate::follower::historic;
+
+/// Events looked at before others get their turn.
+const TURN: usize = 256;
+/// The window may lose events at its end while they are read anew; it does so rarely.
+const ATTEMPTS: usize = 3;
+/// The empty store: no client was ever told of it, so nobody can come back to it.
+const NOTHING: Revision = Revision(1);
+
+impl Shared {
+    /// Makes the window reach back to `from`, if the store's history does and the window has room.
+    pub(crate) async fn reach_back(&self, from: Revision, deadline: Instant) {
+        if from <= NOTHING || self.reaches(from).is_ok() || from.0 <= self.out_of_reach.load(Ordering::Relaxed) {
+            return;
+        }
+        // One at a time: the next one finds what the one before it has read.
+        let Ok(_turn) = tokio::time::timeout_at(deadline, self.reaching.lock()).await else { return };
+        for _ in 0..ATTEMPTS {
+            let Err(floor) = self.reaches(from) else { return };
+            let past = match tokio::time::timeout_at(deadline, self.past(from, floor)).await {
+                Ok(Ok(past)) => past,
+                Ok(Err(StoreError::Compacted { .. })) | Err(_) => return,
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, range = ?self.range.start, "cannot read the store's history for a watch");
+                    return;
+                }
+            };
+            let mut hub = self.hub.lock();
+            if hub.window.oldest() == floor {
+                if past.floor > from {
+                    // Too much for the window, and that will not become less: nobody needs to read it again.
+                    self.out_of_reach.fetch_max(from.0, Ordering::Relaxed);
+                }
+                hub.window.prepend(past.events, past.floor);
+                return;
+            }
+        }
+    }
+
+    /// Whether the window has all events after `from`, or else from where on it has them.
+    fn reaches(&self, from: Revision) -> Result<(), Revision> {
+        let hub = self.hub.lock();
+        hub.window.after(from).map(|_| ()).ok_or_else(|| hub.window.oldest())
+    }
+
+    /// The events after `from` up to `until`, or the newest of them that fit into the window.
+    async fn past(&self, from: Revision, until: Revision) -> Result<Past, StoreError> {
+        let (room, room_bytes) = self.hub.lock().window.room();
+        let mut watch = self.store.watch(self.range.clone(), from).await?;
+        // Nothing up to here is outstanding once the last event has been read; the window began no later.
+        let last = watch.control.barrier().await?.last_event.min(until);
+        let mut past = Past { events: VecDeque::new(), floor: from };
+        let (mut reached, mut bytes, mut looked_at) = (Revision(0), 0, 0);
+        let mut seen: HashMap<Bytes, Arc<Entry>> = HashMap::new();
+        let now = Instant::now();
+        while reached < last {
+            let events = match watch.messages.next().await {
+                Some(Ok(WatchMessage::Events(events))) => events,
+                Some(Ok(WatchMessage::Progress(_))) => continue,
+                Some(Err(error)) => return Err(error),
+                None => return Err(StoreError::Closed),
+            };
+            for event in events {
+                let (key, revision, new, old) = match event {
+                    binnacle_store::Event::Put { kv, previous } => {
+                        (kv.key.clone(), kv.mod_revision, Some(kv), previous)
+                    }
+                    binnacle_store::Event::Delete { key, revision, previous } => (key, revision, None, previous),
+                };
+                reached = revision;
+                if revision > until {
+                    break;
+                }
+                let old = old.and_then(|kv| self.remembered(&seen, &kv));
+                let new = new.and_then(|kv| self.remembered(&seen, &kv));
+                match &new {
+                    Some(entry) => seen.insert(key, Arc::clone(entry)),
+                    None => seen.remove(&key),
+                };
+                // As in the window: what was never there and is gone is nothing that anybody could have seen.
+                if old.is_none() && new.is_none() {
+                    continue;
+                }
+                let event = Event::new(revision, old, new, now);
+                bytes += event.size();
+                past.events.push_back(event);
+                while past.events.len() > room || bytes > room_bytes {
+                    let Some(first) = past.events.pop_front() else { break };
+                    bytes -= first.size();
+                    past.floor = first.revision();
+                }
+                looked_at += 1;
+                if looked_at % TURN == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        // Half a revision is none.
+        while past.events.front().is_some_and(|event| event.revision() <= past.floor) {
+            past.events.pop_front();
+        }
+        Ok(past)
+    }
+
+    /// The entry of a value: the one that the cache has, or that an earlier event had, or a new one.
+    fn remembered(&self, seen: &HashMap<Bytes, Arc<Entry>>, kv: &KeyValue) -> Option<Arc<Entry>> {
+        let path = std::str::from_utf8(kv.key.strip_prefix(self.range.start.as_ref())?).ok()?;
+        if let Some(entry) = seen.get(&kv.key).filter(|entry| entry.revision() == kv.mod_revision) {
+            return Some(Arc::clone(entry));
+        }
+        match self.get(path).filter(|entry| entry.revision() == kv.mod_revision) {
+            Some(entry) => Some(entry),
+            None => Some(Arc::new(historic(self, path, kv))),
+        }
+    }
+}
+
+/// A row of events without a gap after `floor`.
+struct Past {
+    events: VecDeque<Event>,
+    floor: Revision,
+}
