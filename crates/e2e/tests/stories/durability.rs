@@ -12,15 +12,14 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// By name, what was acknowledged last: a value, or that it is gone. `None` outside: a request without an answer may
-/// have been done or not.
+/// By name, what was acknowledged last. A request without an answer may have been done or not.
 type Acknowledged = Arc<Mutex<BTreeMap<String, Known>>>;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Known {
     Value(usize),
     Gone,
-    /// Either of the two values, or the value or gone.
+    /// One of the two; none is gone.
     Unsure(Option<usize>, Option<usize>),
 }
 
@@ -90,16 +89,18 @@ async fn write(client: Client, prefix: String, known: Acknowledged, done: Arc<At
             Ok(_) => known.lock().insert(name.clone(), Known::Value(n)),
             Err(_) => return,
         };
+        let mut value = n;
         if n % 3 == 0 {
-            known.lock().insert(name.clone(), Known::Unsure(Some(n), Some(n + 1)));
-            let patch = Patch::Merge(json!({"data": {"n": (n + 1).to_string()}}));
+            value = n + 1;
+            known.lock().insert(name.clone(), Known::Unsure(Some(n), Some(value)));
+            let patch = Patch::Merge(json!({"data": {"n": value.to_string()}}));
             match api.patch(&name, &PatchParams::default(), &patch).await {
-                Ok(_) => known.lock().insert(name.clone(), Known::Value(n + 1)),
+                Ok(_) => known.lock().insert(name.clone(), Known::Value(value)),
                 Err(_) => return,
             };
         }
         if n % 4 == 1 {
-            known.lock().insert(name.clone(), Known::Unsure(Some(n), None));
+            known.lock().insert(name.clone(), Known::Unsure(Some(value), None));
             match api.delete(&name, &DeleteParams::default()).await {
                 Ok(_) => known.lock().insert(name.clone(), Known::Gone),
                 Err(_) => return,
