@@ -10,7 +10,7 @@ use crate::manifests::ALL;
 fn apply() {
     let server = Server::ephemeral();
     let Some(kubectl) = Kubectl::new(&server) else { return };
-    all_kinds(&kubectl, &["apply", "--namespace=shop", "--validate=false", "-f", "-"], "configured", "unchanged");
+    all_kinds(&kubectl, &["apply", "--namespace=shop", "-f", "-"], "configured", "unchanged");
 
     // Three ways: what the last manifest had and this one has not goes, what others added stays.
     let text = ALL.iter().find(|manifest| manifest.resource == "deployment.apps").unwrap().text("shop");
@@ -19,7 +19,7 @@ fn apply() {
     let changed = text
         .replace("    kubernetes.io/change-cause: release 4.12.0\n", "    kubernetes.io/change-cause: smaller\n")
         .replace("            - name: GREETING\n              value: \"hello $(POD_NAME)\"\n", "");
-    kubectl.ok_with(&["apply", "--namespace=shop", "--validate=false", "-f", "-"], &changed);
+    kubectl.ok_with(&["apply", "--namespace=shop", "-f", "-"], &changed);
     let object = kubectl.json(&["get", "--namespace=shop", "deployment/shop-web"]);
     assert_eq!(object["metadata"]["labels"]["added"], "elsewhere");
     assert_eq!(object["spec"]["replicas"], 3);
@@ -34,7 +34,7 @@ fn apply_on_the_server() {
     let Some(kubectl) = Kubectl::new(&server) else { return };
     all_kinds(
         &kubectl,
-        &["apply", "--server-side", "--namespace=shop", "--validate=false", "-f", "-"],
+        &["apply", "--server-side", "--namespace=shop", "-f", "-"],
         "serverside-applied",
         "serverside-applied",
     );
@@ -43,10 +43,7 @@ fn apply_on_the_server() {
         let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop-web"}});
         object.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
         let manager = format!("--field-manager={manager}");
-        kubectl.run_with(
-            &["apply", "--server-side", "--namespace=shop", &manager, "--validate=false", "-f", "-"],
-            &object.to_string(),
-        )
+        kubectl.run_with(&["apply", "--server-side", "--namespace=shop", &manager, "-f", "-"], &object.to_string())
     };
     let get = || kubectl.json(&["get", "--namespace=shop", "deployment/shop-web", "--show-managed-fields"]);
     // A field that another manager owns is a conflict, one that nobody owns is not.
@@ -61,16 +58,8 @@ fn apply_on_the_server() {
     assert!(get()["metadata"]["labels"]["mine"].is_null());
     // Force takes over.
     let force = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop-web"}, "spec": {"replicas": 8}});
-    let forced = [
-        "apply",
-        "--server-side",
-        "--force-conflicts",
-        "--field-manager=scaler",
-        "--namespace=shop",
-        "--validate=false",
-        "-f",
-        "-",
-    ];
+    let forced =
+        ["apply", "--server-side", "--force-conflicts", "--field-manager=scaler", "--namespace=shop", "-f", "-"];
     kubectl.ok_with(&forced, &force.to_string());
     let object = get();
     assert_eq!(object["spec"]["replicas"], 8);

@@ -9,7 +9,7 @@ use crate::manifests::ALL;
 pub(crate) fn shop(kubectl: &Kubectl) {
     kubectl.ok(&["create", "namespace", "shop"]);
     let application = ALL.iter().map(|manifest| manifest.text("shop")).collect::<Vec<_>>().join("\n---\n");
-    kubectl.ok_with(&["create", "--namespace=shop", "--validate=false", "-f", "-"], &application);
+    kubectl.ok_with(&["create", "--namespace=shop", "-f", "-"], &application);
 }
 
 #[test]
@@ -21,17 +21,17 @@ fn edit() {
 
     let target = "deployment.apps/shop-web";
     let image = "s|shop/web:4.12.0|shop/web:4.13.0|";
-    assert_eq!(kubectl.edit(&["--namespace=shop", "--validate=false", target], image), format!("{target} edited\n"));
+    assert_eq!(kubectl.edit(&["--namespace=shop", target], image), format!("{target} edited\n"));
     let edited = get(target);
     assert_eq!(edited["spec"]["template"]["spec"]["containers"][0]["image"], "registry.example.com/shop/web:4.13.0");
     assert_eq!(edited["metadata"]["generation"], 2);
     // An editor that changes nothing sends nothing.
-    let none = kubectl.edit(&["--namespace=shop", "--validate=false", target], "s|a|a|");
+    let none = kubectl.edit(&["--namespace=shop", target], "s|a|a|");
     assert!(none.is_empty() || none.contains("no changes"), "{none}");
     assert_eq!(get(target)["metadata"]["resourceVersion"], edited["metadata"]["resourceVersion"]);
 
     let target = "configmap/shop-web";
-    kubectl.edit(&["--namespace=shop", "--validate=false", target], "s|LOG_LEVEL: info|LOG_LEVEL: debug|");
+    kubectl.edit(&["--namespace=shop", target], "s|LOG_LEVEL: info|LOG_LEVEL: debug|");
     let edited = get(target);
     assert_eq!(edited["data"]["LOG_LEVEL"], "debug");
     assert!(edited["data"]["nginx.conf"].as_str().unwrap().contains("\n  upstream api {\n"));
@@ -39,7 +39,7 @@ fn edit() {
     if kubectl.knows(24, "edit --subresource") {
         let script =
             "s|^status:.*|status: {observedGeneration: 2, replicas: 1}|; /^  availableReplicas/d; /^  replicas: 0/d";
-        let status = ["--namespace=shop", "--validate=false", "--subresource=status", "deployment.apps/shop-web"];
+        let status = ["--namespace=shop", "--subresource=status", "deployment.apps/shop-web"];
         kubectl.edit(&status, script);
         let edited = get("deployment.apps/shop-web");
         assert_eq!((&edited["status"]["replicas"], &edited["metadata"]["generation"]), (&json!(1), &json!(2)));

@@ -35,7 +35,7 @@ fn a_whole_application_at_once() {
     let Some(kubectl) = Kubectl::new(&server) else { return };
     kubectl.ok(&["create", "namespace", "shop"]);
     let application = ALL.iter().map(|manifest| manifest.text("shop")).collect::<Vec<_>>().join("\n---\n");
-    let created = kubectl.ok_with(&["create", "--namespace=shop", "--validate=false", "-f", "-"], &application);
+    let created = kubectl.ok_with(&["create", "--namespace=shop", "-f", "-"], &application);
     let want: String = ALL.iter().map(|manifest| manifest.target() + " created\n").collect();
     assert_eq!(created, want);
 
@@ -101,7 +101,7 @@ fn life(kind: &str) {
     let ok = |arguments: &[&str]| kubectl.ok(&[arguments, &["--namespace=shop"]].concat());
     let get = || kubectl.json(&["get", "--namespace=shop", target]);
 
-    let create = ["create", "--namespace=shop", "--validate=false", "-f", "-"];
+    let create = ["create", "--namespace=shop", "-f", "-"];
     assert_eq!(kubectl.ok_with(&create, &manifest.text("shop")), format!("{target} created\n"));
     let again = kubectl.run_with(&create, &manifest.text("shop"));
     assert!(!again.success && again.err.contains("(AlreadyExists)"), "{again}");
@@ -118,7 +118,7 @@ fn life(kind: &str) {
     }
     let yaml = ok(&["get", target, "--output=yaml"]);
     // kubectl reads its own YAML back: the same object, so nothing is changed by replacing it.
-    let replace = kubectl.ok_with(&["replace", "--namespace=shop", "--validate=false", "-f", "-"], &yaml);
+    let replace = kubectl.ok_with(&["replace", "--namespace=shop", "-f", "-"], &yaml);
     assert_eq!(replace, format!("{target} replaced\n"));
     assert_eq!(get(), object);
     if kubectl.knows(manifest.described_since, "describe") {
@@ -162,7 +162,7 @@ fn life(kind: &str) {
     assert_eq!(get()["metadata"]["uid"], object["metadata"]["uid"]);
 
     // What was read before a change does not overwrite it.
-    let stale = kubectl.run_with(&["replace", "--namespace=shop", "--validate=false", "-f", "-"], &yaml);
+    let stale = kubectl.run_with(&["replace", "--namespace=shop", "-f", "-"], &yaml);
     assert!(!stale.success && stale.err.contains("(Conflict)"), "{stale}");
 
     let deleted = ok(&["delete", target]);

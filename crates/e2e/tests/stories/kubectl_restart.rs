@@ -33,7 +33,7 @@ fn the_same_objects_after_a_restart() {
     server.kill();
     server.restart();
     assert_eq!(all(), before);
-    let replaced = ["replace", "--namespace=shop", "--validate=false", "-f", "-"];
+    let replaced = ["replace", "--namespace=shop", "-f", "-"];
     kubectl.ok_with(&replaced, &read.replace("\"LOG_LEVEL\": \"info\"", "\"LOG_LEVEL\": \"debug\""));
     let stale = kubectl.run_with(&replaced, &read);
     assert!(!stale.success && stale.err.contains("(Conflict)"), "{stale}");
