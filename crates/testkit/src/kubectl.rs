@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -119,10 +119,9 @@ impl Kubectl {
         let mut command = self.command(arguments);
         let mut child = command.spawn().unwrap();
         let (sender, lines) = channel();
-        for stream in [
-            Box::new(child.stdout.take().unwrap()) as Box<dyn std::io::Read + Send>,
-            Box::new(child.stderr.take().unwrap()),
-        ] {
+        for stream in
+            [Box::new(child.stdout.take().unwrap()) as Box<dyn Read + Send>, Box::new(child.stderr.take().unwrap())]
+        {
             let sender = sender.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -218,11 +217,33 @@ fn finish(mut command: Command, input: &str) -> Outcome {
         // A command that ends before it has read everything says why itself.
         let _ = stdin.write_all(input.as_bytes());
     }
-    let output = child.wait_with_output().unwrap();
-    Outcome {
+    let read = |mut stream: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = stream.read_to_end(&mut text);
+            String::from_utf8(text).unwrap()
+        })
+    };
+    let out = read(Box::new(child.stdout.take().unwrap()));
+    let err = read(Box::new(child.stderr.take().unwrap()));
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if began.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let outcome = Outcome {
         command: format!("{:?}", command.get_args().skip(2).collect::<Vec<_>>()),
-        success: output.status.success(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+        success: status.is_some_and(|status| status.success()),
+        out: out.join().unwrap(),
+        err: err.join().unwrap(),
+    };
+    assert!(status.is_some(), "does not end: {outcome}");
+    outcome
 }
