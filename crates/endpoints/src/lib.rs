@@ -25,4 +25,4 @@ pub use params::{FieldValidation, WriteKind, WriteParams, write as write_params}
 pub use respond::{object as respond_object, plain as respond_plain, status as respond_status};
 pub use table::Include;
 pub use unstored::{list_options, respond as respond_unstored};
-pub use verbs::{Answer, manager as field_manager};
+pub use verbs::{Answer, DUPLICATE_OWNERS, manager as field_manager};

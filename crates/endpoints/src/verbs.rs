@@ -91,4 +91,4 @@ pub(crate) fn check_name(object: &Value, name: &str, namespace: &str) -> Result<
 }
 
 /// The warning about owner references that stand there twice.
-pub(crate) const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests";
+pub const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests";

@@ -1,0 +1,125 @@
+//! One GET of another component on this machine. Whose certificate it shows does not matter: only its health is asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// What is read of an answer.
+const MAX_BODY: usize = 10 << 10;
+
+/// An answer.
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: String,
+}
+
+/// Asks `https://HOST:PORT/PATH`; the error is worded as Go's client does.
+pub(crate) async fn get(host: &str, port: u16, path: &str, timeout: Duration) -> Result<Answer, String> {
+    let url = format!("https://{host}:{port}{path}");
+    let failed = |why: String| format!("Get \"{url}\": {why}");
+    match tokio::time::timeout(timeout, ask(host, port, path)).await {
+        Ok(answer) => answer.map_err(failed),
+        Err(_) => Err(failed("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())),
+    }
+}
+
+async fn ask(host: &str, port: u16, path: &str) -> Result<Answer, String> {
+    let address = format!("{host}:{port}");
+    let dial = |error: std::io::Error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+            std::io::ErrorKind::TimedOut => "i/o timeout".to_owned(),
+            _ => error.to_string(),
+        };
+        format!("dial tcp {address}: connect: {why}")
+    };
+    let tcp = TcpStream::connect(&address).await.map_err(dial)?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+    let connector = TlsConnector::from(config()?);
+    let stream = connector.connect(name, tcp).await.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let request = Request::get(path)
+        .header("Host", &address)
+        .header("User-Agent", "kube-probe/1.36")
+        .header("Accept", "*/*")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| error.to_string())?;
+    let exchange = async move {
+        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let code = response.status().as_u16();
+        let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        Ok(Answer { code, body: String::from_utf8_lossy(&body).into_owned() })
+    };
+    // The connection is driven here and ends with the answer.
+    tokio::pin!(exchange);
+    tokio::select! {
+        answer = &mut exchange => answer,
+        ended = connection => match ended {
+            // What came before the end may still answer.
+            Ok(()) => exchange.await,
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
+
+fn config() -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+/// Takes any certificate, of which the server must hold the key.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,238 @@
+//! PodDisruptionBudgets: which guard a pod, and how an eviction is taken off one.
+
+use std::time::SystemTime;
+
+use binnacle_meta::{GroupResource, LabelSelector, Operator, Requirement, Status, Text};
+use binnacle_patch::apply::{Update, track_update};
+use binnacle_registry::{Context, ListOptions, Resource, UpdateOptions, object, rfc3339};
+use binnacle_schema::{Object, Value, value};
+
+use super::conditions;
+
+/// So many evictions wait at most for the disruption controller to notice them.
+const MAX_DISRUPTED: usize = 2000;
+/// What the loopback client of the reference is called.
+const MANAGER: &str = "kube-apiserver";
+const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+/// The budgets that select a pod.
+pub(super) async fn of_pod(budgets: &Resource, pod: &Value) -> Result<Vec<Value>, Status> {
+    let context = Context::internal(object::namespace(pod));
+    let mut page = budgets.list(&context, &ListOptions::default()).await?;
+    let mut found = Vec::new();
+    while let Some(chunk) = page.next_chunk() {
+        for entry in chunk {
+            let budget = budgets.collection.decode(entry.value(), entry.revision())?;
+            if selects(&budget, pod) {
+                found.push(budget);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Takes one disruption off a budget and notes the pod, or refuses. A dry run writes nothing.
+pub(super) async fn take(budgets: &Resource, budget: &Value, pod: &Value, dry_run: bool) -> Result<(), Status> {
+    let name = object::name(budget);
+    if dry_run {
+        return check(budget);
+    }
+    let context = Context::internal(object::namespace(pod));
+    let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
+    let reset = budgets.description.subresource("status").map_or(budgets.description.resets, |status| status.resets);
+    let now = SystemTime::now();
+    let mut change = |live: Option<&Value>| {
+        let live = live.ok_or_else(|| Status::not_found(&budgets.group_resource(), name))?;
+        check(live)?;
+        let mut budget = live.clone();
+        decrement(&mut budget, object::name(pod), &rfc3339(now));
+        let update = Update {
+            message: budgets.message,
+            api_version: budgets.api_version(),
+            manager: MANAGER,
+            subresource: "status",
+            now: context.now_seconds(),
+            reset,
+        };
+        track_update(&update, Some(live), &mut budget);
+        Ok(budget)
+    };
+    budgets.update(&context, name, &options, &mut change).await.map(|_| ())
+}
+
+/// The answer to an eviction that may be tried again in a while.
+pub(super) fn try_again(name: &str) -> Status {
+    let cause = format!("The disruption budget {name} is still being processed by the server.");
+    Status::too_many_requests(VIOLATION, 10).with_cause("DisruptionBudget", &cause, "")
+}
+
+/// Whether the budget selects the pod. One with a broken selector selects none.
+fn selects(budget: &Value, pod: &Value) -> bool {
+    let Some(selector) = selector(budget.at(&["spec", "selector"])) else { return false };
+    selector.matches(|key| pod.at(&["metadata", "labels", key]).and_then(Value::as_str))
+}
+
+/// A `metav1.LabelSelector`; none selects nothing, an empty one everything.
+fn selector(selector: Option<&Value>) -> Option<LabelSelector> {
+    let selector = selector.filter(|selector| !selector.is_null())?;
+    let mut requirements = Vec::new();
+    for (key, value) in selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.iter()) {
+        requirements.push(Requirement::new(key, Operator::In, vec![value.as_str()?.into()]).ok()?);
+    }
+    for expression in selector.list_at(&["matchExpressions"]) {
+        let operator = match expression.str_at(&["operator"]) {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::DoesNotExist,
+            _ => return None,
+        };
+        let values = expression.list_at(&["values"]).iter().filter_map(Value::as_str).map(Text::from).collect();
+        requirements.push(Requirement::new(expression.str_at(&["key"]), operator, values).ok()?);
+    }
+    Some(if requirements.is_empty() { LabelSelector::everything() } else { LabelSelector::new(requirements) })
+}
+
+/// Whether the budget has a disruption left.
+fn check(budget: &Value) -> Result<(), Status> {
+    let name = object::name(budget);
+    let number = |member: &str| budget.int_at(&["status", member]).unwrap_or(0);
+    // What is said there is of another spec.
+    if number("observedGeneration") < object::generation(budget) {
+        return Err(try_again(name));
+    }
+    let forbidden = |why: &str| Status::forbidden(&GroupResource::new("policy", "poddisruptionbudget"), name, why);
+    let allowed = number("disruptionsAllowed");
+    if allowed < 0 {
+        return Err(forbidden("pdb disruptions allowed is negative"));
+    }
+    let disrupted = budget.object_at(&["status", "disruptedPods"]).map_or(0, Object::len);
+    if disrupted > MAX_DISRUPTED {
+        return Err(forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller"));
+    }
+    if allowed > 0 {
+        return Ok(());
+    }
+    let (current, desired) = (number("currentHealthy"), number("desiredHealthy"));
+    let why = conditions::find(budget, "DisruptionAllowed")
+        .filter(|condition| condition.str_at(&["status"]) == "False")
+        .map(|condition| (condition.str_at(&["reason"]), condition.str_at(&["message"])))
+        .filter(|(_, message)| !message.is_empty());
+    let cause = match why {
+        // Numbers of a failed sync are not to be trusted.
+        Some(("SyncFailed", message)) => {
+            format!(
+                "The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
+            )
+        }
+        _ if current <= desired => {
+            format!("The disruption budget {name} needs {desired} healthy pods and has {current} currently")
+        }
+        Some((reason, message)) => {
+            format!("The disruption budget {name} does not allow evicting pods currently ({reason}): {message}")
+        }
+        None => format!("The disruption budget {name} does not allow evicting pods currently"),
+    };
+    Err(Status::too_many_requests(VIOLATION, 0).with_cause("DisruptionBudget", &cause, ""))
+}
+
+/// One disruption less. The controller, which counts healthy pods, is told not to count this one.
+fn decrement(budget: &mut Value, pod: &str, now: &str) {
+    let left = budget.int_at(&["status", "disruptionsAllowed"]).unwrap_or(0) - 1;
+    let observed = budget.int_at(&["status", "observedGeneration"]).unwrap_or(0);
+    let status = budget.make_at(&["status"]);
+    status.insert("disruptionsAllowed", left);
+    if left == 0 {
+        let condition = value!({
+            "type": "DisruptionAllowed", "status": "False", "observedGeneration": observed,
+            "reason": "InsufficientPods", "message": ""
+        });
+        if let Some(condition) = condition.into_object() {
+            conditions::set_meta(status, condition, now);
+        }
+    }
+    status.object_entry("disruptedPods").insert(pod, now);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selection() {
+        let pod = value!({"metadata": {"labels": {"app": "a", "tier": "x"}}});
+        for (selector, want) in [
+            (Value::Null, false),
+            (value!({}), true),
+            (value!({"matchLabels": {"app": "a"}}), true),
+            (value!({"matchLabels": {"app": "b"}}), false),
+            (value!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]}), true),
+            (value!({"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["x"]}]}), false),
+            (value!({"matchExpressions": [{"key": "tier", "operator": "Broken"}]}), false),
+        ] {
+            assert_eq!(selects(&value!({"spec": {"selector": (selector.clone())}}), &pod), want, "{selector:?}");
+        }
+    }
+
+    #[test]
+    fn refusals() {
+        let budget = |generation: i64, status: Value| value!({"metadata": {"name": "b", "generation": generation}, "status": status});
+        let condition = |reason: &str, message: &str| value!([{"type": "DisruptionAllowed", "status": "False", "reason": reason, "message": message}]);
+        let cases = [
+            (budget(1, value!({"observedGeneration": 1i64, "disruptionsAllowed": 1i64})), None),
+            (
+                budget(2, value!({"observedGeneration": 1i64, "disruptionsAllowed": 1i64})),
+                Some((429, 10, "The disruption budget b is still being processed by the server.")),
+            ),
+            (
+                budget(0, value!({"disruptionsAllowed": (-1i64)})),
+                Some((403, 0, "poddisruptionbudget.policy \"b\" is forbidden: pdb disruptions allowed is negative")),
+            ),
+            (
+                budget(0, value!({"currentHealthy": 2i64, "desiredHealthy": 3i64})),
+                Some((429, 0, "The disruption budget b needs 3 healthy pods and has 2 currently")),
+            ),
+            (
+                budget(0, value!({"currentHealthy": 3i64, "desiredHealthy": 2i64})),
+                Some((429, 0, "The disruption budget b does not allow evicting pods currently")),
+            ),
+            (
+                budget(
+                    0,
+                    value!({"currentHealthy": 3i64, "desiredHealthy": 2i64, "conditions": (condition("R", "m"))}),
+                ),
+                Some((429, 0, "The disruption budget b does not allow evicting pods currently (R): m")),
+            ),
+            (
+                budget(0, value!({"conditions": (condition("SyncFailed", "m"))})),
+                Some((
+                    429,
+                    0,
+                    "The disruption budget b does not allow evicting pods currently because it failed sync: m",
+                )),
+            ),
+        ];
+        for (budget, want) in cases {
+            let found = check(&budget).err().map(|status| {
+                let details = status.details().cloned().unwrap_or_default();
+                let cause = details.causes.first().map_or(status.message(), |cause| cause.message.as_str()).to_owned();
+                (status.code(), details.retry_after_seconds, cause)
+            });
+            assert_eq!(found, want.map(|(code, seconds, cause)| (code, seconds, cause.to_owned())));
+        }
+    }
+
+    #[test]
+    fn the_last_disruption() {
+        let mut budget = value!({"status": {"disruptionsAllowed": 1i64, "observedGeneration": 3i64}});
+        decrement(&mut budget, "p", "now");
+        let want = value!({"status": {
+            "disruptionsAllowed": 0i64, "observedGeneration": 3i64, "disruptedPods": {"p": "now"},
+            "conditions": [{
+                "type": "DisruptionAllowed", "status": "False", "observedGeneration": 3i64,
+                "lastTransitionTime": "now", "reason": "InsufficientPods", "message": ""
+            }]
+        }});
+        assert_eq!(budget, want);
+    }
+}

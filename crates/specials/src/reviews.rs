@@ -1,0 +1,14 @@
+//! Reviews: a question is sent as an object, and comes back with its answer.
+
+mod access;
+mod attributes;
+mod rules;
+mod selectors;
+mod self_review;
+mod token;
+mod user;
+
+pub(crate) use access::{AccessReview, Subject};
+pub(crate) use rules::RulesReview;
+pub(crate) use self_review::SelfReview;
+pub(crate) use token::TokenReview;

@@ -1,0 +1,37 @@
+//! Users as reviews show and name them.
+
+use binnacle_meta::Text;
+use binnacle_request::User;
+use binnacle_schema::{Object, Value};
+
+/// `authentication.k8s.io` UserInfo.
+pub(super) fn info(user: &User) -> Value {
+    let mut info = Object::new();
+    for (member, text) in [("username", &user.name), ("uid", &user.uid)] {
+        if !text.is_empty() {
+            info.insert(member, text.clone());
+        }
+    }
+    if !user.groups.is_empty() {
+        info.insert("groups", user.groups.clone());
+    }
+    if !user.extra.is_empty() {
+        let extra: Object = user.extra.iter().map(|(key, values)| (key.clone(), values.clone())).collect();
+        info.insert("extra", extra);
+    }
+    Value::Object(info)
+}
+
+/// The user that a spec names.
+pub(super) fn named(spec: &Value) -> User {
+    let texts = |value: &Value| -> Vec<Text> {
+        value.as_list().unwrap_or(&[]).iter().filter_map(Value::as_str).map(Text::from).collect()
+    };
+    let extra = spec.object_at(&["extra"]).into_iter().flat_map(|extra| extra.iter());
+    User {
+        name: spec.str_at(&["user"]).into(),
+        uid: spec.str_at(&["uid"]).into(),
+        groups: spec.get("groups").map(texts).unwrap_or_default(),
+        extra: extra.map(|(key, values)| (key.clone(), texts(values))).collect(),
+    }
+}
