@@ -16,6 +16,7 @@ use binnacle_controlplane::{
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response};
+use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, ResourceSet};
@@ -24,6 +25,7 @@ use binnacle_server::{
     BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
     PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
+use binnacle_specials::Server as Specials;
 use binnacle_store::{Compactor, Store, spawn_compactor};
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use binnacle_validation::ip::Cidr;
@@ -113,7 +115,14 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
-    let (api, control_plane) = built_in(store.clone(), port.address(), &config, &shutdown);
+    let (api, control_plane) = built_in(
+        store.clone(),
+        Arc::clone(&authenticator),
+        Arc::clone(&authorizer),
+        port.address(),
+        &config,
+        &shutdown,
+    );
     let interval = config.storage.compaction_interval;
     let compactor = interval.map(|interval| spawn_compactor(store.clone(), interval));
     let links: Vec<Arc<dyn Link>> = vec![
@@ -175,6 +184,8 @@ impl Assembled {
 /// the cluster's own objects.
 fn built_in(
     store: Arc<EmbeddedStore>,
+    authenticator: Arc<dyn Authenticator>,
+    authorizer: Arc<dyn Authorizer>,
     address: SocketAddr,
     config: &Config,
     shutdown: &Shutdown,
@@ -184,11 +195,18 @@ fn built_in(
     let own = control_plane_config(config, address, &served);
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
     let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
+    let chain = AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order");
+    let specials = Specials {
+        store: store.clone(),
+        resources: set.clone(),
+        admission: Arc::new(chain),
+        authenticator,
+        authorizer,
+        api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
+    };
     let built_in = BuiltIn {
         store,
-        admission: Arc::new(
-            AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order"),
-        ),
+        admission: specials.admission.clone(),
         hooks: hooks(&set, &own),
         event_ttl: EVENT_TTL,
         form_budget: FORM_BUDGET,
@@ -197,7 +215,7 @@ fn built_in(
     set.bind(&resources);
     let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
     let addresses = Addresses { default: reachable(address).to_string(), ..Addresses::default() };
-    (Api::new(resources, HashMap::new(), served, addresses), control_plane)
+    (Api::new(resources, binnacle_specials::all(&specials), served, addresses), control_plane)
 }
 
 /// What resources do beside the store, by group and kind.

@@ -406,8 +406,8 @@ impl Status {
             out.push_str(",\"details\":");
             details.write_json(&mut out, &quoted);
         }
-        // A success carries no code: Go omits the zero value and deletes leave it unset.
-        if !self.is_success() {
+        // Deletes leave the code of their success unset, and Go omits the zero value.
+        if !self.is_success() || self.code != 200 {
             out.push_str(&format!(",\"code\":{}", self.code));
         }
         out.push('}');

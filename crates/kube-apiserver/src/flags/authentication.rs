@@ -35,7 +35,6 @@ pub(super) const GROUP: Group = Group {
 pub(crate) struct Authentication {
     pub(crate) client_ca_file: Option<PathBuf>,
     pub(crate) token_auth_file: Option<PathBuf>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "service account tokens ask for it"))]
     pub(crate) service_account_issuers: Vec<String>,
 }
 
