@@ -193,7 +193,6 @@ enum Outcome {
     Silent,
 }
 
-#[expect(clippy::too_many_arguments, reason = "the parts of one task")]
 async fn check(
     work: &Work,
     objects: &Objects<'_>,

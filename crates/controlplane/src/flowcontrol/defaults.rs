@@ -117,8 +117,8 @@ pub(super) static SCHEMAS: [Schema; 11] = [
     schema("service-accounts", "workload-low", 9000, "ByUser", &[Subject::Group("system:serviceaccounts")])
         .everything(),
     schema("global-default", "global-default", 9900, "ByUser", EVERYBODY).everything(),
-    schema("exempt", "exempt", 1, "", &[Subject::Group("system:masters")]).everything().is_mandatory(),
-    schema("catch-all", "catch-all", 10000, "ByUser", EVERYBODY).everything().is_mandatory(),
+    schema("exempt", "exempt", 1, "", &[Subject::Group("system:masters")]).everything().mandatory(),
+    schema("catch-all", "catch-all", 10000, "ByUser", EVERYBODY).everything().mandatory(),
 ];
 
 const ANY: &[&str] = &["*"];
@@ -148,7 +148,7 @@ impl Schema {
         Self { resources: ALL, paths: Some(("*", ANY)), ..self }
     }
 
-    const fn is_mandatory(self) -> Self {
+    const fn mandatory(self) -> Self {
         Self { mandatory: true, ..self }
     }
 

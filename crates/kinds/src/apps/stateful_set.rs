@@ -39,9 +39,9 @@ impl Strategy for StatefulSet {
         set_template_defaults(spec.object_entry("template"));
         for claim in structs_mut(spec, "volumeClaimTemplates") {
             set_claim_defaults(claim);
-            // Whatever the client says they are.
-            claim.insert("apiVersion", "v1");
-            claim.insert("kind", "PersistentVolumeClaim");
+            // What a template says it is goes without saying: it is not part of the stored form.
+            claim.remove("apiVersion");
+            claim.remove("kind");
         }
     }
 
@@ -123,7 +123,6 @@ mod tests {
             assert_eq!(
                 object.list_at(&["spec", "volumeClaimTemplates"]),
                 [value!({
-                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
                     "spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}
                 })]
             );
