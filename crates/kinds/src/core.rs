@@ -6,7 +6,7 @@ mod event;
 mod limit_range;
 mod namespace;
 mod node;
-mod persistent_volume;
+pub(crate) mod persistent_volume;
 pub(crate) mod persistent_volume_claim;
 mod pod;
 mod pod_template;

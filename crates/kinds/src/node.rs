@@ -48,3 +48,13 @@ pub(crate) fn deprecated_labels_in_selector(selector: Option<&Value>, path: &Fie
     }
     warnings
 }
+
+/// Warnings for deprecated labels in a term of a node selector.
+pub(crate) fn deprecated_labels_in_term(term: &Value, path: &FieldPath) -> Vec<String> {
+    let expressions = items(term, "matchExpressions", path);
+    let deprecated = expressions.filter_map(|(at, expression)| {
+        let key = expression.str_at(&["key"]);
+        deprecated_label(key).map(|message| format!("{}: {key} is {message}", at.child("key")))
+    });
+    deprecated.collect()
+}

@@ -15,7 +15,7 @@ use binnacle_validation::metadata;
 const GROUPS: [&str; 3] = ["", "apps", "batch"];
 
 /// The kinds whose validation is complete.
-const VALIDATED: [&str; 16] = [
+const VALIDATED: [&str; 18] = [
     "ConfigMap",
     "Secret",
     "Namespace",
@@ -32,6 +32,8 @@ const VALIDATED: [&str; 16] = [
     "ReplicationController",
     "Job",
     "CronJob",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
 ];
 
 /// Recorded answers that are not of the kinds' making: admission plugins and webhooks that refuse or change what they

@@ -24,6 +24,10 @@ impl Strategy for ControllerRevision {
     }
 
     /// A state of the past does not change.
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         not_negative(object, &["revision"], &FieldPath::root(), &mut errors);

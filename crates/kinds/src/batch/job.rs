@@ -73,6 +73,10 @@ impl Strategy for Job {
         errors
     }
 
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         validation::validate(object, Some(old), &mut errors);

@@ -11,6 +11,10 @@ const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRe
 pub(super) struct LimitRange;
 
 impl Strategy for LimitRange {
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
         for limit in structs_mut(spec, "limits") {

@@ -46,6 +46,10 @@ impl Strategy for Namespace {
         names::dns1123_label_name(name, prefix)
     }
 
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("spec").child("finalizers");

@@ -45,6 +45,10 @@ impl Strategy for Node {
         }
     }
 
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         if object.at(&["spec", "configSource"]).is_some_and(|source| !source.is_null()) {

@@ -1,8 +1,13 @@
 //! `PersistentVolume`: storage of the cluster that a claim can be bound to.
 
-use binnacle_meta::Time;
+mod validation;
+
+pub(crate) use validation::validate_inline;
+
+use binnacle_meta::{FieldErrors, FieldPath, Time};
 use binnacle_schema::{Value, value};
 
+use crate::node::deprecated_labels_in_term;
 use crate::pod_spec::{resources, set_remote_volume_defaults};
 use crate::tree::{default_nil, default_zero, keep, struct_mut};
 use crate::{Situation, Strategy};
@@ -52,6 +57,56 @@ impl Strategy for PersistentVolume {
             _ => {}
         }
     }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::validate(object, None)
+    }
+
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(object, old)
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        warnings(object)
+    }
+}
+
+/// What of a volume is about to go or does nothing any more.
+fn warnings(object: &Value) -> Vec<String> {
+    let annotations = [
+        (
+            "volume.beta.kubernetes.io/storage-class",
+            "deprecated since v1.8; use \"storageClassName\" attribute instead",
+        ),
+        ("volume.beta.kubernetes.io/mount-options", "deprecated since v1.31; use \"mountOptions\" attribute instead"),
+    ];
+    let given = annotations.iter().filter(|(name, _)| object.at(&["metadata", "annotations", name]).is_some());
+    let mut warnings: Vec<String> =
+        given.map(|(name, message)| format!("metadata.annotations[{name}]: {message}")).collect();
+    if object.str_at(&["spec", "persistentVolumeReclaimPolicy"]) == "Recycle" {
+        warnings.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_owned());
+    }
+    for (i, term) in object.list_at(&["spec", "nodeAffinity", "required", "nodeSelectorTerms"]).iter().enumerate() {
+        let path = FieldPath::new("spec.nodeAffinity.required.nodeSelectorTerms").index(i);
+        warnings.extend(deprecated_labels_in_term(term, &path));
+    }
+    for (source, shown, deprecated, gone) in [
+        ("cephfs", "cephfs", "v1.28", "v1.31+"),
+        ("photonPersistentDisk", "photonPersistentDisk", "v1.11", "v1.16+"),
+        ("scaleIO", "scaleIO", "v1.16", "v1.22+"),
+        ("storageos", "storageOS", "v1.22", "v1.25+"),
+        ("glusterfs", "glusterfs", "v1.25", "v1.26+"),
+        ("rbd", "rbd", "v1.28", "v1.31+"),
+    ] {
+        if object.at(&["spec", source]).is_some_and(|source| !source.is_null()) {
+            warnings.push(format!("spec.{shown}: deprecated in {deprecated}, non-functional in {gone}"));
+        }
+    }
+    warnings
 }
 
 fn now(situation: &Situation<'_>) -> String {

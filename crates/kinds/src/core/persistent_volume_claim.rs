@@ -37,6 +37,10 @@ impl Strategy for PersistentVolumeClaim {
         validation::validate(object, None)
     }
 
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::validate_update(object, old)
     }
@@ -46,7 +50,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 }
 
-pub(crate) use validation::{template_metadata, validate_spec, validate_template};
+pub(crate) use validation::{access_modes, template_metadata, validate_spec, validate_template};
 
 /// Defaults of a claim, alike for objects and for the templates of stateful sets.
 pub(crate) fn set_claim_defaults(claim: &mut Object) {

@@ -47,6 +47,10 @@ impl Strategy for Secret {
         errors
     }
 
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let kind = object.str_at(&["type"]);

@@ -61,6 +61,10 @@ impl Strategy for Service {
         validation::validate(object, None)
     }
 
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::validate_update(object, old)
     }

@@ -17,6 +17,10 @@ impl Strategy for ServiceAccount {
         clean_secret_references(object);
     }
 
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let has = |object: &Value| object.at(&["metadata", "annotations", ENFORCE_MOUNTABLE_SECRETS]).is_some();
         if old.is_some_and(has) || !has(object) {

@@ -6,6 +6,7 @@ use binnacle_validation::names;
 
 use super::driver_name;
 use crate::checks::{immutable_as, invalid_each, member, present, spec_path};
+use crate::core::persistent_volume;
 use crate::prepare::{clear_status, default_to, put_back, put_back_metadata};
 use crate::{Situation, Strategy, internal};
 
@@ -79,7 +80,7 @@ fn source(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
                 errors.push(FieldError::required(&path.child("persistentVolumeName"), detail));
             }
         }
-        (Some(_), None) => {}
+        (Some(volume), None) => persistent_volume::validate_inline(volume, &path.child("inlineVolumeSpec"), errors),
     }
 }
 
