@@ -1,6 +1,17 @@
 //! `apiextensions.k8s.io`: definitions of custom resources.
 
+mod approval;
 mod custom_resource_definition;
+mod definition;
+mod field_path;
+mod formats;
+mod list_types;
+mod names;
+mod open_api;
+mod schema;
+mod structural;
+mod validation;
+mod webhook;
 
 use crate::all::Entry;
 

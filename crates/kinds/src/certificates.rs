@@ -9,6 +9,9 @@ mod signer_name;
 mod validation;
 mod x509;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::all::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
@@ -16,3 +19,21 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("ClusterTrustBundle", &cluster_trust_bundle::ClusterTrustBundle),
     ("PodCertificateRequest", &pod_certificate_request::PodCertificateRequest),
 ];
+
+/// What is wrong with certificates that a client is to trust, in base64. One that can be read is enough.
+pub(crate) fn ca_bundle_problem(bundle: &str) -> Option<String> {
+    if bundle.is_empty() {
+        return None;
+    }
+    let blocks = pem::blocks(&STANDARD.decode(bundle).unwrap_or_default());
+    let certificates = || blocks.iter().filter(|block| block.kind == "CERTIFICATE" && !block.has_headers);
+    if certificates().any(|block| x509::certificate_problem(&block.bytes).is_none()) {
+        return None;
+    }
+    let problem = match certificates().find_map(|block| x509::certificate_problem(&block.bytes)) {
+        Some(problem) => format!("failed to parse certificate: {problem}"),
+        None if blocks.is_empty() => "unable to parse bytes as PEM block".to_owned(),
+        None => "no valid certificate authority data seen".to_owned(),
+    };
+    Some(format!("unable to load root certificates: {problem}"))
+}

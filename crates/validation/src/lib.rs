@@ -4,6 +4,7 @@ pub mod checks;
 pub mod conditions;
 pub mod domains;
 pub mod endpoint;
+pub mod go_regexp;
 pub mod ip;
 pub mod metadata;
 pub mod names;

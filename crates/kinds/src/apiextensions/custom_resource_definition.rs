@@ -1,7 +1,9 @@
 //! CustomResourceDefinition: a kind that users add.
 
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Value, value};
 
+use super::{formats, validation};
 use crate::prepare::{default_to, default_zero_to, first_generation, next_generation, put_back};
 use crate::{Situation, Strategy};
 
@@ -43,6 +45,24 @@ impl Strategy for CustomResourceDefinition {
     /// Metadata passes: the reference means to put it back and puts back what was sent.
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::validate(object, None)
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate(object, Some(old))
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validation::status(object, &mut errors);
+        errors
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        formats::warnings(object, old)
     }
 }
 

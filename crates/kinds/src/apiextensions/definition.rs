@@ -1,0 +1,66 @@
+//! The spec of a definition as the reference works with it: what is alike for all versions belongs to none of them.
+
+use binnacle_meta::Shown;
+use binnacle_schema::{Value, json};
+
+use crate::checks::{member, present};
+use crate::internal;
+use crate::prepare::semantically_equal;
+
+/// Members of versions that move to the spec where they are alike.
+const SHARED: [&str; 4] = ["subresources", "schema", "additionalPrinterColumns", "selectableFields"];
+
+pub(super) struct Definition<'a> {
+    pub(super) spec: &'a Value,
+    pub(super) versions: &'a [Value],
+    /// Which of [`SHARED`] are alike.
+    alike: [bool; 4],
+}
+
+impl<'a> Definition<'a> {
+    pub(super) fn of(definition: &'a Value) -> Self {
+        let spec = member(definition, "spec");
+        let versions = spec.list_at(&["versions"]);
+        let alike = SHARED.map(|name| {
+            let first = versions.first().and_then(|first| first.get(name));
+            !versions.is_empty() && versions.iter().all(|version| semantically_equal(version.get(name), first))
+        });
+        Self { spec, versions, alike }
+    }
+
+    fn is_shared(&self, name: &str) -> bool {
+        SHARED.iter().zip(self.alike).any(|(shared, alike)| *shared == name && alike)
+    }
+
+    /// A member that all versions share.
+    pub(super) fn shared(&self, name: &str) -> Option<&'a Value> {
+        self.versions.first().filter(|_| self.is_shared(name)).and_then(|first| present(first, name))
+    }
+
+    /// A member that a version has for itself.
+    pub(super) fn own(&self, version: &'a Value, name: &str) -> Option<&'a Value> {
+        if self.is_shared(name) { None } else { present(version, name) }
+    }
+
+    /// All schemas, each once.
+    pub(super) fn schemas(&self) -> impl Iterator<Item = &'a Value> {
+        let own = self.versions.iter().filter_map(|version| self.own(version, "schema"));
+        self.shared("schema").into_iter().chain(own).filter_map(|schema| present(schema, "openAPIV3Schema"))
+    }
+
+    /// The versions as messages show them.
+    pub(super) fn shown_versions(&self) -> Shown {
+        const VERSION: &str =
+            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionVersion";
+        if present(self.spec, "versions").is_none() {
+            return Shown::raw("null");
+        }
+        let show = |version: &Value| {
+            let mut version = version.clone();
+            let members = version.make_object();
+            SHARED.iter().filter(|name| self.is_shared(name)).for_each(|name| drop(members.remove(name)));
+            internal::internal(VERSION, Some(&version))
+        };
+        Shown::raw(json::to_string(&Value::List(self.versions.iter().map(show).collect())))
+    }
+}

@@ -1,0 +1,63 @@
+//! Formats that schemas may name. Unknown ones mean nothing, which is worth a warning.
+
+use binnacle_schema::Value;
+
+use super::schema;
+
+const OF_STRINGS: [&str; 26] = [
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "k8sshortname",
+    "k8slongname",
+];
+
+/// The formats of a definition that nobody knows, in order and as often as they occur.
+pub(super) fn unrecognized(definition: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut collect = |schema: &Value| {
+        let format = schema.str_at(&["format"]);
+        let known = match schema.str_at(&["type"]) {
+            "" | "string" => OF_STRINGS.contains(&format.replace('-', "").as_str()),
+            "integer" => matches!(format, "int32" | "int64"),
+            "number" => matches!(format, "float" | "double"),
+            _ => false,
+        };
+        if !format.is_empty() && !known {
+            found.push(format.to_owned());
+        }
+        false
+    };
+    for schema in super::definition::Definition::of(definition).schemas() {
+        schema::any(schema, &mut collect);
+    }
+    found
+}
+
+/// Warnings about formats that are new.
+pub(super) fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
+    let old = old.map(unrecognized).unwrap_or_default();
+    let new = unrecognized(definition).into_iter().filter(|format| !old.contains(format));
+    new.map(|format| format!("unrecognized format {}", binnacle_meta::go_quote(&format))).collect()
+}

@@ -1,0 +1,136 @@
+//! The rules for schemas that say how lists and maps are merged.
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+use binnacle_validation::metadata::shown;
+
+use super::open_api::Rules;
+use super::schema::{item, property};
+use super::structural::wrong_type;
+use crate::checks::{one_of, present, texts};
+
+const LIST_TYPE: &str = "x-kubernetes-list-type";
+const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
+const MAP_TYPE: &str = "x-kubernetes-map-type";
+
+fn text<'a>(schema: &'a Value, name: &str) -> Option<&'a str> {
+    present(schema, name).and_then(Value::as_str)
+}
+
+pub(super) fn list_and_map_types(schema: &Value, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+    let (kind, at) = (schema.str_at(&["type"]), path.child("type"));
+    if let Some(map_type) = text(schema, MAP_TYPE) {
+        if kind != "object" {
+            wrong_type(kind, "must be object if x-kubernetes-map-type is specified", &at, errors);
+        }
+        one_of(&path.child(MAP_TYPE), map_type, &["atomic", "granular"], errors);
+    }
+    let list_type = text(schema, LIST_TYPE);
+    if list_type.is_some() && kind != "array" {
+        wrong_type(kind, "must be array if x-kubernetes-list-type is specified", &at, errors);
+    } else if let Some((name, value)) = non_atomic_item(schema).filter(|_| rules.atomic_sets) {
+        let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
+        errors.push(FieldError::invalid(&path.child("items").child(name), shown(value), detail));
+    }
+    if let Some(list_type) = list_type {
+        one_of(&path.child(LIST_TYPE), list_type, &["atomic", "set", "map"], errors);
+    }
+    if !schema.list_at(&[MAP_KEYS]).is_empty() {
+        let (at, detail) = (path.child(LIST_TYPE), "must be map if x-kubernetes-list-map-keys is non-empty");
+        match list_type {
+            None => errors.push(FieldError::required(&at, detail)),
+            Some("map") => {}
+            Some(other) => errors.push(FieldError::invalid(&at, other, detail)),
+        }
+    }
+    if list_type == Some("map") {
+        list_map(schema, path, errors);
+    }
+    if rules.map_keys {
+        items_of_maps_and_sets(schema, path, errors);
+    }
+}
+
+/// What keeps the items of a set from being compared as a whole. In both cases the reference shows the type of lists.
+pub(super) fn non_atomic_item(schema: &Value) -> Option<(&'static str, Option<&Value>)> {
+    let item = item(schema).filter(|_| text(schema, LIST_TYPE) == Some("set"))?;
+    let name = match item.str_at(&["type"]) {
+        "array" if text(item, LIST_TYPE).is_some_and(|list_type| list_type != "atomic") => LIST_TYPE,
+        "object" if text(item, MAP_TYPE) != Some("atomic") => MAP_TYPE,
+        _ => return None,
+    };
+    Some((name, item.get(LIST_TYPE)))
+}
+
+fn list_map(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let at = path.child(MAP_KEYS);
+    if schema.list_at(&[MAP_KEYS]).is_empty() {
+        errors.push(FieldError::required(&at, "must not be empty if x-kubernetes-list-type is map"));
+    }
+    let items_path = path.child("items");
+    let Some(item) = item(schema) else {
+        match present(schema, "items") {
+            None => {
+                let detail = "must have a schema if x-kubernetes-list-type is map";
+                errors.push(FieldError::required(&items_path, detail));
+            }
+            Some(items) => {
+                let detail = "must only have a single schema if x-kubernetes-list-type is map";
+                errors.push(FieldError::invalid(&items_path, shown(Some(items)), detail));
+            }
+        }
+        return;
+    };
+    let kind = item.str_at(&["type"]);
+    if kind != "object" {
+        let detail = "must be object if parent array's x-kubernetes-list-type is map";
+        errors.push(FieldError::invalid(&items_path.child("type"), kind, detail));
+        return;
+    }
+    let keys = texts(schema, MAP_KEYS);
+    let mut refuse = |detail| errors.push(FieldError::invalid(&at, shown(schema.get(MAP_KEYS)), detail));
+    let mut scalars = FieldErrors::new();
+    for (i, key) in keys.iter().enumerate() {
+        match property(item, key).map(|property| property.str_at(&["type"])) {
+            None => refuse("entries must all be names of item properties"),
+            Some("array" | "object") => {
+                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                let at = items_path.child("properties").key(key).child("type");
+                scalars.push(FieldError::invalid(&at, kind, detail));
+            }
+            Some(_) => {}
+        }
+        if keys[..i].contains(key) {
+            refuse("must not contain duplicate entries");
+        }
+    }
+    errors.append(&mut scalars);
+}
+
+/// Items of sets and maps are something, and so are keys.
+pub(super) fn items_of_maps_and_sets(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let Some(item) = item(schema) else { return };
+    let Some(list_type @ ("set" | "map")) = text(schema, LIST_TYPE) else { return };
+    let path = path.child("items");
+    if item.bool_at(&["nullable"]) {
+        let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        errors.push(FieldError::forbidden(&path.child("nullable"), detail));
+    }
+    if list_type == "set" {
+        return;
+    }
+    let required = texts(item, "required");
+    for key in texts(schema, MAP_KEYS) {
+        let Some(property) = property(item, key) else { continue };
+        let at = path.child("properties").key(key);
+        if !required.contains(&key) && present(property, "default").is_none() {
+            let detail =
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            errors.push(FieldError::required(&at.child("default"), detail));
+        }
+        if property.bool_at(&["nullable"]) {
+            let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            errors.push(FieldError::forbidden(&at.child("nullable"), detail));
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The rules for schemas of custom resources that come from what the API server makes of OpenAPI.
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_schema::Value;
+
+use super::field_path;
+use super::list_types::list_and_map_types;
+use super::schema::{has_properties, is_set, members, unsupported};
+use crate::checks::{items, one_of, present};
+
+/// What is asked of new definitions, and of old ones that keep to it.
+pub(super) struct Rules {
+    pub(super) valid_types: bool,
+    pub(super) atomic_sets: bool,
+    pub(super) map_keys: bool,
+}
+
+/// Where in the tree a schema stands.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    is_root: bool,
+    in_metadata: bool,
+    /// Why there may be no default.
+    no_default: Option<&'static str>,
+}
+
+pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+
+/// The rules for the schema of a resource. Expressions are not compiled here.
+pub(super) fn validate(schema: &Value, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+    within(schema, Place { is_root: true, ..Place::default() }, rules, path, errors);
+}
+
+fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+    // Truths and lists of texts stand where a schema may be, too.
+    if schema.as_object().is_none() {
+        return;
+    }
+    keywords(schema, place, rules, path, errors);
+    if schema.bool_at(&["uniqueItems"]) {
+        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        errors.push(FieldError::forbidden(&path.child("uniqueItems"), detail));
+    }
+    let below = Place { is_root: false, ..place };
+    if let Some(additional) = present(schema, "additionalProperties") {
+        let at = path.child("additionalProperties");
+        if has_properties(schema) && additional.as_bool() != Some(true) {
+            errors.push(FieldError::forbidden(&at, "additionalProperties and properties are mutual exclusive"));
+        }
+        const IN_METADATA: &str = "inside additionalProperties applying to object metadata";
+        let no_default = if place.in_metadata { Some(IN_METADATA) } else { place.no_default };
+        within(additional, Place { no_default, ..below }, rules, &at, errors);
+    }
+    for (name, property) in members(schema, "properties") {
+        let property_place = place_of_property(name, place, schema.bool_at(&[EMBEDDED]));
+        within(property, property_place, rules, &path.child("properties").key(name), errors);
+    }
+    if let Some(not) = present(schema, "not") {
+        within(not, below, rules, &path.child("not"), errors);
+    }
+    for list in ["allOf", "oneOf", "anyOf"] {
+        for (at, nested) in items(schema, list, path) {
+            within(nested, below, rules, &at, errors);
+        }
+    }
+    for (name, nested) in members(schema, "definitions") {
+        within(nested, below, rules, &path.child("definitions").key(name), errors);
+    }
+    match present(schema, "items") {
+        Some(Value::List(_)) => {
+            for (at, nested) in items(schema, "items", path) {
+                within(nested, below, rules, &at, errors);
+            }
+        }
+        Some(item) => within(item, below, rules, &path.child("items"), errors),
+        None => {}
+    }
+    for (name, nested) in members(schema, "dependencies") {
+        within(nested, below, rules, &path.child("dependencies").key(name), errors);
+    }
+    let at = path.child("x-kubernetes-preserve-unknown-fields");
+    if present(schema, "x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
+        errors.push(FieldError::invalid(&at, false, "must be true or undefined"));
+    }
+    list_and_map_types(schema, rules, path, errors);
+    for (at, rule) in items(schema, "x-kubernetes-validations", path) {
+        validation_rule(rule, schema, &at, errors);
+    }
+}
+
+fn place_of_property(name: &str, place: Place, embedded: bool) -> Place {
+    let in_top_level = match name {
+        "metadata" => "in top-level metadata",
+        "kind" => "in top-level kind",
+        "apiVersion" => "in top-level apiVersion",
+        _ => return Place { is_root: false, ..place },
+    };
+    Place {
+        is_root: false,
+        in_metadata: place.in_metadata || place.is_root || embedded,
+        no_default: if place.is_root { Some(in_top_level) } else { place.no_default },
+    }
+}
+
+/// Words of OpenAPI that may not be used, or not there.
+fn keywords(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+    let kind = schema.str_at(&["type"]);
+    if rules.valid_types && !kind.is_empty() {
+        one_of(&path.child("type"), kind, &TYPES, errors);
+    }
+    let mut forbid = |name: &str, detail: &str| errors.push(FieldError::forbidden(&path.child(name), detail));
+    if let Some(reason) = place.no_default.filter(|_| present(schema, "default").is_some()) {
+        forbid("default", &format!("must not be set {reason}"));
+    }
+    for name in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
+        let is_there = match name {
+            "id" => is_set(schema, name),
+            "patternProperties" | "definitions" => members(schema, name).next().is_some(),
+            _ => present(schema, name).is_some(),
+        };
+        if is_there {
+            forbid(name, &format!("{name} is not supported"));
+        }
+    }
+    if kind == "null" {
+        forbid("type", "type cannot be set to null, use nullable as an alternative");
+    }
+    if !schema.list_at(&["items"]).is_empty() {
+        forbid("items", "items must be a schema object and not an array");
+    }
+    if place.in_metadata && schema.bool_at(&[EMBEDDED]) {
+        forbid(EMBEDDED, "must not be used inside of resource meta");
+    }
+}
+
+/// The rules for a rule, but for its expressions.
+fn validation_rule(rule: &Value, schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const REASONS: [&str; 4] =
+        ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+    const EMPTY: &str = "must be non-empty if specified";
+    const LINE_BREAKS: &str = "must not contain line breaks";
+    let [text, message, message_expression, field] =
+        ["rule", "message", "messageExpression", "fieldPath"].map(|name| rule.str_at(&[name]));
+    let has_lines = |text: &str| text.contains(['\n', '\r']);
+    let is_blank = |text: &str| !text.is_empty() && text.trim().is_empty();
+    let at = path.child("message");
+    if text.trim().is_empty() {
+        errors.push(FieldError::required(&path.child("rule"), "rule is not specified"));
+    } else if is_blank(message) {
+        errors.push(FieldError::invalid(&at, message, EMPTY));
+    } else if has_lines(message.trim()) {
+        errors.push(FieldError::invalid(&at, message, LINE_BREAKS));
+    } else if has_lines(text.trim()) && message.is_empty() {
+        errors.push(FieldError::required(&at, "message must be specified if rule contains line breaks"));
+    }
+    if is_blank(message_expression) {
+        let detail = "messageExpression must be non-empty if specified";
+        errors.push(FieldError::required(&path.child("messageExpression"), detail));
+    }
+    if let Some(reason) = present(rule, "reason").and_then(Value::as_str) {
+        one_of(&path.child("reason"), reason, &REASONS, errors);
+    }
+    let at = path.child("fieldPath");
+    let mut refuse = |detail| errors.push(FieldError::invalid(&at, field, detail));
+    if is_blank(field) {
+        refuse(EMPTY);
+    }
+    if has_lines(field) {
+        refuse(LINE_BREAKS);
+    }
+    if !field.is_empty() && unsupported(schema).is_none() && field_path::find(field, schema, true).is_err() {
+        refuse("must be a valid path");
+    }
+}
+
+/// Where a resource has a `status` of its own, its schema may say only so much at the root.
+pub(super) fn root_with_status(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const ALLOWED: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength \
+        MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \
+        XPreserveUnknownFields XValidations";
+    const BEFORE_TYPE: [&str; 3] = ["id", "$schema", "$ref"];
+    const AFTER_TYPE: [&str; 19] = [
+        "nullable",
+        "default",
+        "enum",
+        "maxProperties",
+        "minProperties",
+        "allOf",
+        "oneOf",
+        "anyOf",
+        "not",
+        "additionalProperties",
+        "patternProperties",
+        "dependencies",
+        "additionalItems",
+        "definitions",
+        EMBEDDED,
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-map-type",
+    ];
+    const DEFINITION: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    // A pointer to false is not nothing.
+    let is_there = |name: &&str| match *name {
+        "additionalProperties" | "additionalItems" | "default" => present(schema, name).is_some(),
+        _ => is_set(schema, name),
+    };
+    let kind = schema.str_at(&["type"]);
+    let early = BEFORE_TYPE.iter().any(&is_there);
+    if !early && !kind.is_empty() && kind != "object" {
+        let detail =
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        errors.push(FieldError::invalid(&path.child("type"), kind, detail));
+    } else if early || AFTER_TYPE.iter().any(is_there) {
+        let shown: Shown = crate::internal::shown(DEFINITION, Some(schema));
+        let detail = format!(
+            "only [{ALLOWED}] fields are allowed at the root of the schema if the status subresource is enabled"
+        );
+        errors.push(FieldError::invalid(path, shown, detail));
+    }
+}

@@ -1,0 +1,420 @@
+//! The rules of a definition.
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+use binnacle_validation::metadata::shown;
+use binnacle_validation::names as dns;
+
+use super::definition::Definition;
+use super::list_types::{items_of_maps_and_sets, non_atomic_item};
+use super::names::{column, label, subresources, validate_names};
+use super::open_api::{self, Rules, TYPES};
+use super::webhook::{self, Leniency};
+use super::{approval, field_path, schema, structural};
+use crate::checks::{immutable, items, member, one_of, present, spec_path};
+
+const SELECTABLE_MAX: usize = 8;
+const WARNING_MAX: usize = 256;
+
+/// What is asked of a definition: less where it stands on an old one that broke a rule already.
+struct Asked<'a> {
+    rules: Rules,
+    schemas: bool,
+    structural: bool,
+    leniency: Leniency,
+    old: Option<&'a Value>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(old: Option<&'a Value>) -> Self {
+        let Some(old) = old else {
+            return Self {
+                rules: Rules { valid_types: true, atomic_sets: true, map_keys: true },
+                schemas: true,
+                structural: true,
+                leniency: Leniency { unknown_versions: false, any_bundle: true },
+                old: None,
+            };
+        };
+        let definition = Definition::of(old);
+        let any = |holds: &mut dyn FnMut(&Value) -> bool| definition.schemas().any(|s| schema::any(s, holds));
+        let conversion = present(definition.spec, "conversion");
+        let rules = Rules {
+            valid_types: !any(&mut |s| schema::is_set(s, "type") && !TYPES.contains(&s.str_at(&["type"]))),
+            atomic_sets: !any(&mut |s| non_atomic_item(s).is_some()),
+            map_keys: !any(&mut |s| {
+                let mut errors = FieldErrors::new();
+                items_of_maps_and_sets(s, &FieldPath::new(""), &mut errors);
+                !errors.is_empty()
+            }),
+        };
+        Self {
+            rules,
+            schemas: has_all_schemas(&definition),
+            structural: definition
+                .schemas()
+                .all(|s| schema::unsupported(s).is_none() && structural::validate(s, &FieldPath::new("")).is_empty()),
+            leniency: Leniency {
+                unknown_versions: webhook::lacks_known_version(conversion),
+                any_bundle: !is_established(old) || webhook::has_invalid_bundle(conversion),
+            },
+            old: Some(old),
+        }
+    }
+
+    /// Whether too many fields were selectable before, the same ones.
+    fn may_select(&self, fields: &[Value], version: &str) -> bool {
+        let Some(old) = self.old else { return false };
+        let definition = Definition::of(old);
+        let old_fields = match version {
+            "" => definition.shared("selectableFields"),
+            _ => {
+                let old = definition.versions.iter().find(|old| old.str_at(&["name"]) == version);
+                old.and_then(|old| definition.own(old, "selectableFields"))
+            }
+        };
+        old_fields.and_then(Value::as_list).is_some_and(|old| old.len() > SELECTABLE_MAX && old == fields)
+    }
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition.list_at(&["status", "conditions"]);
+    conditions.iter().any(|c| c.str_at(&["type"]) == "Established" && c.str_at(&["status"]) == "True")
+}
+
+fn open_api_schema(schema: Option<&Value>) -> Option<&Value> {
+    schema.and_then(|schema| present(schema, "openAPIV3Schema"))
+}
+
+fn has_all_schemas(definition: &Definition<'_>) -> bool {
+    open_api_schema(definition.shared("schema")).is_some()
+        || definition.versions.iter().all(|v| open_api_schema(definition.own(v, "schema")).is_some())
+}
+
+/// The rules for a definition that is made or changed.
+pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if old.is_none() {
+        name(object, &mut errors);
+    }
+    spec(object, &Asked::of(old), &mut errors);
+    if let Some(old) = old {
+        let (new_spec, old_spec, path) = (member(object, "spec"), member(old, "spec"), spec_path());
+        let mut fixed = |names: &[&str]| {
+            let at = names.iter().fold(path.clone(), |path, name| path.child(name));
+            immutable(&at, new_spec.at(names), old_spec.at(names), &mut errors);
+        };
+        if is_established(old) {
+            fixed(&["scope"]);
+            fixed(&["names", "kind"]);
+        }
+        fixed(&["group"]);
+        fixed(&["names", "plural"]);
+    }
+    status(object, &mut errors);
+    stored_versions(object, &mut errors);
+    approval::validate(object, old, &mut errors);
+    let preserves = |object: &Value| object.bool_at(&["spec", "preserveUnknownFields"]);
+    if preserves(object) && !old.is_some_and(preserves) {
+        let detail =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.push(FieldError::invalid(&spec_path().child("preserveUnknownFields"), true, detail));
+    }
+    errors
+}
+
+/// The rules for what the status says.
+pub(super) fn status(object: &Value, errors: &mut FieldErrors) {
+    let path = FieldPath::new("status").child("acceptedNames");
+    validate_names(member(member(object, "status"), "acceptedNames"), &path, errors);
+}
+
+/// A definition's name follows from the names in it.
+fn name(object: &Value, errors: &mut FieldErrors) {
+    let spec = member(object, "spec");
+    let required = format!("{}.{}", spec.str_at(&["names", "plural"]), spec.str_at(&["group"]));
+    let metadata = member(object, "metadata");
+    let prefix = metadata.str_at(&["generateName"]);
+    for (field, name) in [("generateName", prefix), ("name", metadata.str_at(&["name"]))] {
+        if !name.is_empty() && (field == "generateName" || name != required) {
+            let at = FieldPath::new("metadata").child(field);
+            errors.push(FieldError::invalid(&at, name, "must be spec.names.plural+\".\"+spec.group"));
+        }
+    }
+}
+
+fn stored_versions(object: &Value, errors: &mut FieldErrors) {
+    let stored = object.at(&["status", "storedVersions"]);
+    let names = object.list_at(&["status", "storedVersions"]);
+    let path = FieldPath::new("status").child("storedVersions");
+    if names.is_empty() {
+        errors.push(FieldError::invalid(&path, shown(stored), "must have at least one stored version"));
+        return;
+    }
+    let versions = object.list_at(&["spec", "versions"]);
+    for version in versions.iter().filter(|version| version.bool_at(&["storage"])) {
+        let name = version.str_at(&["name"]);
+        if !names.iter().any(|stored| stored.as_str() == Some(name)) {
+            let detail = format!("must have the storage version {name}");
+            errors.push(FieldError::invalid(&path, shown(stored), detail));
+        }
+    }
+    for (i, stored) in names.iter().enumerate() {
+        let name = stored.as_str().unwrap_or_default();
+        let repeated = names[i + 1..].contains(stored);
+        if !repeated && !versions.iter().any(|version| version.str_at(&["name"]) == name) {
+            let detail = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+            );
+            errors.push(FieldError::invalid(&path.index(i), name, detail));
+        }
+    }
+}
+
+fn spec(object: &Value, asked: &Asked<'_>, errors: &mut FieldErrors) {
+    let definition = Definition::of(object);
+    let (spec, path) = (definition.spec, spec_path());
+    let (group, at) = (spec.str_at(&["group"]), path.child("group"));
+    let messages = dns::dns1123_subdomain(group);
+    if group.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    } else if !messages.is_empty() {
+        errors.push(FieldError::invalid(&at, group, messages.join(",")));
+    } else if !group.contains('.') {
+        errors.push(FieldError::invalid(&at, group, "should be a domain with at least one dot"));
+    }
+    let (scope, at) = (spec.str_at(&["scope"]), path.child("scope"));
+    if scope.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    } else {
+        one_of(&at, scope, &["Cluster", "Namespaced"], errors);
+    }
+    let preserve = spec.bool_at(&["preserveUnknownFields"]);
+    missing_schemas(&definition, asked, preserve, &path, errors);
+    let has_defaults = definition.schemas().any(|s| schema::any(s, &mut |s| present(s, "default").is_some()));
+    if has_defaults && preserve {
+        let detail = "must be false in order to use defaults in the schema";
+        errors.push(FieldError::invalid(&path.child("preserveUnknownFields"), true, detail));
+    }
+    let structural = asked.structural || !preserve || has_defaults || definition.schemas().any(has_extensions);
+    for (i, version) in definition.versions.iter().enumerate() {
+        let at = path.child("versions").index(i);
+        let name = version.str_at(&["name"]);
+        label(&at.child("name"), name, "", name, errors);
+        validate_version(&definition, version, asked, structural, &at, errors);
+    }
+    whole_versions(&definition, &path, errors);
+    for name in ["plural", "singular", "kind", "listKind"] {
+        if spec.str_at(&["names", name]).is_empty() {
+            errors.push(FieldError::required(&path.child("names").child(name), ""));
+        }
+    }
+    validate_names(member(spec, "names"), &path.child("names"), errors);
+    let any_status = definition.versions.iter().any(|version| has_status(present(version, "subresources")));
+    let shared = definition.shared("schema");
+    validate_schema(shared, any_status, asked, structural, &path.child("validation"), errors);
+    subresources(definition.shared("subresources"), &path.child("subresources"), errors);
+    let columns = definition.shared("additionalPrinterColumns").and_then(Value::as_list).unwrap_or_default();
+    for (i, item) in columns.iter().enumerate() {
+        column(item, &path.child("additionalPrinterColumns").index(i), errors);
+    }
+    if let Some(fields) = definition.shared("selectableFields").and_then(Value::as_list) {
+        match shared.filter(|_| !fields.is_empty()) {
+            Some(shared) => selectable_fields(fields, open_api_schema(Some(shared)), asked, "", &path, errors),
+            None if fields.is_empty() => {}
+            None => {
+                let detail = "may only be set when validations.schema is included";
+                errors.push(FieldError::invalid(&path.child("selectableFields"), "", detail));
+            }
+        }
+    }
+    if let Some(conversion) = present(spec, "conversion") {
+        let (strategy, at) = (conversion.str_at(&["strategy"]), path.child("conversion"));
+        if strategy != "None" && preserve {
+            let detail = "must be None if spec.preserveUnknownFields is true";
+            errors.push(FieldError::invalid(&at.child("strategy"), strategy, detail));
+        }
+        webhook::conversion(conversion, &asked.leniency, &at, errors);
+    }
+}
+
+fn has_status(subresources: Option<&Value>) -> bool {
+    subresources.is_some_and(|subresources| present(subresources, "status").is_some())
+}
+
+fn has_extensions(schema: &Value) -> bool {
+    schema::any(schema, &mut |s| {
+        ["x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"].iter().any(|name| s.bool_at(&[name]))
+            || ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-list-type"]
+                .iter()
+                .any(|n| present(s, n).is_some())
+            || ["x-kubernetes-list-map-keys", "x-kubernetes-validations"].iter().any(|n| !s.list_at(&[n]).is_empty())
+    })
+}
+
+fn missing_schemas(
+    definition: &Definition<'_>,
+    asked: &Asked<'_>,
+    preserve: bool,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    if open_api_schema(definition.shared("schema")).is_some() || (!asked.schemas && preserve) {
+        return;
+    }
+    for (i, version) in definition.versions.iter().enumerate() {
+        let at = path.child("versions").index(i).child("schema").child("openAPIV3Schema");
+        if open_api_schema(definition.own(version, "schema")).is_some() {
+        } else if asked.schemas {
+            errors.push(FieldError::required(&at, ""));
+        } else if version.bool_at(&["served"]) {
+            errors.push(FieldError::required(&at, "because otherwise all fields are pruned"));
+        }
+    }
+}
+
+/// The rules for a version, but for what it shares with all others.
+fn validate_version(
+    definition: &Definition<'_>,
+    version: &Value,
+    asked: &Asked<'_>,
+    structural: bool,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let own = |name| present(version, name).filter(|_| definition.own(version, name).is_some());
+    deprecation_warning(version, path, errors);
+    let schema = own("schema");
+    let subresources_of_version = present(version, "subresources");
+    validate_schema(schema, has_status(subresources_of_version), asked, structural, &path.child("schema"), errors);
+    subresources(own("subresources"), &path.child("subresources"), errors);
+    for (at, item) in items(version, "additionalPrinterColumns", path) {
+        if own("additionalPrinterColumns").is_some() {
+            column(item, &at, errors);
+        }
+    }
+    let fields = own("selectableFields").and_then(Value::as_list).unwrap_or_default();
+    if fields.is_empty() {
+        return;
+    }
+    match open_api_schema(schema) {
+        Some(schema) => selectable_fields(fields, Some(schema), asked, version.str_at(&["name"]), path, errors),
+        None => {
+            let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
+            errors.push(FieldError::invalid(&path.child("selectableFields"), "", detail));
+        }
+    }
+}
+
+fn deprecation_warning(version: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let Some(warning) = present(version, "deprecationWarning").and_then(Value::as_str) else { return };
+    let path = path.child("deprecationWarning");
+    let mut refuse = |detail: &str| errors.push(FieldError::invalid(&path, warning, detail));
+    if !version.bool_at(&["deprecated"]) {
+        refuse("can only be set for deprecated versions");
+        return;
+    }
+    if warning.len() > WARNING_MAX {
+        refuse("must be <= 256 characters long");
+    }
+    if warning.is_empty() {
+        refuse("must not be an empty string");
+    }
+    // Go's printable characters have no space but the plain one.
+    let unprintable = |c: char| c.is_control() || (c.is_whitespace() && c != ' ');
+    if let Some((i, _)) = warning.char_indices().find(|(_, c)| unprintable(*c)) {
+        refuse(&format!("must only contain printable UTF-8 characters; non-printable character found at index {i}"));
+    }
+}
+
+/// The rules for all versions together.
+fn whole_versions(definition: &Definition<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+    let versions = definition.versions;
+    let mut refuse =
+        |detail| errors.push(FieldError::invalid(&path.child("versions"), definition.shown_versions(), detail));
+    let names: Vec<&str> = versions.iter().map(|version| version.str_at(&["name"])).collect();
+    if names.iter().enumerate().any(|(i, name)| names[..i].contains(name)) {
+        refuse("must contain unique version names");
+    }
+    if versions.iter().filter(|version| version.bool_at(&["storage"])).count() != 1 {
+        refuse("must have exactly one version marked as storage version");
+    }
+    if let Some(first) = names.first().filter(|name| !name.is_empty()) {
+        label(&path.child("version"), first, "", first, errors);
+    }
+}
+
+/// The rules for a schema. Defaults are not checked against it here.
+fn validate_schema(
+    schema: Option<&Value>,
+    has_status: bool,
+    asked: &Asked<'_>,
+    structural: bool,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let Some(schema) = open_api_schema(schema) else { return };
+    let path = path.child("openAPIV3Schema");
+    let before = errors.len();
+    if has_status {
+        open_api::root_with_status(schema, &path, errors);
+    }
+    if schema.bool_at(&["nullable"]) {
+        errors.push(FieldError::forbidden(&path.child("nullable"), "nullable cannot be true at the root"));
+    }
+    let unsupported = schema::unsupported(schema).filter(|_| structural);
+    if structural && unsupported.is_none() {
+        errors.extend(structural::validate(schema, &path));
+    }
+    open_api::validate(schema, &asked.rules, &path, errors);
+    if let Some(problem) = unsupported.filter(|_| errors.len() == before) {
+        errors.push(FieldError::invalid(&path, "", problem));
+    }
+}
+
+/// The rules for fields by which resources can be selected; those of `version`, or of all where that is empty.
+fn selectable_fields(
+    fields: &[Value],
+    schema: Option<&Value>,
+    asked: &Asked<'_>,
+    version: &str,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    if let Some(problem) = schema.and_then(schema::unsupported) {
+        errors.push(FieldError::invalid(&path.child("schema.openAPIV3Schema"), "", problem));
+        return;
+    }
+    let path = path.child("selectableFields");
+    let mut unique: Vec<String> = Vec::new();
+    for (i, field) in fields.iter().enumerate() {
+        let (json_path, at) = (field.str_at(&["jsonPath"]), path.index(i).child("jsonPath"));
+        if json_path.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+            continue;
+        }
+        let found = match field_path::find(json_path, schema.unwrap_or(&Value::Null), false) {
+            Ok(found) => found,
+            Err(problem) => {
+                errors.push(FieldError::invalid(&at, json_path, format!("is an invalid path: {problem}")));
+                continue;
+            }
+        };
+        if found.root == "metadata" {
+            errors.push(FieldError::invalid(&at, json_path, "must not point to fields in metadata"));
+        }
+        let kind = found.schema.map_or("", |schema| schema.str_at(&["type"]));
+        if !matches!(kind, "string" | "boolean" | "integer") {
+            let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+            errors.push(FieldError::invalid(&at, json_path, detail));
+        }
+        if unique.contains(&found.path) {
+            errors.push(FieldError::duplicate(&at, json_path));
+        } else {
+            unique.push(found.path);
+        }
+    }
+    if unique.len() > SELECTABLE_MAX && !asked.may_select(fields, version) {
+        errors.push(FieldError::too_many(&path, unique.len(), SELECTABLE_MAX));
+    }
+}
