@@ -1,7 +1,8 @@
 //! What plugins may look up beside the object at hand.
 
 use binnacle_meta::{Status, StatusReason};
-use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet};
+use binnacle_patch::apply::{Update, track_update};
+use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, UpdateOptions};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
@@ -13,6 +14,7 @@ pub enum Kind {
     Namespace,
     Node,
     PriorityClass,
+    ResourceQuota,
     RuntimeClass,
     ServiceAccount,
     StorageClass,
@@ -55,6 +57,9 @@ pub trait Lookup: Send + Sync + 'static {
         namespace: &'a str,
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
+
+    /// Writes what is used of a quota; 409 when the quota has changed since it was read.
+    fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
 }
 
 /// An object as the cache has it, or, where the cache has none, as it surely is.
@@ -88,6 +93,7 @@ impl ResourceLookup {
             Kind::Namespace => ("", "namespaces"),
             Kind::Node => ("", "nodes"),
             Kind::PriorityClass => ("scheduling.k8s.io", "priorityclasses"),
+            Kind::ResourceQuota => ("", "resourcequotas"),
             Kind::RuntimeClass => ("node.k8s.io", "runtimeclasses"),
             Kind::ServiceAccount => ("", "serviceaccounts"),
             Kind::StorageClass => ("storage.k8s.io", "storageclasses"),
@@ -142,6 +148,35 @@ impl Lookup for ResourceLookup {
             Ok(objects)
         })
     }
+
+    fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move { write_status(self.resource(Kind::ResourceQuota)?, quota).await })
+    }
+}
+
+/// Whom `managedFields` name for what the server writes by itself.
+const MANAGER: &str = "kube-apiserver";
+
+/// Writes the status of an object as the server itself.
+async fn write_status(resource: &Resource, changed: &Value) -> Result<(), Status> {
+    const STATUS: &str = "status";
+    let metadata = |member| changed.str_at(&["metadata", member]);
+    let context = Context::internal(metadata("namespace"));
+    let options = UpdateOptions { subresource: STATUS.into(), ..UpdateOptions::default() };
+    let mut change = |old: Option<&Value>| {
+        let mut object = changed.clone();
+        let update = Update {
+            message: resource.message,
+            api_version: resource.api_version(),
+            manager: MANAGER,
+            subresource: STATUS,
+            now: context.now_seconds(),
+            reset: resource.description.subresource(STATUS).map_or(&[], |status| status.resets),
+        };
+        track_update(&update, old, &mut object);
+        Ok(object)
+    };
+    resource.update(&context, metadata("name"), &options, &mut change).await.map(|_| ())
 }
 
 impl From<Freshness> for Match {

@@ -9,6 +9,7 @@ mod pod_resize_validator;
 mod pod_resources;
 mod pod_topology_labels;
 mod priority;
+mod resource_quota;
 mod runtime_class;
 mod service_account;
 mod storage_object_in_use_protection;
@@ -50,6 +51,7 @@ pub fn all(lookup: Arc<dyn Lookup>, options: &Options) -> Vec<Arc<dyn Plugin>> {
         Arc::new(runtime_class::RuntimeClass::new(lookup.clone())),
         Arc::new(default_class::DefaultClass::of_ingresses(lookup.clone())),
         Arc::new(pod_topology_labels::PodTopologyLabels::new(lookup.clone())),
-        Arc::new(pod_resize_validator::PodResizeValidator::new(lookup)),
+        Arc::new(pod_resize_validator::PodResizeValidator::new(lookup.clone())),
+        Arc::new(resource_quota::ResourceQuota::new(lookup)),
     ]
 }
