@@ -1,10 +1,13 @@
 //! What plugins may look up beside the object at hand.
 
-use binnacle_meta::{Status, StatusReason};
+use std::sync::Arc;
+
+use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, UpdateOptions};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
+use binnacle_watchcache::Entry;
 
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,6 +16,7 @@ pub enum Kind {
     LimitRange,
     Namespace,
     Node,
+    Pod,
     PriorityClass,
     ResourceQuota,
     RuntimeClass,
@@ -37,6 +41,9 @@ pub enum NamespaceState {
     Terminating,
 }
 
+/// Keys and values.
+pub type Labels = Vec<(Text, Text)>;
+
 /// The objects that plugins ask for, in the storage version.
 pub trait Lookup: Send + Sync + 'static {
     fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>>;
@@ -49,6 +56,15 @@ pub trait Lookup: Send + Sync + 'static {
         name: &'a str,
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Value>, Status>>;
+
+    /// The labels of an object, which are at hand without decoding it; `None` when there is no such object.
+    fn labels<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        name: &'a str,
+        freshness: Freshness,
+    ) -> BoxFuture<'a, Result<Option<Labels>, Status>>;
 
     /// In the order of names.
     fn list<'a>(
@@ -92,6 +108,7 @@ impl ResourceLookup {
             Kind::LimitRange => ("", "limitranges"),
             Kind::Namespace => ("", "namespaces"),
             Kind::Node => ("", "nodes"),
+            Kind::Pod => ("", "pods"),
             Kind::PriorityClass => ("scheduling.k8s.io", "priorityclasses"),
             Kind::ResourceQuota => ("", "resourcequotas"),
             Kind::RuntimeClass => ("node.k8s.io", "runtimeclasses"),
@@ -126,6 +143,20 @@ impl Lookup for ResourceLookup {
         Box::pin(async move {
             let found = self.resource(kind)?.get_object(&Context::internal(namespace), name, freshness.into()).await;
             Ok(unless_absent(found)?.map(|stored| stored.object))
+        })
+    }
+
+    fn labels<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        name: &'a str,
+        freshness: Freshness,
+    ) -> BoxFuture<'a, Result<Option<Labels>, Status>> {
+        Box::pin(async move {
+            let found = self.resource(kind)?.get(&Context::internal(namespace), name, freshness.into()).await;
+            let labels = |entry: Arc<Entry>| entry.labels().map(|(k, v)| (k.into(), v.into())).collect();
+            Ok(unless_absent(found)?.map(labels))
         })
     }
 

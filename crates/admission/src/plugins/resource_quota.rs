@@ -21,7 +21,6 @@ use parking_lot::Mutex;
 use crate::lookup::{Freshness, Kind, Lookup};
 use crate::plugin::{Plugin, Request, Stage};
 use check::check;
-use evaluator::Evaluator;
 
 /// How often a request is charged anew when others were charged meanwhile.
 const RETRIES: usize = 3;
