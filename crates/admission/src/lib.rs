@@ -8,6 +8,6 @@ mod plugin;
 mod plugins;
 
 pub use chain::{Chain, ORDER, UnknownPlugin};
-pub use lookup::{Freshness, Kind, Lookup, NamespaceState, ResourceLookup};
+pub use lookup::{Freshness, Kind, Labels, Lookup, NamespaceState, ResourceLookup};
 pub use plugin::{Plugin, Request, Stage, forbidden};
 pub use plugins::{Options, all};

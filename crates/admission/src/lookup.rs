@@ -1,9 +1,13 @@
 //! What plugins may look up beside the object at hand.
 
-use binnacle_meta::{Status, StatusReason};
-use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet};
+use std::sync::Arc;
+
+use binnacle_meta::{Status, StatusReason, Text};
+use binnacle_patch::apply::{Update, track_update};
+use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, UpdateOptions};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
+use binnacle_watchcache::Entry;
 
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,7 +16,9 @@ pub enum Kind {
     LimitRange,
     Namespace,
     Node,
+    Pod,
     PriorityClass,
+    ResourceQuota,
     RuntimeClass,
     ServiceAccount,
     StorageClass,
@@ -35,6 +41,9 @@ pub enum NamespaceState {
     Terminating,
 }
 
+/// Keys and values.
+pub type Labels = Vec<(Text, Text)>;
+
 /// The objects that plugins ask for, in the storage version.
 pub trait Lookup: Send + Sync + 'static {
     fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>>;
@@ -48,6 +57,15 @@ pub trait Lookup: Send + Sync + 'static {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Value>, Status>>;
 
+    /// The labels of an object, which are at hand without decoding it; `None` when there is no such object.
+    fn labels<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        name: &'a str,
+        freshness: Freshness,
+    ) -> BoxFuture<'a, Result<Option<Labels>, Status>>;
+
     /// In the order of names.
     fn list<'a>(
         &'a self,
@@ -55,6 +73,9 @@ pub trait Lookup: Send + Sync + 'static {
         namespace: &'a str,
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
+
+    /// Writes what is used of a quota; 409 when the quota has changed since it was read.
+    fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
 }
 
 /// An object as the cache has it, or, where the cache has none, as it surely is.
@@ -87,7 +108,9 @@ impl ResourceLookup {
             Kind::LimitRange => ("", "limitranges"),
             Kind::Namespace => ("", "namespaces"),
             Kind::Node => ("", "nodes"),
+            Kind::Pod => ("", "pods"),
             Kind::PriorityClass => ("scheduling.k8s.io", "priorityclasses"),
+            Kind::ResourceQuota => ("", "resourcequotas"),
             Kind::RuntimeClass => ("node.k8s.io", "runtimeclasses"),
             Kind::ServiceAccount => ("", "serviceaccounts"),
             Kind::StorageClass => ("storage.k8s.io", "storageclasses"),
@@ -123,6 +146,20 @@ impl Lookup for ResourceLookup {
         })
     }
 
+    fn labels<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        name: &'a str,
+        freshness: Freshness,
+    ) -> BoxFuture<'a, Result<Option<Labels>, Status>> {
+        Box::pin(async move {
+            let found = self.resource(kind)?.get(&Context::internal(namespace), name, freshness.into()).await;
+            let labels = |entry: Arc<Entry>| entry.labels().map(|(k, v)| (k.into(), v.into())).collect();
+            Ok(unless_absent(found)?.map(labels))
+        })
+    }
+
     fn list<'a>(
         &'a self,
         kind: Kind,
@@ -142,6 +179,35 @@ impl Lookup for ResourceLookup {
             Ok(objects)
         })
     }
+
+    fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move { write_status(self.resource(Kind::ResourceQuota)?, quota).await })
+    }
+}
+
+/// Whom `managedFields` name for what the server writes by itself.
+const MANAGER: &str = "kube-apiserver";
+
+/// Writes the status of an object as the server itself.
+async fn write_status(resource: &Resource, changed: &Value) -> Result<(), Status> {
+    const STATUS: &str = "status";
+    let metadata = |member| changed.str_at(&["metadata", member]);
+    let context = Context::internal(metadata("namespace"));
+    let options = UpdateOptions { subresource: STATUS.into(), ..UpdateOptions::default() };
+    let mut change = |old: Option<&Value>| {
+        let mut object = changed.clone();
+        let update = Update {
+            message: resource.message,
+            api_version: resource.api_version(),
+            manager: MANAGER,
+            subresource: STATUS,
+            now: context.now_seconds(),
+            reset: resource.description.subresource(STATUS).map_or(&[], |status| status.resets),
+        };
+        track_update(&update, old, &mut object);
+        Ok(object)
+    };
+    resource.update(&context, metadata("name"), &options, &mut change).await.map(|_| ())
 }
 
 impl From<Freshness> for Match {

@@ -7,8 +7,10 @@ mod namespace_lifecycle;
 mod persistent_volume_claim_resize;
 mod pod_resize_validator;
 mod pod_resources;
+mod pod_security;
 mod pod_topology_labels;
 mod priority;
+mod resource_quota;
 mod runtime_class;
 mod service_account;
 mod storage_object_in_use_protection;
@@ -42,6 +44,7 @@ pub fn all(lookup: Arc<dyn Lookup>, options: &Options) -> Vec<Arc<dyn Plugin>> {
         Arc::new(limit_ranger::LimitRanger::new(lookup.clone())),
         Arc::new(service_account::ServiceAccount::new(lookup.clone())),
         Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
+        Arc::new(pod_security::PodSecurity::new(lookup.clone())),
         Arc::new(priority::Priority::new(lookup.clone())),
         Arc::new(default_toleration_seconds::DefaultTolerationSeconds::new(options)),
         Arc::new(default_class::DefaultClass::of_storage(lookup.clone())),
@@ -50,6 +53,7 @@ pub fn all(lookup: Arc<dyn Lookup>, options: &Options) -> Vec<Arc<dyn Plugin>> {
         Arc::new(runtime_class::RuntimeClass::new(lookup.clone())),
         Arc::new(default_class::DefaultClass::of_ingresses(lookup.clone())),
         Arc::new(pod_topology_labels::PodTopologyLabels::new(lookup.clone())),
-        Arc::new(pod_resize_validator::PodResizeValidator::new(lookup)),
+        Arc::new(pod_resize_validator::PodResizeValidator::new(lookup.clone())),
+        Arc::new(resource_quota::ResourceQuota::new(lookup)),
     ]
 }

@@ -7,7 +7,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use super::pod_resources::{add, amounts, of_pod};
+use super::pod_resources::{amounts, of_pod_with_overhead};
 use crate::lookup::{Kind, Lookup, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
@@ -68,8 +68,7 @@ impl Plugin for PodResizeValidator {
 
 /// What a pod asks for beyond all that a node has.
 fn lacks(pod: &Value, node: &Value) -> Option<String> {
-    let mut requests = of_pod(pod, "requests");
-    add(&mut requests, &amounts(pod, &["spec", "overhead"]));
+    let requests = of_pod_with_overhead(pod, "requests");
     let allocatable = amounts(node, &["status", "allocatable"]);
     let zero = Quantity::new(0, Format::DecimalSI);
     let mut lacks = Vec::new();

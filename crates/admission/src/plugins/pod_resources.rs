@@ -45,6 +45,22 @@ pub(crate) fn of_pod(pod: &Value, member: &str) -> Resources {
     sum
 }
 
+/// [`of_pod`] with the overhead of the pod's runtime, which counts towards limits where there is one.
+pub(crate) fn of_pod_with_overhead(pod: &Value, member: &str) -> Resources {
+    let mut sum = of_pod(pod, member);
+    for (name, amount) in amounts(pod, &["spec", "resources", member]) {
+        if name.starts_with("hugepages-") {
+            sum.insert(name, amount);
+        }
+    }
+    let mut overhead = amounts(pod, &["spec", "overhead"]);
+    if member == "limits" {
+        overhead.retain(|name, _| sum.get(name).is_some_and(|limit| !limit.is_zero()));
+    }
+    add(&mut sum, &overhead);
+    sum
+}
+
 pub(crate) fn add(sum: &mut Resources, more: &Resources) {
     for (name, amount) in more {
         match sum.get_mut(name) {

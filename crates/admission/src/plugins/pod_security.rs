@@ -1,0 +1,249 @@
+//! PodSecurity (KEP-2579): namespaces say by labels which pod security standard their pods must keep, and of which
+//! violations to warn.
+
+mod baseline;
+mod checks;
+mod policy;
+mod restricted;
+mod subject;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use binnacle_meta::{Status, Text};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::lookup::{Freshness, Kind, Labels, Lookup};
+use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
+use checks::{Violations, evaluate};
+use policy::{Level, LevelVersion, Policy};
+use subject::Subject;
+
+/// How many of a namespace's pods are looked at when it demands more of them, and for how long.
+const PODS_MAX: usize = 3000;
+const PODS_TIME: Duration = Duration::from_secs(1);
+
+/// Subresources of pods that do not change what a pod is.
+const IGNORED: [&str; 8] = ["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"];
+
+/// Resources with a pod template, and where it is.
+const TEMPLATES: [(&str, &str, &[&str]); 8] = [
+    ("", "podtemplates", &["template"]),
+    ("", "replicationcontrollers", &["spec", "template"]),
+    ("apps", "daemonsets", &["spec", "template"]),
+    ("apps", "deployments", &["spec", "template"]),
+    ("apps", "replicasets", &["spec", "template"]),
+    ("apps", "statefulsets", &["spec", "template"]),
+    ("batch", "cronjobs", &["spec", "jobTemplate", "spec", "template"]),
+    ("batch", "jobs", &["spec", "template"]),
+];
+
+pub(crate) struct PodSecurity {
+    lookup: Arc<dyn Lookup>,
+}
+
+impl PodSecurity {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup }
+    }
+
+    async fn check_namespace(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
+        let (policy, errors) = Policy::of_object(object);
+        let Some(old) = request.old else { return self.refuse_labels(request, object, errors) };
+        let (old_policy, old_errors) = Policy::of_object(old);
+        // Labels that were wrong before keep nobody from changing something else.
+        let shown = |errors: &binnacle_meta::FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+        if !errors.is_empty() && shown(&errors) != shown(&old_errors) {
+            return self.refuse_labels(request, object, errors);
+        }
+        let (new, old) = (policy.enforce, old_policy.enforce);
+        if new == old || new.level == Level::Privileged || (new.version == old.version && new.level <= old.level) {
+            return Ok(());
+        }
+        let name = object.str_at(&["metadata", "name"]);
+        match self.lookup.list(Kind::Pod, name, Freshness::Cached).await {
+            Ok(pods) => warn_of_pods(request, name, new, prioritized(pods)),
+            Err(_) => request.warn("failed to list pods while checking new PodSecurity enforce level"),
+        }
+        Ok(())
+    }
+
+    fn refuse_labels(
+        &self,
+        request: Request<'_>,
+        object: &Value,
+        errors: binnacle_meta::FieldErrors,
+    ) -> Result<(), Status> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let kind = request.attributes.kind.group_kind();
+        Err(Status::invalid(&kind, object.str_at(&["metadata", "name"]), &errors))
+    }
+
+    async fn check_pod(&self, request: Request<'_>, pod: &Value) -> Result<(), Status> {
+        let attributes = request.attributes;
+        let labels = self.labels(&attributes.namespace).await.ok_or_else(|| {
+            let name = binnacle_meta::go_quote(&attributes.namespace);
+            Status::internal(format!("failed to lookup namespace {name}"))
+        })?;
+        let (policy, errors) = Policy::of_labels(&labels);
+        if (errors.is_empty() && policy.is_fully_privileged())
+            || request.old.is_some_and(|old| !is_significant(pod, old))
+        {
+            return Ok(());
+        }
+        let subject = Subject::of(pod);
+        let violations = evaluate(policy.enforce, &subject);
+        if !violations.is_empty() {
+            let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, violations.details());
+            return Err(forbidden(attributes, pod, why));
+        }
+        warn(request, policy.warn, &subject);
+        Ok(())
+    }
+
+    async fn check_template(&self, request: Request<'_>, object: &Value, path: &[&str]) {
+        let Some(template) = object.at(path).filter(|template| !template.is_null()) else { return };
+        // What is only warned about goes on where the namespace cannot be found.
+        let Some(labels) = self.labels(&request.attributes.namespace).await else { return };
+        warn(request, Policy::of_labels(&labels).0.warn, &Subject::of(template));
+    }
+
+    async fn labels(&self, namespace: &str) -> Option<Labels> {
+        let cached = self.lookup.labels(Kind::Namespace, "", namespace, Freshness::Cached).await.ok()?;
+        match cached {
+            Some(labels) => Some(labels),
+            None => self.lookup.labels(Kind::Namespace, "", namespace, Freshness::Consistent).await.ok()?,
+        }
+    }
+}
+
+impl Plugin for PodSecurity {
+    fn name(&self) -> &'static str {
+        "PodSecurity"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Validate
+            && matches!(attributes.operation, Operation::Create | Operation::Update)
+            && match (attributes.resource.group.as_str(), attributes.resource.resource.as_str()) {
+                ("", "pods") => !IGNORED.contains(&attributes.subresource.as_str()),
+                ("", "namespaces") => attributes.subresource.is_empty(),
+                _ => template_path(attributes).is_some(),
+            }
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            match request.attributes.resource.resource.as_str() {
+                "namespaces" => self.check_namespace(request, object).await,
+                "pods" => self.check_pod(request, object).await,
+                _ => {
+                    if let Some(path) = template_path(request.attributes) {
+                        self.check_template(request, object, path).await;
+                    }
+                    Ok(())
+                }
+            }
+        })
+    }
+}
+
+fn template_path(attributes: &Attributes) -> Option<&'static [&'static str]> {
+    let found = TEMPLATES.iter().find(|(group, plural, _)| is_resource(attributes, group, plural));
+    found.map(|(_, _, path)| *path)
+}
+
+fn warn(request: Request<'_>, level: LevelVersion, subject: &Subject<'_>) {
+    let violations = evaluate(level, subject);
+    if !violations.is_empty() {
+        request.warn(format!("would violate PodSecurity \"{level}\": {}", violations.details()));
+    }
+}
+
+/// Whether an update gives a pod other containers or images.
+fn is_significant(pod: &Value, old: &Value) -> bool {
+    let list = |pod: &'_ Value, member: &str| pod.list_at(&["spec", member]).to_vec();
+    let differs = |a: &Value, b: &Value| a.str_at(&["image"]) != b.str_at(&["image"]);
+    for member in ["containers", "initContainers"] {
+        let (new, old) = (list(pod, member), list(old, member));
+        if new.len() != old.len() || new.iter().zip(&old).any(|(new, old)| differs(new, old)) {
+            return true;
+        }
+    }
+    let old = list(old, "ephemeralContainers");
+    list(pod, "ephemeralContainers").iter().any(|new| {
+        let name = new.str_at(&["name"]);
+        old.iter().find(|old| old.str_at(&["name"]) == name).is_none_or(|old| differs(new, old))
+    })
+}
+
+/// One pod of each controller first: the others are most likely like it.
+fn prioritized(pods: Vec<Value>) -> Vec<Value> {
+    let mut seen: HashSet<Text> = HashSet::new();
+    let mut later = Vec::new();
+    let mut first = Vec::new();
+    for pod in pods {
+        let owners = pod.list_at(&["metadata", "ownerReferences"]);
+        let controller = owners.iter().find(|owner| owner.bool_at(&["controller"]));
+        match controller.map(|owner| Text::from(owner.str_at(&["uid"]))) {
+            Some(uid) if seen.contains(&uid) => later.push(pod),
+            Some(uid) => {
+                seen.insert(uid);
+                first.push(pod);
+            }
+            None => first.push(pod),
+        }
+    }
+    first.append(&mut later);
+    first
+}
+
+/// Tells which existing pods a namespace's new level would not have let in.
+fn warn_of_pods(request: Request<'_>, namespace: &str, enforce: LevelVersion, pods: Vec<Value>) {
+    let began = Instant::now();
+    let mut checked = 0;
+    // The first pod by name, and how many there are.
+    let mut by_reason: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    for pod in pods.iter().take(PODS_MAX) {
+        let violations: Violations = evaluate(enforce, &Subject::of(pod));
+        if !violations.is_empty() {
+            let name = pod.str_at(&["metadata", "name"]);
+            let (first, count) = by_reason.entry(violations.reasons()).or_insert_with(|| (name.to_owned(), 0));
+            if name < first.as_str() {
+                *first = name.to_owned();
+            }
+            *count += 1;
+        }
+        checked += 1;
+        if began.elapsed() > PODS_TIME {
+            break;
+        }
+    }
+    if checked < pods.len() {
+        let total = pods.len();
+        request.warn(format!(
+            "new PodSecurity enforce level only checked against the first {checked} of {total} existing pods"
+        ));
+    }
+    if by_reason.is_empty() {
+        return;
+    }
+    request.warn(format!(
+        "existing pods in namespace \"{namespace}\" violate the new PodSecurity enforce level \"{enforce}\""
+    ));
+    let mut texts: Vec<String> = by_reason
+        .into_iter()
+        .map(|(reason, (name, count))| match count {
+            1 => format!("{name}: {reason}"),
+            2 => format!("{name} (and 1 other pod): {reason}"),
+            _ => format!("{name} (and {} other pods): {reason}", count - 1),
+        })
+        .collect();
+    texts.sort();
+    texts.into_iter().for_each(|text| request.warn(text));
+}

@@ -1,0 +1,145 @@
+//! What a namespace's labels say.
+
+use std::fmt;
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+
+use crate::lookup::Labels;
+
+const PREFIX: &str = "pod-security.kubernetes.io/";
+
+/// The standards, from the least to the most strict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    Privileged,
+    Baseline,
+    Restricted,
+}
+
+/// The standard as of a minor release; as of now without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LevelVersion {
+    pub(super) level: Level,
+    pub(super) version: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Policy {
+    pub(super) enforce: LevelVersion,
+    pub(super) audit: LevelVersion,
+    pub(super) warn: LevelVersion,
+}
+
+impl fmt::Display for LevelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.version {
+            Some(minor) => write!(f, "{}:v1.{minor}", self.level.name()),
+            None => write!(f, "{}:latest", self.level.name()),
+        }
+    }
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Privileged => "privileged",
+            Self::Baseline => "baseline",
+            Self::Restricted => "restricted",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Privileged, Self::Baseline, Self::Restricted].into_iter().find(|level| level.name() == text)
+    }
+}
+
+impl Policy {
+    const PRIVILEGED: LevelVersion = LevelVersion { level: Level::Privileged, version: None };
+
+    /// The policy of a namespace, and which of its labels cannot be read.
+    pub(super) fn of_object(namespace: &Value) -> (Self, FieldErrors) {
+        let labels = namespace.object_at(&["metadata", "labels"]);
+        let labels = labels.into_iter().flat_map(|labels| labels.iter());
+        Self::of_labels(&labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect())
+    }
+
+    /// A level that cannot be read is the strictest where it is enforced, and none where it is not.
+    pub(super) fn of_labels(labels: &Labels) -> (Self, FieldErrors) {
+        let label = |name: &str| labels.iter().find(|(key, _)| key.strip_prefix(PREFIX) == Some(name));
+        let mut errors = FieldErrors::new();
+        let mut invalid = |name: &str, value: &str, why: &str| {
+            let at = FieldPath::new("metadata").child("labels").key(&format!("{PREFIX}{name}"));
+            errors.push(FieldError::invalid(&at, value, why));
+        };
+        let mut read = |mode: &str, unreadable: Level| {
+            let mut read = Self::PRIVILEGED;
+            let mut known = false;
+            if let Some((_, value)) = label(mode) {
+                let level = Level::parse(value);
+                known = level.is_some();
+                read.level = level.unwrap_or_else(|| {
+                    invalid(mode, value, "must be one of privileged, baseline, restricted");
+                    unreadable
+                });
+            }
+            let version = format!("{mode}-version");
+            if let Some((_, value)) = label(&version) {
+                read.version = parse_version(value).unwrap_or_else(|()| {
+                    invalid(&version, value, "must be \"latest\" or \"v1.x\"");
+                    None
+                });
+            }
+            (read, known)
+        };
+        let (enforce, enforces) = read("enforce", Level::Restricted);
+        let (audit, _) = read("audit", Level::Privileged);
+        let (mut warn, _) = read("warn", Level::Privileged);
+        // Where nothing is said of warnings, workloads are told of what their pods will be refused for.
+        if label("warn").is_none() && enforces && enforce.level > warn.level {
+            warn.level = enforce.level;
+            if label("warn-version").is_none() {
+                warn.version = enforce.version;
+            }
+        }
+        (Self { enforce, audit, warn }, errors)
+    }
+
+    pub(super) fn is_fully_privileged(&self) -> bool {
+        [self.enforce, self.audit, self.warn].iter().all(|each| each.level == Level::Privileged)
+    }
+}
+
+/// `None` for the latest.
+fn parse_version(text: &str) -> Result<Option<u32>, ()> {
+    if text == "latest" {
+        return Ok(None);
+    }
+    let minor = text.strip_prefix("v1.").ok_or(())?;
+    let plain = minor == "0" || (!minor.starts_with('0') && minor.bytes().all(|b| b.is_ascii_digit()));
+    minor.parse().ok().filter(|_| plain).map(Some).ok_or(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels() {
+        for (labels, enforce, warn, errors) in [
+            (&[][..], "privileged:latest", "privileged:latest", 0),
+            (&[("enforce", "baseline")], "baseline:latest", "baseline:latest", 0),
+            (&[("enforce", "restricted"), ("enforce-version", "v1.20")], "restricted:v1.20", "restricted:v1.20", 0),
+            (&[("enforce", "restricted"), ("warn", "privileged")], "restricted:latest", "privileged:latest", 0),
+            (&[("enforce", "strong")], "restricted:latest", "privileged:latest", 1),
+            (&[("warn", "strong"), ("warn-version", "v9.x")], "privileged:latest", "privileged:latest", 2),
+            (&[("enforce-version", "v1.01")], "privileged:latest", "privileged:latest", 1),
+        ] {
+            let labels: Labels =
+                labels.iter().map(|(name, value)| (format!("{PREFIX}{name}").into(), (*value).into())).collect();
+            let (policy, found) = Policy::of_labels(&labels);
+            assert_eq!((policy.enforce.to_string(), policy.warn.to_string()), (enforce.into(), warn.into()));
+            assert_eq!(found.len(), errors, "{labels:?}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The restricted standard: pods are held to the best practices of hardening.
+
+use binnacle_schema::Value;
+
+use super::baseline::{bad_seccomp, seccomp as seccomp_baseline, texts};
+use super::subject::{Subject, Violation, containers, name, plural, quoted, security, setters, sorted};
+
+const VOLUMES: [&str; 9] = [
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "image",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+];
+
+pub(super) fn privilege_escalation(subject: Subject<'_>) -> Option<Violation> {
+    let bad = |c: &&Value| security(c, &["allowPrivilegeEscalation"]).and_then(Value::as_bool) != Some(false);
+    let names: Vec<&str> = subject.containers().filter(bad).map(name).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let detail = format!("{} must set securityContext.allowPrivilegeEscalation=false", containers(&names));
+    Violation::new("allowPrivilegeEscalation != false", detail)
+}
+
+pub(super) fn privilege_escalation_1_25(subject: Subject<'_>) -> Option<Violation> {
+    unless_windows(subject, privilege_escalation)
+}
+
+pub(super) fn capabilities(subject: Subject<'_>) -> Option<Violation> {
+    let (mut keeping, mut adding, mut added) = (Vec::new(), Vec::new(), Vec::new());
+    for container in subject.containers() {
+        if !texts(security(container, &["capabilities", "drop"])).any(|dropped| dropped == "ALL") {
+            keeping.push(name(container));
+        }
+        let before = added.len();
+        added.extend(texts(security(container, &["capabilities", "add"])).filter(|c| *c != "NET_BIND_SERVICE"));
+        if added.len() > before {
+            adding.push(name(container));
+        }
+    }
+    let mut details = Vec::new();
+    if !keeping.is_empty() {
+        details.push(format!("{} must set securityContext.capabilities.drop=[\"ALL\"]", containers(&keeping)));
+    }
+    if !adding.is_empty() {
+        let what = quoted(&sorted(added));
+        let who = containers(&adding);
+        details.push(format!("{who} must not include {what} in securityContext.capabilities.add"));
+    }
+    if details.is_empty() {
+        return None;
+    }
+    Violation::new("unrestricted capabilities", details.join("; "))
+}
+
+pub(super) fn capabilities_1_25(subject: Subject<'_>) -> Option<Violation> {
+    unless_windows(subject, capabilities)
+}
+
+pub(super) fn volumes(subject: Subject<'_>) -> Option<Violation> {
+    let source = |volume: &'_ Value| {
+        let members = volume.as_object().into_iter().flat_map(|volume| volume.iter());
+        let mut sources = members.filter(|(member, value)| *member != "name" && !value.is_null());
+        sources.next().map_or_else(|| "unknown".to_owned(), |(member, _)| member.to_string())
+    };
+    let found: Vec<(&str, String)> = subject
+        .list(&["volumes"])
+        .iter()
+        .map(|volume| (name(volume), source(volume)))
+        .filter(|(_, source)| !VOLUMES.contains(&source.as_str()))
+        .collect();
+    if found.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+    let kinds = sorted(found.iter().map(|(_, kind)| kind.as_str()));
+    let detail = format!(
+        "{} {} {} {} {}",
+        plural("volume", "volumes", names.len()),
+        quoted(&names),
+        plural("uses", "use", names.len()),
+        plural("restricted volume type", "restricted volume types", kinds.len()),
+        quoted(&kinds)
+    );
+    Violation::new("restricted volume types", detail)
+}
+
+pub(super) fn run_as_non_root(subject: Subject<'_>) -> Option<Violation> {
+    const REASON: &str = "runAsNonRoot != true";
+    let of_pod = subject.spec(&["securityContext", "runAsNonRoot"]).and_then(Value::as_bool);
+    let said = |c| security(c, &["runAsNonRoot"]).and_then(Value::as_bool);
+    let saying = |what| subject.containers().filter(move |c| said(c) == what).map(name).collect::<Vec<_>>();
+    if let Some(who) = setters(of_pod == Some(false), &saying(Some(false))) {
+        return Violation::new(REASON, format!("{who} must not set securityContext.runAsNonRoot=false"));
+    }
+    let silent = saying(None);
+    if of_pod == Some(true) || silent.is_empty() {
+        return None;
+    }
+    Violation::new(REASON, format!("pod or {} must set securityContext.runAsNonRoot=true", containers(&silent)))
+}
+
+pub(super) fn run_as_non_root_1_35(subject: Subject<'_>) -> Option<Violation> {
+    if subject.has_own_users() { None } else { run_as_non_root(subject) }
+}
+
+pub(super) fn run_as_user(subject: Subject<'_>) -> Option<Violation> {
+    let root = |user: Option<&Value>| user.and_then(Value::as_i64) == Some(0);
+    let names: Vec<&str> = subject.containers().filter(|c| root(security(c, &["runAsUser"]))).map(name).collect();
+    let who = setters(root(subject.spec(&["securityContext", "runAsUser"])), &names)?;
+    Violation::new("runAsUser=0", format!("{who} must not set runAsUser=0"))
+}
+
+pub(super) fn run_as_user_1_35(subject: Subject<'_>) -> Option<Violation> {
+    if subject.has_own_users() { None } else { run_as_user(subject) }
+}
+
+pub(super) fn seccomp(subject: Subject<'_>) -> Option<Violation> {
+    if let Some(violation) = seccomp_baseline(subject) {
+        return Some(violation);
+    }
+    let confined = subject.spec(&["securityContext", "seccompProfile"]).is_some_and(|p| bad_seccomp(p).is_none());
+    let silent = |c: &&Value| security(c, &["seccompProfile"]).is_none();
+    let names: Vec<&str> = subject.containers().filter(silent).map(name).collect();
+    if confined || names.is_empty() {
+        return None;
+    }
+    let detail = format!(
+        "pod or {} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"",
+        containers(&names)
+    );
+    Violation::new("seccompProfile", detail)
+}
+
+pub(super) fn seccomp_1_25(subject: Subject<'_>) -> Option<Violation> {
+    unless_windows(subject, seccomp)
+}
+
+/// Pods for Windows need not set what only Linux knows.
+fn unless_windows(subject: Subject<'_>, rule: fn(Subject<'_>) -> Option<Violation>) -> Option<Violation> {
+    if subject.is_windows() { None } else { rule(subject) }
+}

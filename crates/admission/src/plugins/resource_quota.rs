@@ -1,0 +1,129 @@
+//! ResourceQuota: what a namespace may use in all. A request is charged before its object is written; what it did not
+//! come to use, or no longer uses, the quota controller gives back.
+
+mod check;
+mod claims;
+mod counts;
+mod device_claims;
+mod evaluator;
+mod pods;
+mod services;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use binnacle_meta::{Status, Text};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+use parking_lot::Mutex;
+
+use crate::lookup::{Freshness, Kind, Lookup};
+use crate::plugin::{Plugin, Request, Stage};
+use check::check;
+
+/// How often a request is charged anew when others were charged meanwhile.
+const RETRIES: usize = 3;
+
+/// What is not stored, and events, which were never counted.
+const IGNORED: [(&str, &str); 10] = [
+    ("", "bindings"),
+    ("", "componentstatuses"),
+    ("", "events"),
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+    ("events.k8s.io", "events"),
+];
+
+pub(crate) struct ResourceQuota {
+    lookup: Arc<dyn Lookup>,
+    /// Requests of one namespace are charged one after the other, or they would only meet each other's conflicts.
+    turns: Mutex<HashMap<Text, Weak<Turn>>>,
+}
+
+type Turn = tokio::sync::Mutex<()>;
+
+impl ResourceQuota {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup, turns: Mutex::default() }
+    }
+
+    async fn charge(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
+        let attributes = request.attributes;
+        let namespace = attributes.namespace.as_str();
+        let evaluator = evaluator::of(attributes);
+        if !evaluator.handles(request, object) {
+            return Ok(());
+        }
+        if self.lookup.list(Kind::ResourceQuota, namespace, Freshness::Cached).await?.is_empty() {
+            return Ok(());
+        }
+        let turn = self.turn(namespace);
+        let _turn = turn.lock().await;
+        // Those that could not be charged; all at first.
+        let mut left: Option<Vec<Text>> = None;
+        for retry in 0.. {
+            let mut quotas = self.lookup.list(Kind::ResourceQuota, namespace, Freshness::Consistent).await?;
+            if let Some(left) = &left {
+                quotas.retain(|quota| left.contains(&name(quota)));
+            }
+            let charged = check(&quotas, request, object, &*evaluator)?;
+            if attributes.dry_run {
+                return Ok(());
+            }
+            let mut failed = Vec::new();
+            let mut failure = None;
+            for quota in &charged {
+                if let Err(status) = self.lookup.charge(quota).await {
+                    failed.push(name(quota));
+                    failure = Some(status);
+                }
+            }
+            match failure {
+                None => break,
+                Some(status) if retry >= RETRIES => return Err(status),
+                Some(_) => left = Some(failed),
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&self, namespace: &str) -> Arc<Turn> {
+        let mut turns = self.turns.lock();
+        if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
+            return turn;
+        }
+        // Whoever comes first to a namespace clears away what nobody waits for any more.
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::new(Turn::default());
+        turns.insert(namespace.into(), Arc::downgrade(&turn));
+        turn
+    }
+}
+
+impl Plugin for ResourceQuota {
+    fn name(&self) -> &'static str {
+        "ResourceQuota"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        let resource = (attributes.resource.group.as_str(), attributes.resource.resource.as_str());
+        stage == Stage::Validate
+            && matches!(attributes.operation, Operation::Create | Operation::Update)
+            && !attributes.namespace.is_empty()
+            && resource != ("", "namespaces")
+            && !IGNORED.contains(&resource)
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(self.charge(request, object))
+    }
+}
+
+fn name(quota: &Value) -> Text {
+    quota.str_at(&["metadata", "name"]).into()
+}

@@ -1,0 +1,255 @@
+//! What a request would use of each quota, and whether that is still there.
+
+use std::collections::BTreeMap;
+
+use binnacle_meta::{Format, Quantity, Status};
+use binnacle_schema::{Object, Value, value};
+
+use super::evaluator::Evaluator;
+use crate::plugin::{Request, forbidden};
+use crate::plugins::pod_resources::{Resources, add, amounts};
+
+/// The quotas that a request changes, charged.
+pub(super) fn check(
+    quotas: &[Value],
+    request: Request<'_>,
+    object: &Value,
+    evaluator: &dyn Evaluator,
+) -> Result<Vec<Value>, Status> {
+    let refused = |why: String| forbidden(request.attributes, object, why);
+    let mut concerned = Vec::new();
+    for quota in quotas.iter().filter(|quota| matches(quota, object, evaluator)) {
+        let (hard, used) = (hard(quota), used(quota));
+        let limited: Vec<&str> = hard.keys().map(String::as_str).filter(|name| evaluator.counts(name)).collect();
+        let name = quota.str_at(&["metadata", "name"]);
+        evaluator.constraints(&limited, object).map_err(|why| refused(format!("failed quota: {name}: {why}")))?;
+        if limited.iter().any(|name| !used.contains_key(*name)) {
+            return Err(refused(format!("status unknown for quota: {name}, resources: {}", limited.join(","))));
+        }
+        concerned.push(quota);
+    }
+    let usage = evaluator.usage(object);
+    let negative: Vec<&str> = usage.iter().filter(|(_, amount)| amount.sign() < 0).map(|(n, _)| n.as_str()).collect();
+    if !negative.is_empty() {
+        return Err(refused(format!("quota usage is negative for resource(s): {}", negative.join(","))));
+    }
+    let mut charged = Vec::new();
+    for quota in concerned {
+        // A change costs what it adds, unless the object comes into the quota's scope by it.
+        let before = request.old.filter(|old| matches(quota, old, evaluator)).map(|old| evaluator.usage(old));
+        let mut cost = match before {
+            Some(before) => beyond(&usage, &before),
+            None => usage.clone(),
+        };
+        let (hard, used) = (hard(quota), used(quota));
+        cost.retain(|name, amount| !amount.is_zero() && hard.contains_key(name));
+        if cost.is_empty() {
+            continue;
+        }
+        let mut then = used.clone();
+        add(&mut then, &cost);
+        let exceeded = |name: &String| then.get(name).zip(hard.get(name)).is_some_and(|(then, hard)| then > hard);
+        if request.attributes.subresource != "status" && cost.keys().any(exceeded) {
+            let shown = |amounts: &Resources| {
+                let shown = cost.keys().filter(|name| exceeded(name)).filter_map(|name| amounts.get_key_value(name));
+                shown.map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(",")
+            };
+            return Err(refused(format!(
+                "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+                quota.str_at(&["metadata", "name"]),
+                shown(&cost),
+                shown(&used),
+                shown(&hard)
+            )));
+        }
+        let mut quota = quota.clone();
+        let then: Object = then.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
+        quota.make_at(&["status"]).insert("used", then);
+        charged.push(quota);
+    }
+    Ok(charged)
+}
+
+/// Whether a quota limits anything that the object uses, and the object is in all its scopes.
+fn matches(quota: &Value, object: &Value, evaluator: &dyn Evaluator) -> bool {
+    hard(quota).keys().any(|name| evaluator.counts(name))
+        && scopes(quota).iter().all(|selector| evaluator.in_scope(selector, object))
+}
+
+/// The scopes of both forms as selectors.
+fn scopes(quota: &Value) -> Vec<Value> {
+    let plain = quota.list_at(&["spec", "scopes"]).iter().filter_map(Value::as_str);
+    let plain = plain.map(|scope| value!({"scopeName": scope, "operator": "Exists"}));
+    plain.chain(quota.list_at(&["spec", "scopeSelector", "matchExpressions"]).iter().cloned()).collect()
+}
+
+/// What the controller has seen of the limits.
+fn hard(quota: &Value) -> Resources {
+    amounts(quota, &["status", "hard"])
+}
+
+fn used(quota: &Value) -> Resources {
+    amounts(quota, &["status", "used"])
+}
+
+/// What `usage` has more than `before`; what it has less gives nothing back.
+fn beyond(usage: &Resources, before: &Resources) -> Resources {
+    let zero = Quantity::new(0, Format::DecimalSI);
+    let more = |(name, amount): (&String, &Quantity)| {
+        let mut more = amount.clone();
+        if let Some(before) = before.get(name) {
+            more.sub(before);
+        }
+        (name.clone(), if more.sign() > 0 { more } else { zero.clone() })
+    };
+    usage.iter().map(more).collect::<BTreeMap<_, _>>()
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_meta::{GroupVersionKind, GroupVersionResource};
+    use binnacle_registry::admission::{Attributes, Operation};
+    use binnacle_request::User;
+
+    use super::super::evaluator;
+    use super::*;
+
+    fn attributes(plural: &str, operation: Operation) -> Attributes {
+        Attributes {
+            operation,
+            kind: GroupVersionKind::new("", "v1", "Any"),
+            resource: GroupVersionResource::new("", "v1", plural),
+            subresource: "".into(),
+            namespace: "ns".into(),
+            name: "a".into(),
+            user: User::default(),
+            dry_run: false,
+        }
+    }
+
+    fn quota(hard: Value, used: Value, scopes: Value) -> Value {
+        value!({
+            "metadata": {"name": "q"}, "spec": {"scopes": scopes}, "status": {"hard": hard, "used": used}
+        })
+    }
+
+    fn pod(requests: Value, deadline: Option<i64>) -> Value {
+        let mut pod = value!({"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]}});
+        if let Some(seconds) = deadline {
+            pod.make_at(&["spec"]).insert("activeDeadlineSeconds", seconds);
+        }
+        pod
+    }
+
+    /// What is used afterwards, or why it is refused.
+    fn outcome(plural: &str, quota: Value, object: &Value, old: Option<&Value>) -> Result<Value, String> {
+        let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+        let attributes = attributes(plural, operation);
+        let warn = |_: String| {};
+        let request = Request::new(&attributes, old, &warn);
+        let charged = check(&[quota], request, object, &*evaluator::of(&attributes));
+        let charged = charged.map_err(|status| status.message().to_owned())?;
+        Ok(charged.first().and_then(|quota| quota.at(&["status", "used"])).cloned().unwrap_or_default())
+    }
+
+    #[test]
+    fn charges_and_refusals() {
+        let map = value!({});
+        let none = || value!([]);
+        for (plural, quota, object, want) in [
+            (
+                "configmaps",
+                quota(value!({"configmaps": "2", "pods": "1"}), value!({"configmaps": "1", "pods": "0"}), none()),
+                map.clone(),
+                Ok(value!({"configmaps": "2", "pods": "0"})),
+            ),
+            (
+                "configmaps",
+                quota(value!({"count/configmaps": "1"}), value!({"count/configmaps": "1"}), none()),
+                map.clone(),
+                Err(
+                    "configmaps \"a\" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=1, limited: count/configmaps=1",
+                ),
+            ),
+            (
+                "configmaps",
+                quota(value!({"configmaps": "5"}), value!({}), none()),
+                map.clone(),
+                Err("configmaps \"a\" is forbidden: status unknown for quota: q, resources: configmaps"),
+            ),
+            ("secrets", quota(value!({"configmaps": "0"}), value!({}), none()), map, Ok(Value::Null)),
+            (
+                "pods",
+                quota(
+                    value!({"requests.cpu": "1", "limits.memory": "1Gi"}),
+                    value!({"requests.cpu": "0", "limits.memory": "0"}),
+                    none(),
+                ),
+                pod(value!({}), None),
+                Err("pods \"a\" is forbidden: failed quota: q: must specify limits.memory for: c; requests.cpu for: c"),
+            ),
+            (
+                "pods",
+                quota(value!({"requests.cpu": "1"}), value!({"requests.cpu": "600m"}), none()),
+                pod(value!({"cpu": "600m"}), None),
+                Err(
+                    "pods \"a\" is forbidden: exceeded quota: q, requested: requests.cpu=600m, used: requests.cpu=600m, limited: requests.cpu=1",
+                ),
+            ),
+            (
+                "pods",
+                quota(value!({"pods": "1"}), value!({"pods": "1"}), value!(["BestEffort"])),
+                pod(value!({"cpu": "1"}), None),
+                Ok(Value::Null),
+            ),
+            (
+                "pods",
+                quota(value!({"pods": "3"}), value!({"pods": "1"}), value!(["Terminating"])),
+                pod(value!({}), Some(1)),
+                Ok(value!({"pods": "2"})),
+            ),
+            (
+                "services",
+                quota(value!({"services.nodeports": "2"}), value!({"services.nodeports": "1"}), none()),
+                value!({"spec": {"type": "NodePort", "ports": [{"port": 1i64}, {"port": 2i64}]}}),
+                Err(
+                    "services \"a\" is forbidden: exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=1, limited: services.nodeports=2",
+                ),
+            ),
+            (
+                "persistentvolumeclaims",
+                quota(
+                    value!({"fast.storageclass.storage.k8s.io/requests.storage": "2Gi"}),
+                    value!({"fast.storageclass.storage.k8s.io/requests.storage": "1Gi"}),
+                    none(),
+                ),
+                value!({"spec": {"storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}}}),
+                Ok(value!({"fast.storageclass.storage.k8s.io/requests.storage": "2Gi"})),
+            ),
+        ] {
+            assert_eq!(outcome(plural, quota, &object, None), want.map_err(str::to_owned));
+        }
+    }
+
+    #[test]
+    fn changes_cost_what_they_add() {
+        let claim = |size: &str| value!({"spec": {"resources": {"requests": {"storage": size}}}});
+        let storage = |used: &str| {
+            quota(
+                value!({"requests.storage": "5Gi", "persistentvolumeclaims": "1"}),
+                value!({"requests.storage": used, "persistentvolumeclaims": "1"}),
+                value!([]),
+            )
+        };
+        let used = |used: &str| Ok(value!({"requests.storage": used, "persistentvolumeclaims": "1"}));
+        assert_eq!(outcome("persistentvolumeclaims", storage("2Gi"), &claim("3Gi"), Some(&claim("1Gi"))), used("4Gi"));
+        assert_eq!(
+            outcome("persistentvolumeclaims", storage("2Gi"), &claim("1Gi"), Some(&claim("3Gi"))),
+            Ok(Value::Null)
+        );
+        // The pod comes into the scope: it costs all it is.
+        let scoped = quota(value!({"pods": "3"}), value!({"pods": "1"}), value!(["Terminating"]));
+        let (pod, old) = (pod(value!({}), Some(1)), pod(value!({}), None));
+        assert_eq!(outcome("pods", scoped, &pod, Some(&old)), Ok(value!({"pods": "2"})));
+    }
+}

@@ -1,0 +1,44 @@
+//! Services, their load balancers and node ports.
+
+use binnacle_schema::Value;
+
+use super::counts::count_of;
+use super::evaluator::{Evaluator, number};
+use crate::plugin::Request;
+use crate::plugins::pod_resources::Resources;
+
+pub(super) struct Services;
+
+const SERVICES: &str = "services";
+const LOAD_BALANCERS: &str = "services.loadbalancers";
+const NODE_PORTS: &str = "services.nodeports";
+
+impl Evaluator for Services {
+    fn handles(&self, request: Request<'_>, _: &Value) -> bool {
+        request.attributes.subresource.is_empty()
+    }
+
+    fn counts(&self, name: &str) -> bool {
+        [SERVICES, LOAD_BALANCERS, NODE_PORTS].contains(&name) || name == count_of("", SERVICES)
+    }
+
+    fn usage(&self, service: &Value) -> Resources {
+        let ports = service.list_at(&["spec", "ports"]);
+        let named = || ports.iter().filter(|port| port.int_at(&["nodePort"]).unwrap_or(0) != 0).count();
+        let fills_in = service.at(&["spec", "allocateLoadBalancerNodePorts"]).and_then(Value::as_bool).unwrap_or(true);
+        let (balancers, node_ports) = match service.str_at(&["spec", "type"]) {
+            "NodePort" => (0, ports.len()),
+            "LoadBalancer" => (1, if fills_in { ports.len() } else { named() }),
+            _ => (0, 0),
+        };
+        [
+            (count_of("", SERVICES), 1),
+            (SERVICES.to_owned(), 1),
+            (LOAD_BALANCERS.to_owned(), balancers),
+            (NODE_PORTS.to_owned(), node_ports),
+        ]
+        .into_iter()
+        .map(|(name, count)| (name, number(count)))
+        .collect()
+    }
+}
