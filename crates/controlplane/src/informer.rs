@@ -232,7 +232,7 @@ mod tests {
         let informer = Informer::new(resources.require("", "v1", "namespaces").unwrap().clone(), names.clone());
         let (trigger, shutdown) = ShutdownTrigger::new();
         let (read, was_read) = tokio::sync::oneshot::channel();
-        let task = tokio::spawn(informer.clone().run(shutdown, move || drop(read.send(()))));
+        let task = tokio::spawn(informer.clone().run(shutdown, move || read.send(()).unwrap_or_default()));
         was_read.await.unwrap();
         assert!(names.0.lock().contains("before"));
         for round in 0..200 {
