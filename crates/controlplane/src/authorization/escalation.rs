@@ -22,11 +22,11 @@ pub(super) struct EscalationHooks {
     authorizer: Arc<dyn Authorizer>,
 }
 
+/// Group and kind.
+type KindName = (&'static str, &'static str);
+
 /// The checks by kind.
-pub fn escalation_hooks(
-    feed: &Arc<RolesFeed>,
-    authorizer: &Arc<dyn Authorizer>,
-) -> [((&'static str, &'static str), Arc<dyn Hooks>); 4] {
+pub fn escalation_hooks(feed: &Arc<RolesFeed>, authorizer: &Arc<dyn Authorizer>) -> [(KindName, Arc<dyn Hooks>); 4] {
     let hooks = |kind| -> Arc<dyn Hooks> {
         Arc::new(EscalationHooks { kind, feed: feed.clone(), authorizer: authorizer.clone() })
     };
