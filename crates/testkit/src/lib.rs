@@ -6,6 +6,7 @@
 
 mod hook;
 pub mod https;
+mod kms;
 mod kubectl;
 #[cfg(feature = "kube")]
 mod kubers;
@@ -15,6 +16,7 @@ mod temp_dir;
 mod wait;
 
 pub use hook::Hook;
+pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use program::program;
 pub use rustix::process::Signal;
