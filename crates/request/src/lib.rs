@@ -10,6 +10,7 @@ mod permit;
 mod query;
 mod record;
 mod shutdown;
+mod upgrade;
 mod user;
 
 pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
@@ -20,4 +21,5 @@ pub use permit::{Decision, Permit};
 pub use query::{Query, decode_path};
 pub use record::{Facts, Record, RecordSink};
 pub use shutdown::{Shutdown, ShutdownTrigger};
+pub use upgrade::{ByteStream, Upgrade};
 pub use user::User;

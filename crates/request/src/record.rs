@@ -1,5 +1,6 @@
 //! One record per request: what metrics, the access log and (later) audit and traces read when it is over.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +24,8 @@ pub struct Record {
     request_bytes: AtomicU64,
     facts: Mutex<Facts>,
     sink: Option<Arc<dyn RecordSink>>,
+    /// What lasts as long as the request: let go after the sink has been told.
+    held: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 /// What becomes known on the way.
@@ -66,7 +69,13 @@ impl Record {
             request_bytes: AtomicU64::new(0),
             facts: Mutex::new(Facts::default()),
             sink,
+            held: Mutex::new(None),
         })
+    }
+
+    /// Keeps something until the request is over: its place among those in flight.
+    pub fn hold(&self, guard: impl Any + Send) {
+        *self.held.lock() = Some(Box::new(guard));
     }
 
     pub fn audit_id(&self) -> &Text {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::answer::Refusal;
-use crate::inflight::{Guard, InFlight};
+use crate::inflight::InFlight;
 use crate::{FailureWriter, Links, Metrics, filters};
 
 /// What a chain is made of.
@@ -59,9 +59,8 @@ impl Chain {
     ) -> http::Response<Tracked> {
         let is_head = request.method() == http::Method::HEAD;
         let record = filters::record::open(&request, &connection, &self.config.metrics);
-        let mut counted = None;
-        let answer = filters::panics::recover(&record, self.answer(request, connection, &record, &mut counted)).await;
-        filters::headers::finish(answer, &record, is_head).map(|body| Tracked { body, record, _counted: counted })
+        let answer = filters::panics::recover(&record, self.answer(request, connection, &record)).await;
+        filters::headers::finish(answer, &record, is_head).map(|body| Tracked { body, record })
     }
 
     /// From the first look at the path to the link that answers, or the first filter that refuses.
@@ -70,10 +69,10 @@ impl Chain {
         request: http::Request<Body>,
         connection: Arc<ConnectionInfo>,
         record: &Arc<Record>,
-        counted: &mut Option<Guard>,
     ) -> Response {
         let config = &self.config;
         let (mut parts, body) = request.into_parts();
+        let upgrade = filters::upgrade::of(&mut parts);
         // Who refuses needs to know what the client accepts; handlers get their own headers, without credentials.
         let preferences = filters::headers::Preferences::of(&parts.headers);
         let refuse = |refusal: Refusal| refusal.into_response(config.failure, &preferences.into_headers());
@@ -83,7 +82,8 @@ impl Chain {
             Ok(info) => info,
             Err(refusal) => return refuse(refusal),
         };
-        *counted = Some(filters::inflight::count(&self.inflight, &info));
+        // Held by the record, which outlasts the answer where a connection is upgraded.
+        record.hold(filters::inflight::count(&self.inflight, &info));
         let deadline = match filters::deadline::of(&info, &query, record, config.request_timeout) {
             Ok(deadline) => deadline,
             Err(refusal) => return refuse(refusal),
@@ -106,6 +106,7 @@ impl Chain {
                 uri: parts.uri,
                 headers: parts.headers,
                 body,
+                upgrade,
                 info: info.clone(),
                 query,
                 user,
@@ -133,7 +134,6 @@ impl Chain {
 pub struct Tracked {
     body: Body,
     record: Arc<Record>,
-    _counted: Option<Guard>,
 }
 
 impl HttpBody for Tracked {
