@@ -16,6 +16,7 @@ use binnacle_controlplane::{
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response};
+use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
@@ -25,7 +26,7 @@ use binnacle_server::{
     BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
     PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
-use binnacle_specials::Server as Specials;
+use binnacle_specials::{Outward, Server as Specials};
 use binnacle_store::{Compactor, Store, spawn_compactor};
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use binnacle_validation::ip::Cidr;
@@ -78,6 +79,8 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
+    #[error("unable to reach kubelets: {0}")]
+    Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -115,12 +118,15 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
+    let outward =
+        Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let (api, control_plane) = built_in(
         store.clone(),
         Arc::clone(&authenticator),
         Arc::clone(&authorizer),
         port.address(),
         &config,
+        outward,
         &shutdown,
     );
     let interval = config.storage.compaction_interval;
@@ -188,6 +194,7 @@ fn built_in(
     authorizer: Arc<dyn Authorizer>,
     address: SocketAddr,
     config: &Config,
+    outward: Outward,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane) {
     let set = ResourceSet::new();
@@ -203,6 +210,7 @@ fn built_in(
         authenticator,
         authorizer,
         api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
+        outward,
     };
     let built_in = BuiltIn {
         store,
@@ -262,6 +270,7 @@ struct Named {
     clients: Option<X509>,
     /// With the text of the certificate file.
     tls: Option<(TlsFiles, String)>,
+    kubelets: Kubelets,
 }
 
 impl Named {
@@ -276,7 +285,8 @@ impl Named {
                 Some((TlsFiles::load(certificate, key)?, read_text(certificate)?))
             }
         };
-        Ok(Self { tokens, clients, tls })
+        let kubelets = Kubelets::new(&config.misc.kubelet)?;
+        Ok(Self { tokens, clients, tls, kubelets })
     }
 }
 

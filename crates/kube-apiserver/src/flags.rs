@@ -7,6 +7,7 @@ mod authentication;
 mod authorization;
 mod global;
 mod help;
+mod kubelet;
 mod logs;
 mod misc;
 mod parse;

@@ -25,7 +25,7 @@ pub fn client_config(
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let builder = match verification {
         Verification::Authorities(roots) => builder.with_root_certificates(roots),
-        Verification::None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider))),
+        Verification::None => builder.dangerous().with_custom_certificate_verifier(any_server(provider)),
     };
     let mut config = match identity {
         Some(identity) => builder.with_client_cert_resolver(identity),
@@ -33,6 +33,11 @@ pub fn client_config(
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// A verifier that takes any certificate of which the server holds the key.
+pub fn any_server(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
+    Arc::new(Anybody(provider))
 }
 
 /// What a failed handshake is called, in the words of Go's `crypto/tls` and `crypto/x509` that operators search for.
@@ -69,7 +74,6 @@ pub(crate) fn explain(error: &std::io::Error) -> String {
     }
 }
 
-/// Takes any certificate, of which the server must hold the key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

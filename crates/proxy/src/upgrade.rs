@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use binnacle_meta::Status;
-use binnacle_request::{Body, ByteStream, Request, Response};
+use binnacle_request::{Body, ByteStream, Request, Response, Shutdown};
 use http::StatusCode;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -14,7 +14,7 @@ use crate::headers;
 use crate::target::Target;
 
 /// How long the last bytes may take to leave.
-const FAREWELL: Duration = Duration::from_secs(1);
+const FAREWELL: Duration = Duration::from_millis(200);
 
 /// Hands an upgrade on. `path_and_query` is what the other server sees. Its refusal (400 and above) is passed on;
 /// anything else that is not 101 is an error.
@@ -31,10 +31,10 @@ pub async fn pass_through(mut request: Request, target: &Target, path_and_query:
     *response.status_mut() = answer.status();
     *response.headers_mut() = answer.headers().clone();
     let upstream = Upstream::of(answer);
-    take_over(request, move |client| async move {
+    take_over(&mut request, move |client, shutdown| async move {
         // A server that answers 101 and hangs up leaves nothing to do.
         if let Ok(upstream) = upstream.connection().await {
-            splice(client, upstream).await;
+            splice(client, upstream, &shutdown).await;
         }
     })?;
     Ok(response)
@@ -79,40 +79,39 @@ impl Upstream {
     }
 }
 
-/// Runs `work` on the client's connection once the answer 101, which the caller returns, has been written. It ends with
-/// the server, and the request counts as in flight for as long as it runs.
-pub(crate) fn take_over<W, F>(mut request: Request, work: W) -> Result<(), Status>
+/// Runs `work` on the client's connection once the answer 101, which the caller returns, has been written. The request
+/// counts as in flight for as long as that runs. `work` must end, after a good-bye, when the server stops.
+pub(crate) fn take_over<W, F>(request: &mut Request, work: W) -> Result<(), Status>
 where
-    W: FnOnce(Box<dyn ByteStream>) -> F + Send + 'static,
+    W: FnOnce(Box<dyn ByteStream>, Shutdown) -> F + Send + 'static,
     F: Future<Output = ()> + Send,
 {
     let Some(upgrade) = request.upgrade.take() else {
         return Err(Status::unknown(500, "request connection cannot be hijacked: the protocol has no upgrades"));
     };
     let record = request.record.clone();
-    let stopped = request.shutdown.fired();
+    let shutdown = request.shutdown.clone();
     tokio::spawn(async move {
-        let session = async {
-            if let Ok(client) = upgrade.connection().await {
-                work(client).await;
-            }
+        let client = tokio::select! {
+            client = upgrade.connection() => client,
+            () = shutdown.fired() => return,
         };
-        tokio::select! {
-            () = session => {}
-            () = stopped => {}
+        if let Ok(client) = client {
+            work(client, shutdown).await;
         }
         drop(record);
     });
     Ok(())
 }
 
-/// Copies both ways until either side ends. What one side does not take, the other is not asked for.
-async fn splice(client: Box<dyn ByteStream>, upstream: Box<dyn ByteStream>) {
+/// Copies both ways until either side ends, or the server. What one side does not take, the other is not asked for.
+async fn splice(client: Box<dyn ByteStream>, upstream: Box<dyn ByteStream>, shutdown: &Shutdown) {
     let (mut from_client, mut to_client) = split(client);
     let (mut from_upstream, mut to_upstream) = split(upstream);
     tokio::select! {
         _ = copy(&mut from_client, &mut to_upstream) => {}
         _ = copy(&mut from_upstream, &mut to_client) => {}
+        () = shutdown.fired() => {}
     }
     let farewell = async {
         let _ = tokio::join!(to_client.shutdown(), to_upstream.shutdown());

@@ -21,17 +21,18 @@ use binnacle_authz::Authorizer;
 use binnacle_endpoints::{Special, SpecialKey};
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
+use binnacle_proxy::{Verification, client_config};
 use binnacle_registry::ResourceSet;
 use binnacle_registry::admission::Admission;
 use binnacle_store::Store;
+use prometheus::Registry;
 use rustls::ClientConfig;
 
 use crate::component_statuses::ComponentStatuses;
 use crate::pods::{Binding, Eviction};
 use crate::proxies::{Behind, Proxy};
 use crate::reviews::{AccessReview, RulesReview, SelfReview, Subject, TokenReview};
-pub use crate::streams::StreamMetrics;
-use crate::streams::{Log, Nodes, Remote, Session};
+use crate::streams::{Log, Nodes, Remote, Session, StreamMetrics};
 
 /// What the specials need of the server that they are part of.
 #[derive(Clone)]
@@ -43,10 +44,36 @@ pub struct Server {
     pub authorizer: Arc<dyn Authorizer>,
     /// `--api-audiences`: whom tokens for this server are made for.
     pub api_audiences: Vec<Text>,
-    pub kubelets: Arc<Kubelets>,
-    /// How servers in the cluster are spoken to that are dialed by address.
-    pub proxy_tls: Arc<ClientConfig>,
-    pub stream_metrics: StreamMetrics,
+    pub outward: Outward,
+}
+
+/// What leads out of this server: to kubelets, and to what runs in the cluster.
+#[derive(Clone)]
+pub struct Outward {
+    kubelets: Arc<Kubelets>,
+    /// For servers in the cluster, whose certificates say nothing that could be verified: they are dialed by address.
+    tls: Arc<ClientConfig>,
+    metrics: StreamMetrics,
+}
+
+impl Outward {
+    /// Registers its metrics; fails when they are there already.
+    pub fn new(kubelets: Kubelets, registry: &Registry) -> Result<Self, OutwardError> {
+        Ok(Self {
+            kubelets: Arc::new(kubelets),
+            tls: client_config(Verification::None, None)?,
+            metrics: StreamMetrics::new(registry)?,
+        })
+    }
+}
+
+/// Why there is no way out.
+#[derive(Debug, thiserror::Error)]
+pub enum OutwardError {
+    #[error(transparent)]
+    Metrics(#[from] prometheus::Error),
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
 }
 
 /// All specials of built-in groups.
@@ -61,8 +88,8 @@ pub fn all(server: &Server) -> HashMap<SpecialKey, Arc<dyn Special>> {
     add("", "v1", "bindings", "", Arc::new(Binding::collection(server.resources.clone(), admission())));
     add("", "v1", "pods", "binding", Arc::new(Binding::subresource(server.resources.clone(), admission())));
     add("", "v1", "pods", "eviction", Arc::new(Eviction::new(server.resources.clone(), admission())));
-    let nodes = Nodes { resources: server.resources.clone(), kubelets: server.kubelets.clone() };
-    let metrics = || server.stream_metrics.clone();
+    let nodes = Nodes { resources: server.resources.clone(), kubelets: server.outward.kubelets.clone() };
+    let metrics = || server.outward.metrics.clone();
     add("", "v1", "pods", "log", Arc::new(Log::new(nodes.clone(), metrics())));
     for (name, session) in [("exec", Session::Exec), ("attach", Session::Attach), ("portforward", Session::PortForward)]
     {
@@ -70,7 +97,7 @@ pub fn all(server: &Server) -> HashMap<SpecialKey, Arc<dyn Special>> {
         add("", "v1", "pods", name, Arc::new(remote));
     }
     for (plural, behind) in [("pods", Behind::Pod), ("services", Behind::Service), ("nodes", Behind::Node)] {
-        let proxy = Proxy::new(behind, nodes.clone(), admission(), server.proxy_tls.clone());
+        let proxy = Proxy::new(behind, nodes.clone(), admission(), server.outward.tls.clone());
         add("", "v1", plural, "proxy", Arc::new(proxy));
     }
     let authentication = "authentication.k8s.io";

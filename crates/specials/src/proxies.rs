@@ -30,7 +30,6 @@ pub(crate) struct Proxy {
     behind: Behind,
     nodes: Nodes,
     admission: Arc<dyn Admission>,
-    /// For servers in the cluster, whose certificates say nothing that could be verified: they are dialed by address.
     tls: Arc<ClientConfig>,
 }
 

@@ -2,7 +2,7 @@
 
 use binnacle_endpoints::{Answer, Special, SpecialCall};
 use binnacle_meta::{GroupResource, Status};
-use binnacle_proxy::{Broken, SendError, Target, until_stopped};
+use binnacle_proxy::{Broken, SendError, Target, as_messages, is_websocket, until_stopped};
 use binnacle_registry::object;
 use binnacle_request::{Body, BoxFuture, Request, Response};
 use http::StatusCode;
@@ -45,6 +45,9 @@ impl Log {
         let path = format!("/containerLogs/{}/{}/{container}", info.namespace, object::name(&pod));
         let answer = self.ask(target, &format!("{path}{}", options.query()), &info.name).await?;
         let body = until_stopped(answer, &request.shutdown, Broken::Ends);
+        if is_websocket(&request.headers) {
+            return as_messages(request, body);
+        }
         let mut response = Response::new(body);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         Ok(response)

@@ -4,7 +4,7 @@ use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
 /// Counts what streams do; clones count together.
 #[derive(Clone)]
-pub struct StreamMetrics {
+pub(crate) struct StreamMetrics {
     pub(super) logs_usage: IntCounterVec,
     pub(super) logs_tls_failures: IntCounter,
     pub(super) websockets: IntCounterVec,
@@ -13,7 +13,7 @@ pub struct StreamMetrics {
 }
 
 impl StreamMetrics {
-    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counters = |name: &str, help: &str, labels: &[&str]| {
             let family = IntCounterVec::new(Opts::new(name, help), labels)?;
             registry.register(Box::new(family.clone()))?;

@@ -6,7 +6,7 @@ use binnacle_authz::{Attributes, Authorizer};
 use binnacle_endpoints::{Answer, Special, SpecialCall};
 use binnacle_kubelet::Kubelet;
 use binnacle_meta::Status;
-use binnacle_proxy::{is_upgrade, pass_through};
+use binnacle_proxy::{Streams, is_upgrade, pass_through, translate, tunnel, wants_translation, wants_tunnel};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::object;
 use binnacle_request::{BoxFuture, Permit, Request, RequestInfo};
@@ -52,7 +52,7 @@ impl Remote {
         caller.admit(&self.admission, options.object(self.session.options_kind()), &warnings).await?;
         self.may_create(&caller).await?;
         let (kubelet, path_and_query) = self.locate(&caller.info, &options).await?;
-        self.stream(request, &kubelet, &path_and_query, &options).await
+        self.stream(request, kubelet, path_and_query, &options).await
     }
 
     /// Who may only `get` the subresource may not open a session. WebSockets are opened by GET, SPDY by POST, which
@@ -88,14 +88,30 @@ impl Remote {
         Ok((kubelet, path))
     }
 
-    async fn stream(&self, request: Request, kubelet: &Kubelet, path_and_query: &str, options: &Options) -> Answer {
-        let _ = options;
+    async fn stream(&self, request: Request, kubelet: Kubelet, path_and_query: String, options: &Options) -> Answer {
         let proxied = if kubelet.takes_websockets { "proxied_to_kubelet" } else { "translated_at_apiserver" };
         self.metrics.websockets.with_label_values(&[self.session.subresource(), proxied]).inc();
-        if !is_upgrade(&request.headers) {
+        let headers = &request.headers;
+        if !is_upgrade(headers) {
             return Err(Status::bad_request("Upgrade request required"));
         }
-        pass_through(request, &kubelet.target, path_and_query).await
+        if kubelet.takes_websockets {
+            return pass_through(request, &kubelet.target, &path_and_query).await;
+        }
+        match self.session {
+            Session::Exec | Session::Attach if wants_translation(headers) => {
+                let Options { stdin, stdout, stderr, tty, .. } = *options;
+                let streams = Streams { stdin, stdout, stderr, tty };
+                let counter = self.metrics.translated.clone();
+                let ended = move |code: u16| counter.with_label_values(&[code.to_string().as_str()]).inc();
+                translate(request, kubelet.target, path_and_query, streams, ended)
+            }
+            Session::PortForward if wants_tunnel(headers) => {
+                let told = |code: u16| self.metrics.tunnelled.with_label_values(&[code.to_string().as_str()]).inc();
+                tunnel(request, &kubelet.target, &path_and_query, told).await
+            }
+            _ => pass_through(request, &kubelet.target, &path_and_query).await,
+        }
     }
 }
 
