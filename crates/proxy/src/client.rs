@@ -80,7 +80,12 @@ fn broken(error: &hyper::Error) -> SendError {
         () if error.is_incomplete_message() || error.is_closed() || error.is_canceled() => "EOF".to_owned(),
         () if error.is_parse() => format!("net/http: HTTP/1.x transport connection broken: {error}"),
         () => match std::error::Error::source(error) {
-            Some(source) => source.to_string(),
+            Some(source) => match source.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+                // A peer that hangs up without TLS' good-bye has hung up all the same.
+                Some(std::io::ErrorKind::UnexpectedEof) => "EOF".to_owned(),
+                Some(std::io::ErrorKind::ConnectionReset) => "read: connection reset by peer".to_owned(),
+                _ => source.to_string(),
+            },
             None => error.to_string(),
         },
     };
