@@ -12,7 +12,7 @@ use binnacle_meta::{MicroTime, Status, Text};
 use binnacle_request::{AuditLevel, Impersonated, User};
 use bytes::Bytes;
 
-pub(crate) use json::{encode_line, encoded_size};
+pub(crate) use json::{encode_line, encode_list, encoded_size};
 pub(crate) use legacy::line as legacy_line;
 
 /// When in the life of a request an event is made.

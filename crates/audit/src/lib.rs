@@ -14,6 +14,7 @@ mod options;
 mod policy;
 mod trail;
 mod truncate;
+mod webhook;
 
 pub use auditor::{Auditor, ObjectReader};
 pub use backend::Backend;

@@ -12,6 +12,7 @@ use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::policy::{Policy, PolicyError};
 use crate::truncate::Truncate;
+use crate::webhook::Webhook;
 
 /// All settings of auditing.
 #[derive(Clone, Debug)]
@@ -95,6 +96,8 @@ pub enum OptionsError {
     Policy(#[from] PolicyError),
     #[error("ensureLogFile: {0}")]
     LogFile(std::io::Error),
+    #[error("initializing audit webhook: {0}")]
+    Webhook(String),
     #[error("cannot register metrics: {0}")]
     Metrics(#[from] prometheus::Error),
 }
@@ -142,6 +145,11 @@ impl Options {
             // Lines of one file only wait for each other when they are written at once.
             let waiting = with_mode(Box::new(file), log.mode, &log.batch, false, &metrics);
             backends.push(with_truncation(waiting, &log.truncate, &metrics));
+        }
+        if let Some(webhook) = &self.webhook {
+            let sender = Webhook::open(webhook, metrics.clone()).map_err(OptionsError::Webhook)?;
+            let waiting = with_mode(Box::new(sender), webhook.mode, &webhook.batch, true, &metrics);
+            backends.push(with_truncation(waiting, &webhook.truncate, &metrics));
         }
         let backend: Box<dyn Backend> = match backends.len() {
             0 => return Ok(None),

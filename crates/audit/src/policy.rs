@@ -180,7 +180,7 @@ mod tests {
             ("verbs: [get]", pod, true),
             ("verbs: [list]", pod, false),
             ("verbs: [list]", nodes, true),
-            ("namespaces: [n]", pod, true),
+            ("namespaces: ['n']", pod, true),
             ("namespaces: [m]", pod, false),
             ("namespaces: ['']", nodes, true),
             ("namespaces: ['']", pod, false),

@@ -43,7 +43,6 @@ pub struct Answered {
     pub code: u16,
     /// When the answer is a Status.
     pub status: Option<Arc<Status>>,
-    pub media_type: Text,
 }
 
 /// What a user agent may take up of an event.
@@ -126,9 +125,7 @@ impl Trail {
     /// Everything has been sent, or the client has gone. Only the first end counts.
     pub async fn completed(&self) {
         if self.end() {
-            let mut state = self.state.lock();
-            state.status.get_or_insert(ResponseStatus::ClosedEarly);
-            drop(state);
+            self.state.lock().status.get_or_insert(ResponseStatus::ClosedEarly);
             self.emit(Stage::ResponseComplete).await;
         }
     }
@@ -249,7 +246,7 @@ mod tests {
             noted.object = ObjectNotes { name: "p".into(), ..ObjectNotes::default() };
             noted.request_object = Some(Bytes::from_static(b"{}"));
         });
-        trail.answered(&Answered { code: 201, status: None, media_type: "application/json".into() });
+        trail.answered(&Answered { code: 201, status: None });
         assert_eq!(trail.wants_body(), MAX_RESPONSE_OBJECT);
         trail.body("application/json", Some(&Bytes::from_static(b"{\"kind\":\"Pod\"}")));
         trail.completed().await;
@@ -281,7 +278,7 @@ mod tests {
         let (trail, info) = trail(rule, &seen, Method::GET, path);
         assert!(trail.begin(&info, None) && trail.received().await);
         let status = Arc::new(Status::not_found(&GroupResource::new("", "nodes"), "x"));
-        trail.answered(&Answered { code: 404, status: Some(status), media_type: "".into() });
+        trail.answered(&Answered { code: 404, status: Some(status) });
         assert_eq!(trail.wants_body(), 0);
         trail.panicked("on purpose").await;
         let events = seen.events.lock();

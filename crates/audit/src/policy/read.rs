@@ -343,7 +343,7 @@ mod tests {
                  character of the rule]",
             ),
             (
-                &format!("{v1}rules: [{{level: None, nonResourceURLs: [/a], namespaces: [n]}}]"),
+                &format!("{v1}rules: [{{level: None, nonResourceURLs: [/a], namespaces: ['n']}}]"),
                 "rules[0].nonResourceURLs: Invalid value: [\"/a\"]: rules cannot apply to both regular resources and \
                  non-resource URLs",
             ),
