@@ -13,6 +13,8 @@ pub struct Situation<'a> {
     pub now: i64,
     /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
+    /// The version that the client speaks (`events.k8s.io/v1`): a few rules are for newer versions only.
+    pub api_version: &'a str,
     pub dry_run: bool,
 }
 

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use binnacle_schema::value;
 
-    const SITUATION: Situation<'static> = Situation { now: 0, namespace: "default", dry_run: false };
+    const SITUATION: Situation<'static> = Situation { now: 0, namespace: "default", api_version: "", dry_run: false };
 
     #[test]
     fn template_generations() {

@@ -200,7 +200,7 @@ mod tests {
         ] {
             let mut object = new;
             Deployment.prepare_for_update(
-                &Situation { now: 0, namespace: "default", dry_run: false },
+                &Situation { now: 0, namespace: "default", api_version: "", dry_run: false },
                 &mut object,
                 &old,
             );

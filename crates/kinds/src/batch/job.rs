@@ -154,7 +154,10 @@ mod tests {
             "metadata": {"name": "j", "uid": "u"},
             "spec": {"template": {"metadata": {"labels": {"job-name": "mine"}}}}
         });
-        Job.prepare_for_create(&Situation { now: 0, namespace: "default", dry_run: false }, &mut object);
+        Job.prepare_for_create(
+            &Situation { now: 0, namespace: "default", api_version: "", dry_run: false },
+            &mut object,
+        );
         assert_eq!(object.at(&["metadata", "labels"]), object.at(&["spec", "template", "metadata", "labels"]));
         assert_eq!(
             object.get("spec"),
