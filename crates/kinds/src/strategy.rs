@@ -81,6 +81,18 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Texts for `Warning` headers about an object to be created as the client sent it, before it is prepared.
+    fn warnings_on_receipt(&self, object: &Value) -> Vec<String> {
+        let _ = object;
+        Vec::new()
+    }
+
+    /// Texts for `Warning` headers of an update through a subresource.
+    fn warnings_on_subresource(&self, subresource: &str, object: &Value) -> Vec<String> {
+        let _ = (subresource, object);
+        Vec::new()
+    }
+
     /// Texts for `Warning` headers of a delete; `propagation_given`: the client says what becomes of dependents.
     fn warnings_on_delete(&self, propagation_given: bool) -> Vec<String> {
         let _ = propagation_given;

@@ -69,6 +69,7 @@ impl Resource {
             object::metadata_mut(object).insert("name", name);
         }
         ensure_namespace(context, collection.namespaced, object)?;
+        collection.strategy.warnings_on_receipt(object).into_iter().for_each(|warning| context.warn(warning));
         collection.strategy.prepare_for_create(&context.situation(self.api_version()), object);
         collection.hooks.begin_create(context, object).await
     }

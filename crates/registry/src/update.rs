@@ -213,11 +213,12 @@ impl Resource {
         if !errors.is_empty() {
             return Err(Status::invalid(&collection.group_kind(), object::name(object), &errors));
         }
-        if subresource.is_empty() {
-            for warning in strategy.warnings(object, Some(old)) {
-                context.warn(warning);
-            }
-        }
+        let warnings = if subresource.is_empty() {
+            strategy.warnings(object, Some(old))
+        } else {
+            strategy.warnings_on_subresource(subresource, object)
+        };
+        warnings.into_iter().for_each(|warning| context.warn(warning));
         Ok(())
     }
 
