@@ -46,18 +46,18 @@ fn exactly_one(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 }
 
 fn config_map(map: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let rules: [(&str, fn(&str) -> Vec<String>); 3] = [
-        ("namespace", names::dns1123_label),
-        ("name", names::dns1123_subdomain),
-        ("kubeletConfigKey", names::config_map_key),
-    ];
-    for (field, rule) in rules {
+    for field in ["namespace", "name", "kubeletConfigKey"] {
         let (value, at) = (map.str_at(&[field]), path.child(field));
-        if value.is_empty() {
-            errors.push(FieldError::required(&at, ""));
-        } else {
-            checks::invalid_for(&at, value, rule(value), errors);
-        }
+        let messages = match field {
+            _ if value.is_empty() => {
+                errors.push(FieldError::required(&at, ""));
+                continue;
+            }
+            "namespace" => names::dns1123_label(value),
+            "name" => names::dns1123_subdomain(value),
+            _ => names::config_map_key(value),
+        };
+        checks::invalid_for(&at, value, messages, errors);
     }
 }
 
