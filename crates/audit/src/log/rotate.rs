@@ -118,7 +118,7 @@ impl Tidier {
         let _one = self.running.lock();
         let mut backups = self.backups()?;
         // The newest first; a file and its compressed form count once.
-        backups.sort_by(|a, b| b.0.cmp(&a.0));
+        backups.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
         let oldest = self.max_age.and_then(|age| now.checked_sub(age));
         let (mut kept, mut counted) = (Vec::new(), Vec::new());
         for (time, path) in backups {
