@@ -3,10 +3,12 @@
 
 mod answer;
 mod chain;
+mod cork;
 mod duration;
 mod filters;
 mod health;
 mod inflight;
+mod linger;
 mod links;
 mod listener;
 mod metrics;
