@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
+use binnacle_audit::Auditor;
 use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
@@ -16,17 +17,18 @@ use binnacle_controlplane::{
     service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
-use binnacle_endpoints::{Api, failure_response};
+use binnacle_endpoints::{Api, failure_response, read_object};
+use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, ResourceSet};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
-    PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
+    BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
+    MetricsLink, PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
-use binnacle_specials::Server as Specials;
+use binnacle_specials::{Outward, Server as Specials};
 use binnacle_store::{Compactor, Store, spawn_compactor};
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use binnacle_validation::ip::Cidr;
@@ -54,6 +56,7 @@ pub(crate) struct Assembled {
     followers: JoinSet<()>,
     /// Forgets history beyond what watches are promised.
     compactor: Option<Compactor>,
+    auditor: Option<Arc<Auditor>>,
     data: Option<DataDir>,
     ephemeral: bool,
     url: String,
@@ -71,6 +74,8 @@ pub(crate) enum StartError {
     #[error("unable to load server certificate: {0}")]
     Tls(#[from] TlsError),
     #[error(transparent)]
+    Audit(#[from] binnacle_audit::OptionsError),
+    #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
     DataDir(#[from] DataDirError),
@@ -82,6 +87,8 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
+    #[error("unable to reach kubelets: {0}")]
+    Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("cannot follow roles and bindings: {0}")]
     Roles(String),
     #[error("cannot register metrics: {0}")]
@@ -123,8 +130,11 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
+    let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
+    let outward =
+        Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
-    let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, &shutdown);
+    let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
     access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
     let interval = config.storage.compaction_interval;
@@ -144,6 +154,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         metrics,
         shutdown,
         request_timeout: REQUEST_TIMEOUT,
+        options: ChainOptions { auditor: auditor.clone() },
     });
 
     let server = Server::new(port.with_tls(tls), Arc::new(chain), trigger);
@@ -156,6 +167,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         control_plane,
         followers,
         compactor,
+        auditor,
         data: data.or(place),
         ephemeral: config.storage.ephemeral,
         url,
@@ -180,6 +192,9 @@ impl Assembled {
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         self.server.run(stop).await;
         drop(self.compactor);
+        if let Some(auditor) = self.auditor {
+            auditor.shutdown().await;
+        }
         self.control_plane.ended().await;
         self.followers.join_all().await;
         self.store.close().await;
@@ -201,6 +216,7 @@ fn built_in(
     access: &Access,
     address: SocketAddr,
     config: &Config,
+    outward: Outward,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane) {
     let served = Served::default_built_in();
@@ -215,6 +231,7 @@ fn built_in(
         authenticator: access.authenticator.clone(),
         authorizer: access.authorizer.clone(),
         api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
+        outward,
     };
     let built_in = BuiltIn {
         store,
@@ -278,6 +295,7 @@ struct Named {
     clients: Option<X509>,
     /// With the text of the certificate file.
     tls: Option<(TlsFiles, String)>,
+    kubelets: Kubelets,
 }
 
 impl Named {
@@ -292,7 +310,8 @@ impl Named {
                 Some((TlsFiles::load(certificate, key)?, read_text(certificate)?))
             }
         };
-        Ok(Self { tokens, clients, tls })
+        let kubelets = Kubelets::new(&config.misc.kubelet)?;
+        Ok(Self { tokens, clients, tls, kubelets })
     }
 }
 
