@@ -113,6 +113,12 @@ impl Server {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// The process, as `/proc` knows it.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }

@@ -1,0 +1,106 @@
+//! HTTP/2 connections that cost as little as possible beside the server that is measured.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use binnacle_testkit::https::Handshake;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Some connections, used in turn.
+#[derive(Clone)]
+pub(crate) struct Clients {
+    connections: Arc<Vec<SendRequest<Full<Bytes>>>>,
+}
+
+/// What came of a request that was read to its end.
+pub(crate) struct Read {
+    pub status: u16,
+    pub bytes: u64,
+}
+
+impl Clients {
+    pub(crate) async fn connect(address: SocketAddr, admin: &Handshake, count: usize) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(admin.authority.as_bytes()).unwrap()).unwrap();
+        let (certificate, key) = admin.identity.clone().unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+            )
+            .unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let connector = TlsConnector::from(Arc::new(config));
+        let mut connections = Vec::with_capacity(count);
+        for _ in 0..count {
+            let tcp = TcpStream::connect(address).await.unwrap();
+            tcp.set_nodelay(true).unwrap();
+            let stream = connector.connect(ServerName::try_from("localhost").unwrap(), tcp).await.unwrap();
+            let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+                .initial_stream_window_size(8 << 20)
+                .initial_connection_window_size(64 << 20)
+                .handshake(TokioIo::new(stream))
+                .await
+                .unwrap();
+            tokio::spawn(connection);
+            connections.push(sender);
+        }
+        Self { connections: Arc::new(connections) }
+    }
+
+    /// Sends a request on the connection whose turn it is and hands back the answer with its body still to come.
+    pub(crate) async fn open(
+        &self,
+        turn: usize,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Response<Incoming> {
+        let mut request = Request::builder().method(method).uri(format!("https://localhost{path}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).unwrap();
+        let mut sender = self.connections[turn % self.connections.len()].clone();
+        sender.ready().await.unwrap();
+        sender.send_request(request).await.unwrap()
+    }
+
+    /// The same, and throws the body away piece by piece.
+    pub(crate) async fn send(
+        &self,
+        turn: usize,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Read {
+        let response = self.open(turn, method, path, headers, body).await;
+        let status = response.status().as_u16();
+        let mut body = response.into_body();
+        let mut bytes = 0;
+        while let Some(frame) = body.frame().await {
+            bytes += frame.unwrap().data_ref().map_or(0, Bytes::len) as u64;
+        }
+        Read { status, bytes }
+    }
+
+    /// The whole body of a GET.
+    pub(crate) async fn get(&self, path: &str) -> Bytes {
+        self.open(0, "GET", path, &[], Vec::new()).await.into_body().collect().await.unwrap().to_bytes()
+    }
+}

@@ -1,0 +1,24 @@
+//! What a process has used, from `/proc`.
+
+use std::fs::read_to_string;
+
+/// Clock ticks are hundredths of a second on all platforms that Linux has.
+const TICKS: f64 = 100.0;
+
+/// User and system time in seconds.
+pub(crate) fn cpu_seconds(pid: u32) -> f64 {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The name of the program stands in parentheses and may hold anything.
+    let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / TICKS
+}
+
+/// Resident memory in bytes: now, and the most there was.
+pub(crate) fn resident(pid: u32) -> (u64, u64) {
+    let status = read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    };
+    (field("VmRSS:"), field("VmHWM:"))
+}
