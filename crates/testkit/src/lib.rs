@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
+mod etcd;
 pub mod https;
 mod kubectl;
 #[cfg(feature = "kube")]
@@ -13,6 +14,7 @@ mod server;
 mod temp_dir;
 mod wait;
 
+pub use etcd::{Etcd, EtcdTls};
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use program::program;
 pub use rustix::process::Signal;
