@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_registry::admission::AdmitAll;
-use binnacle_registry::{BuiltIn, ResourceSet};
+use binnacle_registry::{BuiltIn, ResourceSet, StorageOptions};
 use binnacle_request::{Shutdown, ShutdownTrigger};
 use binnacle_schema::Value;
 use binnacle_store_embedded::EmbeddedStore;
@@ -23,10 +23,9 @@ impl Cluster {
     /// Resources alone.
     pub(crate) fn resources() -> ResourceSet {
         let built_in = BuiltIn {
-            store: Arc::new(EmbeddedStore::ephemeral()),
+            storage: StorageOptions::new(Arc::new(EmbeddedStore::ephemeral())),
             admission: Arc::new(AdmitAll),
             hooks: HashMap::new(),
-            event_ttl: Duration::from_secs(3600),
             form_budget: 1 << 20,
         };
         let set = ResourceSet::new();

@@ -7,6 +7,7 @@ use binnacle_meta::{
 use binnacle_resources::{Deletion, GarbageCollection};
 use binnacle_schema::Value;
 use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::admission::Operation;
 use crate::context::Context;
@@ -137,7 +138,7 @@ impl Resource {
         }
     }
 
-    /// Deletes all objects that the list options select, one by one, and gives the list back as it was.
+    /// Deletes all objects that the list options select and gives the list back as it was.
     /// The first failure ends it; objects that others deleted meanwhile do not count as one.
     pub async fn delete_collection(
         &self,
@@ -150,14 +151,16 @@ impl Resource {
         while let Some(chunk) = page.next_chunk() {
             entries.extend(chunk);
         }
-        for entry in &entries {
+        let deletions = entries.iter().map(|entry| async move {
             let context = context.in_namespace(entry.namespace());
             match self.delete(&context, entry.name(), options).await {
-                Ok(_) => {}
-                Err(status) if status.is(StatusReason::NotFound) => {}
-                Err(status) => return Err(status),
+                Ok(_) => Ok(()),
+                Err(status) if status.is(StatusReason::NotFound) => Ok(()),
+                Err(status) => Err(status),
             }
-        }
+        });
+        // As many at once as `--delete-collection-workers` says.
+        stream::iter(deletions).buffered(self.collection.delete_workers.max(1)).try_collect::<()>().await?;
         Ok(Page::of(entries, &page))
     }
 

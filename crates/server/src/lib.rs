@@ -7,6 +7,7 @@ mod duration;
 mod filters;
 mod health;
 mod inflight;
+mod linger;
 mod links;
 mod listener;
 mod metrics;

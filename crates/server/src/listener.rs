@@ -19,6 +19,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::Chain;
 use crate::answer::CloseConnection;
+use crate::linger::Lingering;
 
 /// How long a client may take for its half of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -154,8 +155,8 @@ async fn serve(stream: TlsStream<TcpStream>, peer: SocketAddr, chain: Arc<Chain>
             }
         }
     });
-    let io = TokioIo::new(stream);
     let ended = if http2 {
+        let io = TokioIo::new(Lingering::new(stream));
         let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -174,6 +175,7 @@ async fn serve(stream: TlsStream<TcpStream>, peer: SocketAddr, chain: Arc<Chain>
             }
         }
     } else {
+        let io = TokioIo::new(stream);
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder
             .timer(TokioTimer::new())

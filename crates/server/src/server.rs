@@ -10,12 +10,11 @@ use crate::{Chain, Listener};
 
 /// How long short requests may still take after the signal (the reference's `--request-timeout` default).
 const DRAIN_SHORT: Duration = Duration::from_secs(60);
-/// How long watches and streams may take to end by themselves. One whose client does not read cannot be ended politely.
-const DRAIN_LONG: Duration = Duration::from_millis(30);
-/// How long connections may take to be closed in order when nobody waits for an answer.
-const FLUSH_IDLE: Duration = Duration::from_millis(10);
-/// How long the last answers may take to leave, once they are written.
-const FLUSH_BUSY: Duration = Duration::from_secs(1);
+/// How long to wait for the next connection to end, once nobody waits for a short answer: watches were told to end, and
+/// only one whose client does not read cannot be ended politely.
+const STALL: Duration = Duration::from_millis(300);
+/// How long all of them may take together, however steadily they end.
+const DRAIN_CONNECTIONS: Duration = Duration::from_secs(10);
 
 /// A bound listener and the chain behind it.
 pub struct Server {
@@ -44,19 +43,18 @@ impl Server {
             }
         };
         let inflight = self.chain.inflight();
-        let busy = inflight.now(Kind::ReadOnly) + inflight.now(Kind::Mutating) > 0;
-        let watches = tokio::time::timeout(DRAIN_LONG, inflight.none_left(Kind::LongRunning));
-        let short = tokio::time::timeout(DRAIN_SHORT, async {
+        let short = async {
             inflight.none_left(Kind::ReadOnly).await;
             inflight.none_left(Kind::Mutating).await;
-        });
-        let (watches, short) = tokio::join!(watches, short);
-        if watches.is_err() || short.is_err() {
-            let left =
-                [Kind::LongRunning, Kind::ReadOnly, Kind::Mutating].map(|kind| inflight.now(kind)).iter().sum::<i64>();
+        };
+        let _ = tokio::time::timeout(DRAIN_SHORT, short).await;
+        // A connection ends when its last answer has left and its client knows.
+        let closed = async { while let Ok(Some(_)) = tokio::time::timeout(STALL, connections.join_next()).await {} };
+        let _ = tokio::time::timeout(DRAIN_CONNECTIONS, closed).await;
+        let left =
+            [Kind::ReadOnly, Kind::Mutating, Kind::LongRunning].map(|kind| inflight.now(kind)).iter().sum::<i64>();
+        if left > 0 {
             tracing::warn!("giving up {left} requests that did not end");
         }
-        let flushed = async { while connections.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(if busy { FLUSH_BUSY } else { FLUSH_IDLE }, flushed).await;
     }
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 mod etcd;
+mod hook;
 pub mod https;
 mod kubectl;
 #[cfg(feature = "kube")]
@@ -15,6 +16,7 @@ mod temp_dir;
 mod wait;
 
 pub use etcd::{Etcd, EtcdTls};
+pub use hook::Hook;
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use program::program;
 pub use rustix::process::Signal;

@@ -9,7 +9,6 @@ const WATCHES: usize = 1_000;
 const PER_CONNECTION: usize = 50;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "fails: a stop under load closes some watches without close_notify"]
 async fn a_thousand_watches() {
     let mut server = Server::durable();
     let handshake = server.admin();

@@ -1,0 +1,108 @@
+//! Closing without a reset. A socket that is closed while its peer still sends (window updates, acknowledgements) is
+//! reset by the kernel, and a peer that meets the reset while writing gives up what it had not read yet: here the orderly
+//! end of its watches. So the writing half is closed first, and the peer is read from until it closes too.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// How long a peer may take to notice that nothing more will come. Go's HTTP/2 server waits a second.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// A stream whose `shutdown` also waits for the peer's, for a while.
+pub(crate) struct Lingering<S> {
+    stream: S,
+    /// Set once our half is closed.
+    until: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Lingering<S> {
+    pub(crate) fn new(stream: S) -> Self {
+        Self { stream, until: None }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let until = match &mut this.until {
+            Some(until) => until,
+            none => {
+                ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+                none.insert(Box::pin(tokio::time::sleep(PATIENCE)))
+            }
+        };
+        let mut scratch = [0; 1024];
+        loop {
+            if until.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {}
+                // The peer has closed, in order or not: there is nobody left to wait for.
+                Ok(()) | Err(_) => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn waits_for_the_peer_and_not_for_ever() {
+        for peer_closes in [true, false] {
+            let (ours, mut theirs) = duplex(64);
+            let mut ours = Lingering::new(ours);
+            let peer = tokio::spawn(async move {
+                theirs.write_all(&[1; 200]).await.unwrap();
+                let mut rest = Vec::new();
+                theirs.read_to_end(&mut rest).await.unwrap();
+                assert_eq!(rest, b"last");
+                // Our half is closed by now, and theirs can still be written to.
+                theirs.write_all(&[2; 200]).await.unwrap();
+                if !peer_closes {
+                    std::future::pending::<()>().await;
+                }
+            });
+            ours.write_all(b"last").await.unwrap();
+            ours.shutdown().await.unwrap();
+            assert_eq!(peer.is_finished(), peer_closes);
+            peer.abort();
+        }
+    }
+}

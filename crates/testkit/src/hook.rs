@@ -1,0 +1,111 @@
+//! An HTTPS server for tests: webhooks, identity providers, whatever the server under test calls.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::ServerConfig;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+type Answering = Pin<Box<dyn Future<Output = Response<Vec<u8>>> + Send>>;
+type Handler = Arc<dyn Fn(Request<Vec<u8>>) -> Answering + Send + Sync>;
+
+/// A server on a free port of this machine, which ends with the value. Its certificate is for `localhost` and 127.0.0.1.
+pub struct Hook {
+    pub address: SocketAddr,
+    /// Who signed its certificate, as PEM.
+    pub authority: String,
+    accepting: JoinHandle<()>,
+}
+
+impl Hook {
+    /// Answers each request as `handler` does.
+    pub async fn start<F>(handler: impl Fn(Request<Vec<u8>>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Response<Vec<u8>>> + Send + 'static,
+    {
+        let (authority, config) = identity();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = TlsAcceptor::from(config);
+        let handler: Handler = Arc::new(move |request| Box::pin(handler(request)));
+        let accepting = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            while let Ok((tcp, _)) = listener.accept().await {
+                let (acceptor, handler) = (acceptor.clone(), handler.clone());
+                connections.spawn(async move {
+                    let Ok(stream) = acceptor.accept(tcp).await else { return };
+                    let service = service_fn(move |request: Request<Incoming>| {
+                        let handler = handler.clone();
+                        async move {
+                            let (parts, body) = request.into_parts();
+                            let body = body.collect().await.map(|body| body.to_bytes().to_vec()).unwrap_or_default();
+                            let response = handler(Request::from_parts(parts, body)).await;
+                            Ok::<_, Infallible>(response.map(|body| Full::new(Bytes::from(body))))
+                        }
+                    });
+                    let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Self { address, authority, accepting }
+    }
+
+    /// `https://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// The text of a kubeconfig that calls a path of it, with a bearer token.
+    #[must_use]
+    pub fn kubeconfig(&self, path: &str, token: &str) -> String {
+        let authority = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, &self.authority);
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: hook\ncontexts:\n- name: hook\n  context: {{cluster: hook, user: hook}}\n\
+             clusters:\n- name: hook\n  cluster: {{server: '{}{path}', certificate-authority-data: {authority}}}\n\
+             users:\n- name: hook\n  user: {{token: '{token}'}}\n",
+            self.url()
+        )
+    }
+}
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+fn identity() -> (String, Arc<ServerConfig>) {
+    let authority_key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key).unwrap().pem();
+    let issuer = Issuer::new(params, authority_key);
+    let key = KeyPair::generate().unwrap();
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let leaf = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+    let chain = vec![CertificateDer::from(leaf.der().to_vec())];
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    (authority, Arc::new(config))
+}

@@ -1,0 +1,91 @@
+//! Trying again what failed for a while, with pauses that grow.
+
+use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
+
+use crate::client::WebhookError;
+
+/// How often something is tried, and how long to wait in between: each pause is longer than the one before, by a part of
+/// its own length at random so that many callers do not come back at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Backoff {
+    pub initial: Duration,
+    pub factor: f64,
+    pub jitter: f64,
+    /// Attempts in total, at least one.
+    pub steps: u32,
+}
+
+impl Backoff {
+    /// As the reference calls its webhooks: five attempts.
+    pub fn starting_at(initial: Duration) -> Self {
+        Self { initial, factor: 1.5, jitter: 0.2, steps: 5 }
+    }
+
+    /// One attempt.
+    pub fn never() -> Self {
+        Self { initial: Duration::ZERO, factor: 1.0, jitter: 0.0, steps: 1 }
+    }
+
+    /// Runs `attempt` until it succeeds, fails for good, or all attempts are used up; the last outcome counts.
+    pub async fn run<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, WebhookError>
+    where
+        F: Future<Output = Result<T, WebhookError>>,
+    {
+        let mut pause = self.initial.as_secs_f64();
+        let mut left = self.steps;
+        loop {
+            left = left.saturating_sub(1);
+            match attempt().await {
+                Err(error) if error.is_transient() && left > 0 => {
+                    let jittered = pause * (1.0 + self.jitter * fraction());
+                    tokio::time::sleep(Duration::try_from_secs_f64(jittered).unwrap_or_default()).await;
+                    pause *= self.factor;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// At random from zero to one. Nobody gains anything by guessing it.
+fn fraction() -> f64 {
+    let bits = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    (bits >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts() {
+        let transient = || WebhookError::Status { code: 500, message: "x".into(), retry_after: None };
+        let lasting = || WebhookError::Status { code: 404, message: "x".into(), retry_after: None };
+        // (failures before success, whether they may be retried, attempts made, success)
+        for (failures, retried, attempts, success) in
+            [(0, true, 1, true), (2, true, 3, true), (9, true, 5, false), (1, false, 1, false)]
+        {
+            let made = Cell::new(0);
+            let outcome = Backoff::starting_at(Duration::from_millis(500))
+                .run(|| {
+                    made.set(made.get() + 1);
+                    let fails = made.get() <= failures;
+                    async move {
+                        match (fails, retried) {
+                            (false, _) => Ok(()),
+                            (true, true) => Err(transient()),
+                            (true, false) => Err(lasting()),
+                        }
+                    }
+                })
+                .await;
+            assert_eq!((made.get(), outcome.is_ok()), (attempts, success));
+        }
+        for _ in 0..100 {
+            assert!((0.0..1.0).contains(&fraction()));
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! One target, called as often as needed over connections that stay open.
+
+use std::error::Error as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use binnacle_meta::GoDuration;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::Mutex;
+
+use crate::connector::{ConnectError, Connector};
+use crate::target::{Credential, Target, TargetError};
+use crate::tls;
+
+/// What is read of an answer.
+const MAX_ANSWER: usize = 8 << 20;
+/// How long a token from a file is used before the file is read again.
+const TOKEN_LIFE: Duration = Duration::from_secs(60);
+/// How long a connection may be unused.
+const IDLE: Duration = Duration::from_secs(90);
+const AGENT: &str = concat!("kube-apiserver/v1.36 (binnacle/", env!("CARGO_PKG_VERSION"), ")");
+
+/// Calls one target. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    pool: Pool<Connector, Full<Bytes>>,
+    target: Arc<Target>,
+    timeout: Duration,
+    /// The target's URL with the timeout, which servers are told.
+    url: Uri,
+    token: Arc<Mutex<Option<(HeaderValue, Instant)>>>,
+}
+
+/// An answer that means success.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// Why a call did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WebhookError {
+    /// There was no answer: `Post "https://...": dial tcp ...`.
+    #[error("{message}")]
+    Connection { message: String, reset: bool },
+    /// There was none within the time for it.
+    #[error("{message}")]
+    TimedOut { message: String },
+    /// The answer was that something is wrong.
+    #[error("{message}")]
+    Status { code: u16, message: String, retry_after: Option<u32> },
+    /// The answer cannot be read.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+impl WebhookError {
+    /// Whether the same call may succeed a little later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Connection { reset, .. } => *reset,
+            Self::Status { code, retry_after, .. } => matches!(code, 429 | 500 | 504) || retry_after.is_some(),
+            Self::TimedOut { .. } | Self::Malformed(_) => false,
+        }
+    }
+
+    /// The code of the answer, if there was one.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+impl Client {
+    /// `timeout` is for one call, its answer read to the end.
+    pub fn new(target: Target, timeout: Duration) -> Result<Self, TargetError> {
+        let connector = Connector { tls: Arc::new(tls::config(&target)?), server_name: target.server_name.clone() };
+        let pool = Pool::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .build(connector);
+        let url = with_timeout(&target.url, timeout)?;
+        Ok(Self { pool, target: Arc::new(target), timeout, url, token: Arc::default() })
+    }
+
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Posts a JSON document to the target's URL.
+    pub async fn post(&self, json: impl Into<Bytes>) -> Result<Answer, WebhookError> {
+        self.send(Method::POST, self.url.clone(), json.into()).await
+    }
+
+    /// Gets a document from a server's other URL, or its own.
+    pub async fn get(&self, url: Uri) -> Result<Answer, WebhookError> {
+        self.send(Method::GET, url, Bytes::new()).await
+    }
+
+    async fn send(&self, method: Method, url: Uri, body: Bytes) -> Result<Answer, WebhookError> {
+        let verb = if method == Method::POST { "Post" } else { "Get" };
+        let shown = url.to_string();
+        let malformed = |error: http::Error| WebhookError::Malformed(format!("{verb} \"{shown}\": {error}"));
+        let mut request = Request::builder()
+            .method(method)
+            .uri(url)
+            .header(ACCEPT, "application/json, */*")
+            .header(USER_AGENT, AGENT);
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(value) = self.authorization() {
+            request = request.header(AUTHORIZATION, value);
+        }
+        let request = request.body(Full::new(body)).map_err(malformed)?;
+        let failed = |error: &str, reset: bool| WebhookError::Connection {
+            message: format!("{verb} \"{shown}\": {error}"),
+            reset,
+        };
+        let exchange = async {
+            let response = self.pool.request(request).await.map_err(|error| {
+                let connect = error.source().and_then(|source| source.downcast_ref::<ConnectError>());
+                match connect {
+                    Some(connect) => failed(&connect.message, connect.reset),
+                    None => failed(&root(&error), is_reset(&error)),
+                }
+            })?;
+            read(response).await
+        };
+        match tokio::time::timeout(self.timeout, exchange).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(WebhookError::TimedOut { message: format!("{verb} \"{shown}\": context deadline exceeded") }),
+        }
+    }
+
+    fn authorization(&self) -> Option<HeaderValue> {
+        let mut value = match &self.target.credential {
+            Credential::None => None,
+            Credential::Bearer(token) => HeaderValue::try_from(format!("Bearer {token}")).ok(),
+            Credential::BearerFile(path) => self.token_of(path),
+            Credential::Basic { username, password } => {
+                let pair = BASE64_STANDARD.encode(format!("{username}:{password}"));
+                HeaderValue::try_from(format!("Basic {pair}")).ok()
+            }
+        };
+        if let Some(value) = &mut value {
+            value.set_sensitive(true);
+        }
+        value
+    }
+
+    /// A token that cannot be read again stays in use: it may still be good.
+    fn token_of(&self, path: &Path) -> Option<HeaderValue> {
+        let mut kept = self.token.lock();
+        if let Some((value, read)) = &*kept
+            && read.elapsed() < TOKEN_LIFE
+        {
+            return Some(value.clone());
+        }
+        if let Ok(text) = fs::read_to_string(path)
+            && !text.trim().is_empty()
+            && let Ok(value) = HeaderValue::try_from(format!("Bearer {}", text.trim()))
+        {
+            *kept = Some((value, Instant::now()));
+        }
+        kept.as_ref().map(|(value, _)| value.clone())
+    }
+}
+
+fn with_timeout(url: &Uri, timeout: Duration) -> Result<Uri, TargetError> {
+    let nanos = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
+    let mut parts = url.clone().into_parts();
+    let separator = if url.query().is_some() { '&' } else { '?' };
+    let path =
+        format!("{}{separator}timeout={}", url.path_and_query().map_or("/", |path| path.as_str()), GoDuration(nanos));
+    parts.path_and_query = Some(path.parse().map_err(|error| TargetError(format!("{url}: {error}")))?);
+    Uri::from_parts(parts).map_err(|error| TargetError(format!("{url}: {error}")))
+}
+
+async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
+    let (parts, body) = response.into_parts();
+    let body = Limited::new(body, MAX_ANSWER).collect().await;
+    let body = body.map_err(|error| WebhookError::Connection { message: error.to_string(), reset: false })?.to_bytes();
+    let code = parts.status.as_u16();
+    if (200..=206).contains(&code) {
+        return Ok(Answer { code, headers: parts.headers, body });
+    }
+    let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    Err(failure(code, &body, retry_after))
+}
+
+/// An answer that is no success; one that says why as a Status is believed.
+fn failure(code: u16, body: &[u8], retry_after: Option<u32>) -> WebhookError {
+    let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    if let Some(status) = status.filter(|status| status["kind"] == "Status" && status["status"] == "Failure") {
+        let said = status["code"].as_u64().and_then(|said| u16::try_from(said).ok()).unwrap_or(code);
+        let message = status["message"].as_str().unwrap_or_default().to_owned();
+        return WebhookError::Status { code: said, message, retry_after };
+    }
+    let text = String::from_utf8_lossy(body);
+    let text = binnacle_meta::go_quote(text.trim());
+    let message = match code {
+        400 => "the server rejected our request for an unknown reason".to_owned(),
+        401 => "the server has asked for the client to provide credentials".to_owned(),
+        404 => "the server could not find the requested resource".to_owned(),
+        405 => "the server does not allow this method on the requested resource".to_owned(),
+        409 => "the server reported a conflict".to_owned(),
+        429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+        503 => "the server is currently unable to handle the request".to_owned(),
+        504 => {
+            "the server was unable to return a response in the time allotted, but may still be processing the request"
+                .to_owned()
+        }
+        500.. => format!("an error on the server ({text}) has prevented the request from succeeding"),
+        _ => format!("the server responded with the status code {code} but did not return more information"),
+    };
+    WebhookError::Status { code, message, retry_after }
+}
+
+/// The innermost reason.
+fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    match last.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+        Some(std::io::ErrorKind::ConnectionReset) => "connection reset by peer".to_owned(),
+        Some(std::io::ErrorKind::UnexpectedEof) => "EOF".to_owned(),
+        _ => match last.to_string() {
+            text if text == "connection closed before message completed" => "EOF".to_owned(),
+            text => text,
+        },
+    }
+}
+
+fn is_reset(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionReset) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}

@@ -1,0 +1,172 @@
+//! Opening connections: names, TCP, TLS.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::Uri;
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use rustls::{CertificateError, ClientConfig};
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tower_service::Service;
+
+/// Why there is no connection, in the words of Go's client.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct ConnectError {
+    pub(crate) message: String,
+    /// Whether the other side broke it off.
+    pub(crate) reset: bool,
+}
+
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) tls: Arc<ClientConfig>,
+    pub(crate) server_name: Option<String>,
+}
+
+/// With or without TLS.
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Stream>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, url: Uri) -> Self::Future {
+        let connector = self.clone();
+        Box::pin(async move { connector.connect(&url).await.map(TokioIo::new) })
+    }
+}
+
+impl Connector {
+    async fn connect(&self, url: &Uri) -> Result<Stream, ConnectError> {
+        let secure = url.scheme_str() == Some("https");
+        let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+        let tcp = dial(host, url.port_u16().unwrap_or(if secure { 443 } else { 80 })).await?;
+        let _ = tcp.set_nodelay(true);
+        if !secure {
+            return Ok(Stream::Plain(tcp));
+        }
+        let name = self.server_name.as_deref().unwrap_or(host);
+        let name = ServerName::try_from(name.to_owned())
+            .map_err(|error| ConnectError { message: format!("{name}: {error}"), reset: false })?;
+        match TlsConnector::from(self.tls.clone()).connect(name, tcp).await {
+            Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
+            Err(error) => Err(ConnectError { message: tls_words(&error), reset: is_reset(&error) }),
+        }
+    }
+}
+
+async fn dial(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
+    let addresses: Vec<SocketAddr> = match tokio::net::lookup_host((host, port)).await {
+        Ok(addresses) => addresses.collect(),
+        Err(_) => Vec::new(),
+    };
+    let mut failure = ConnectError { message: format!("dial tcp: lookup {host}: no such host"), reset: false };
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(tcp) => return Ok(tcp),
+            Err(error) => {
+                let message = format!("dial tcp {address}: connect: {}", tcp_words(&error));
+                failure = ConnectError { message, reset: is_reset(&error) };
+            }
+        }
+    }
+    Err(failure)
+}
+
+fn is_reset(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionReset
+}
+
+fn tcp_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        io::ErrorKind::ConnectionReset => "connection reset by peer".to_owned(),
+        io::ErrorKind::TimedOut => "connection timed out".to_owned(),
+        io::ErrorKind::HostUnreachable => "no route to host".to_owned(),
+        io::ErrorKind::NetworkUnreachable => "network is unreachable".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn tls_words(error: &io::Error) -> String {
+    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
+        return match error.kind() {
+            io::ErrorKind::UnexpectedEof => "EOF".to_owned(),
+            _ => tcp_words(error),
+        };
+    };
+    let why = match tls {
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
+            "x509: certificate signed by unknown authority".to_owned()
+        }
+        rustls::Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } | CertificateError::NotValidYet,
+        ) => "x509: certificate has expired or is not yet valid".to_owned(),
+        rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) => {
+            let valid = presented.iter().map(|name| name.rsplit('(').next().unwrap_or(name).trim_end_matches(')'));
+            let valid = valid.map(|name| name.trim_matches('"')).collect::<Vec<_>>().join(", ");
+            format!("x509: certificate is valid for {valid}, not {}", expected.to_str())
+        }
+        rustls::Error::InvalidCertificate(other) => format!("x509: {other}"),
+        other => return format!("tls: {other}"),
+    };
+    format!("tls: failed to verify certificate: {why}")
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        match self {
+            Self::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => Connected::new().negotiated_h2(),
+            _ => Connected::new(),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+        }
+    }
+}

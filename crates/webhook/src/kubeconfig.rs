@@ -1,0 +1,201 @@
+//! Kubeconfig files, as far as they say whom to call: the current context's cluster and user.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use binnacle_schema::{Limits, Value, yaml};
+
+use crate::target::{Credential, Identity, Target, TargetError};
+
+/// Why a file says nothing usable.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeconfigError {
+    #[error("open {path}: {error}")]
+    Unreadable { path: String, error: std::io::Error },
+    #[error("error loading config file \"{path}\": {why}")]
+    Syntax { path: String, why: String },
+    #[error("invalid configuration: {0}")]
+    Invalid(String),
+    #[error(transparent)]
+    Target(#[from] TargetError),
+}
+
+/// Reads a file; relative paths in it are relative to its directory.
+pub fn load(path: &Path) -> Result<Target, KubeconfigError> {
+    let text = fs::read(path)
+        .map_err(|error| KubeconfigError::Unreadable { path: path.display().to_string(), error: plain(error) })?;
+    parse(path, &text)
+}
+
+/// The contents of a file whose `path` is for messages and for the paths in it.
+pub fn parse(path: &Path, text: &[u8]) -> Result<Target, KubeconfigError> {
+    let syntax = |why: String| KubeconfigError::Syntax { path: path.display().to_string(), why };
+    let (config, _) = yaml::parse(text, &Limits::default()).map_err(|error| syntax(error.to_string()))?;
+    if config.list_at(&["clusters"]).is_empty() && config.list_at(&["users"]).is_empty() {
+        let none = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable";
+        return Err(KubeconfigError::Invalid(none.to_owned()));
+    }
+    let current = config.str_at(&["current-context"]);
+    let context = named(&config, "contexts", "context", current);
+    if context.is_none() && !current.is_empty() {
+        return Err(KubeconfigError::Invalid(format!("context was not found for specified context: {current}")));
+    }
+    let of = |member: &str| context.map_or("", |context| context.str_at(&[member]));
+    let dir = path.parent().unwrap_or(Path::new(""));
+    let cluster = named(&config, "clusters", "cluster", of("cluster"));
+    let server = cluster.map_or("", |cluster| cluster.str_at(&["server"]));
+    let Some(cluster) = cluster.filter(|_| !server.is_empty()) else {
+        return Err(KubeconfigError::Invalid("cluster has no server defined".to_owned()));
+    };
+    if !cluster.str_at(&["proxy-url"]).is_empty() {
+        return Err(KubeconfigError::Invalid("proxy-url is not supported".to_owned()));
+    }
+    let mut target = Target::new(server)?;
+    target.authorities = data_or_file(cluster, "certificate-authority", dir)?;
+    target.insecure = cluster.get("insecure-skip-tls-verify").and_then(Value::as_bool).unwrap_or(false);
+    if target.insecure && target.authorities.is_some() {
+        let both = "specifying a root certificates file with the insecure flag is not allowed";
+        return Err(KubeconfigError::Target(TargetError(both.to_owned())));
+    }
+    let name = cluster.str_at(&["tls-server-name"]);
+    target.server_name = (!name.is_empty()).then(|| name.to_owned());
+
+    let user = of("user");
+    match named(&config, "users", "user", user) {
+        Some(user) => (target.identity, target.credential) = credentials(user, dir)?,
+        None if user.is_empty() => {}
+        None => return Err(KubeconfigError::Invalid(format!("user {user:?} does not exist"))),
+    }
+    Ok(target)
+}
+
+/// An entry of one of the lists of names.
+fn named<'a>(config: &'a Value, list: &str, member: &str, name: &str) -> Option<&'a Value> {
+    let mut entries = config.list_at(&[list]).iter();
+    entries.find(|entry| !name.is_empty() && entry.str_at(&["name"]) == name)?.get(member)
+}
+
+fn credentials(user: &Value, dir: &Path) -> Result<(Option<Identity>, Credential), KubeconfigError> {
+    for unsupported in ["exec", "auth-provider"] {
+        if user.get(unsupported).is_some_and(|value| !value.is_null()) {
+            return Err(KubeconfigError::Invalid(format!("users with {unsupported} are not supported for webhooks")));
+        }
+    }
+    let certificate = data_or_file(user, "client-certificate", dir)?;
+    let key = data_or_file(user, "client-key", dir)?;
+    let identity = match (certificate, key) {
+        (Some(certificate), Some(key)) => Some(Identity { certificate, key }),
+        (None, None) => None,
+        (Some(_), None) => {
+            let missing = "client-key-data or client-key must be specified to use the clientCert authentication method";
+            return Err(KubeconfigError::Invalid(missing.to_owned()));
+        }
+        (None, Some(_)) => return Err(KubeconfigError::Invalid("a client key needs a client certificate".to_owned())),
+    };
+    let text = |member: &str| user.str_at(&[member]);
+    let credential = if !text("tokenFile").is_empty() {
+        Credential::BearerFile(resolve(dir, text("tokenFile")))
+    } else if !text("token").is_empty() {
+        Credential::Bearer(text("token").to_owned())
+    } else if !text("username").is_empty() {
+        Credential::Basic { username: text("username").to_owned(), password: text("password").to_owned() }
+    } else {
+        Credential::None
+    };
+    Ok((identity, credential))
+}
+
+/// `NAME-data` as base64, or else the file that `NAME` names.
+fn data_or_file(of: &Value, name: &str, dir: &Path) -> Result<Option<Vec<u8>>, KubeconfigError> {
+    let data = of.str_at(&[format!("{name}-data").as_str()]);
+    if !data.is_empty() {
+        let compact: String = data.split_whitespace().collect();
+        let decoded = BASE64_STANDARD.decode(compact);
+        return decoded.map(Some).map_err(|error| KubeconfigError::Invalid(format!("{name}-data: {error}")));
+    }
+    let file = of.str_at(&[name]);
+    if file.is_empty() {
+        return Ok(None);
+    }
+    let path = resolve(dir, file);
+    fs::read(&path).map(Some).map_err(|error| {
+        KubeconfigError::Invalid(format!("unable to read {name} {}: {}", path.display(), plain(error)))
+    })
+}
+
+fn resolve(dir: &Path, file: &str) -> PathBuf {
+    dir.join(file)
+}
+
+/// The error without the operating system's number for it.
+fn plain(error: std::io::Error) -> std::io::Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => std::io::Error::new(error.kind(), "no such file or directory"),
+        std::io::ErrorKind::PermissionDenied => std::io::Error::new(error.kind(), "permission denied"),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(cluster: &str, user: &str) -> String {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- name: c\n  context: {{cluster: a, user: u}}\n\
+             clusters:\n- name: a\n  cluster: {cluster}\nusers:\n- name: u\n  user: {user}\n"
+        )
+    }
+
+    #[test]
+    fn targets() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        fs::write(dir.path().join("ca.pem"), "authority").unwrap();
+        fs::write(dir.path().join("token"), "t").unwrap();
+        let cluster = "{server: 'https://a:1/x?y=z', certificate-authority: ca.pem, tls-server-name: name}";
+        let target = parse(&path, config(cluster, "{tokenFile: token}").as_bytes()).unwrap();
+        assert_eq!(target.url.to_string(), "https://a:1/x?y=z");
+        assert_eq!(target.authorities.as_deref(), Some(&b"authority"[..]));
+        assert_eq!(target.server_name.as_deref(), Some("name"));
+        assert!(matches!(&target.credential, Credential::BearerFile(file) if *file == dir.path().join("token")));
+        let user = "{client-certificate-data: YQ==, client-key-data: Yg==, username: me, password: p}";
+        let target = parse(&path, config("{server: 'http://a', insecure-skip-tls-verify: true}", user).as_bytes());
+        let target = target.unwrap();
+        assert!(target.insecure && target.authorities.is_none());
+        assert_eq!(target.identity.unwrap().key, b"b");
+        assert!(matches!(target.credential, Credential::Basic { .. }));
+    }
+
+    #[test]
+    fn errors() {
+        let path = Path::new("/nonexistent/config");
+        assert_eq!(load(path).unwrap_err().to_string(), "open /nonexistent/config: no such file or directory");
+        let empty = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable";
+        for (text, want) in [
+            (String::new(), empty),
+            ("{}".to_owned(), empty),
+            ("a: [".to_owned(), "error loading config file \"/nonexistent/config\": "),
+            (config("{}", "{}"), "invalid configuration: cluster has no server defined"),
+            (config("{server: 'nothing'}", "{}"), "host must be a URL or a host:port pair"),
+            (
+                config("{server: 'https://a', certificate-authority: ca}", "{}"),
+                "invalid configuration: unable to read certificate-authority /nonexistent/ca: no such file or directory",
+            ),
+            (config("{server: 'https://a'}", "{exec: {command: x}}"), "invalid configuration: users with exec"),
+            (
+                config("{server: 'https://a'}", "{client-certificate-data: YQ==}"),
+                "invalid configuration: client-key-data or client-key must be specified",
+            ),
+            (
+                config("{server: 'https://a'}", "{}").replace("current-context: c", "current-context: d"),
+                "invalid configuration: context was not found for specified context: d",
+            ),
+        ] {
+            let error = parse(path, text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with(want), "{error}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Calls to webhooks: who is called and how ([`Target`], from a kubeconfig file or made by hand), a [`Client`] that keeps
+//! connections open, and retries with growing pauses ([`Backoff`]).
+//!
+//! What is sent and what the answer means is the caller's business; errors are worded as the reference's client does.
+
+mod backoff;
+mod client;
+mod connector;
+mod kubeconfig;
+mod target;
+mod tls;
+
+pub use backoff::Backoff;
+pub use client::{Answer, Client, WebhookError};
+pub use kubeconfig::{KubeconfigError, load, parse};
+pub use target::{Credential, Identity, Target, TargetError};

@@ -1,0 +1,83 @@
+//! Who is called, how the other side is known to be the right one, and how we show who we are.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use http::Uri;
+
+/// A webhook's address and all that a call of it needs.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// With its path and query: calls go to exactly this.
+    pub url: Uri,
+    /// PEM text of the authorities that may have signed the server's certificate; those of the system if `None`.
+    pub authorities: Option<Vec<u8>>,
+    /// The name that the certificate must be for, if not the host of the URL.
+    pub server_name: Option<String>,
+    /// Whether any certificate will do.
+    pub insecure: bool,
+    pub identity: Option<Identity>,
+    pub credential: Credential,
+}
+
+/// A client certificate and its key, as PEM text.
+#[derive(Clone)]
+pub struct Identity {
+    pub certificate: Vec<u8>,
+    pub key: Vec<u8>,
+}
+
+/// What the `Authorization` header says.
+#[derive(Clone, Default)]
+pub enum Credential {
+    #[default]
+    None,
+    Bearer(String),
+    /// The token in a file, which is read again from time to time.
+    BearerFile(PathBuf),
+    Basic {
+        username: String,
+        password: String,
+    },
+}
+
+/// Why a target cannot be called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TargetError(pub String);
+
+impl Target {
+    /// A server whose certificate one of the system's authorities has signed.
+    pub fn new(url: &str) -> Result<Self, TargetError> {
+        let url: Uri = url.parse().map_err(|error| TargetError(format!("parse {url:?}: {error}")))?;
+        if url.host().is_none() || !matches!(url.scheme_str(), Some("http" | "https")) {
+            return Err(TargetError(format!("host must be a URL or a host:port pair: {url:?}")));
+        }
+        Ok(Self {
+            url,
+            authorities: None,
+            server_name: None,
+            insecure: false,
+            identity: None,
+            credential: Credential::None,
+        })
+    }
+}
+
+// Neither keys nor tokens may end up in a log.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity")
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Bearer(_) => "Bearer",
+            Self::BearerFile(_) => "BearerFile",
+            Self::Basic { .. } => "Basic",
+        })
+    }
+}

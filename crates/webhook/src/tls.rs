@@ -1,0 +1,97 @@
+//! The client's side of TLS.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+
+use crate::target::{Target, TargetError};
+
+pub(crate) fn config(target: &Target) -> Result<ClientConfig, TargetError> {
+    let failed = |error: String| TargetError(format!("tls: {error}"));
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed(error.to_string()))?;
+    let builder = if target.insecure {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+    } else {
+        builder.with_root_certificates(roots(target)?)
+    };
+    let mut config = match &target.identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => {
+            let chain = CertificateDer::pem_slice_iter(&identity.certificate)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|_| failed("failed to find any PEM data in certificate input".to_owned()))?;
+            if chain.is_empty() {
+                return Err(failed("failed to find any PEM data in certificate input".to_owned()));
+            }
+            let key = PrivateKeyDer::from_pem_slice(&identity.key)
+                .map_err(|_| failed("failed to find any PEM data in key input".to_owned()))?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| failed(error.to_string()))?
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn roots(target: &Target) -> Result<RootCertStore, TargetError> {
+    let mut roots = RootCertStore::empty();
+    match &target.authorities {
+        Some(pem) => {
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                let certificate = certificate.map_err(|error| TargetError(error.to_string()))?;
+                roots.add(certificate).map_err(|error| TargetError(error.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(TargetError("unable to load root certificates: unable to parse bytes as PEM block".into()));
+            }
+        }
+        // Without any authority every server is a stranger: that shows when it is called.
+        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+    }
+    Ok(roots)
+}
+
+/// Takes any certificate of which the server holds the key.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

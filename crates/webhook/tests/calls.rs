@@ -1,0 +1,113 @@
+//! Calls of real HTTPS servers that answer, refuse, lie, and keep silent.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use binnacle_testkit::Hook;
+use binnacle_webhook::{Backoff, Client, Target, WebhookError, parse};
+use http::Response;
+
+async fn answering(code: u16, body: &'static str) -> Hook {
+    Hook::start(move |_| async move { Response::builder().status(code).body(body.as_bytes().to_vec()).unwrap() }).await
+}
+
+fn client(hook: &Hook, path: &str) -> Client {
+    let target = parse("config".as_ref(), hook.kubeconfig(path, "secret").as_bytes()).unwrap();
+    Client::new(target, Duration::from_secs(30)).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_sent() {
+    let hook = Hook::start(|request| async move {
+        let header = |name: &str| request.headers()[name].to_str().unwrap().to_owned();
+        let body = String::from_utf8(request.body().clone()).unwrap();
+        let seen = [
+            request.method().as_str(),
+            &request.uri().path_and_query().unwrap().to_string(),
+            &header("authorization"),
+            &body,
+        ]
+        .join(" ");
+        Response::new(seen.into_bytes())
+    })
+    .await;
+    for (path, want) in
+        [("", "POST /?timeout=30s Bearer secret {}"), ("/a/b?c=d", "POST /a/b?c=d&timeout=30s Bearer secret {}")]
+    {
+        let answer = client(&hook, path).post("{}").await.unwrap();
+        assert_eq!(String::from_utf8(answer.body.to_vec()).unwrap(), want);
+    }
+}
+
+#[tokio::test]
+async fn refusals() {
+    let status = r#"{"kind":"Status","status":"Failure","message":"not today","code":418}"#;
+    for (code, body, message, transient) in [
+        (500, "boom", "an error on the server (\"boom\") has prevented the request from succeeding", true),
+        (404, "", "the server could not find the requested resource", false),
+        (429, "", "the server has received too many requests and has asked us to try again later", true),
+        (403, status, "not today", false),
+        (302, "", "the server responded with the status code 302 but did not return more information", false),
+    ] {
+        let hook = answering(code, body).await;
+        let error = client(&hook, "").post("{}").await.unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.is_transient()), (message, transient), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn strangers_and_silence() {
+    let hook = answering(200, "{}").await;
+    let mut stranger = Target::new(&hook.url()).unwrap();
+    stranger.authorities = Some(answering(200, "").await.authority.clone().into_bytes());
+    let error = Client::new(stranger.clone(), Duration::from_secs(30)).unwrap().post("{}").await.unwrap_err();
+    let want = format!(
+        "Post \"{}/?timeout=30s\": tls: failed to verify certificate: x509: certificate signed by unknown authority",
+        hook.url()
+    );
+    assert_eq!(error.to_string(), want);
+
+    let mut misnamed = Target::new(&hook.url()).unwrap();
+    misnamed.authorities = Some(hook.authority.clone().into_bytes());
+    misnamed.server_name = Some("elsewhere".to_owned());
+    let error = Client::new(misnamed, Duration::from_secs(30)).unwrap().post("{}").await.unwrap_err();
+    assert!(error.to_string().contains("x509: certificate is valid for"), "{error}");
+
+    stranger.insecure = true;
+    stranger.authorities = None;
+    assert_eq!(Client::new(stranger, Duration::from_secs(30)).unwrap().post("{}").await.unwrap().code, 200);
+
+    let silent = Hook::start(|_| std::future::pending()).await;
+    let target = parse("config".as_ref(), silent.kubeconfig("", "").as_bytes()).unwrap();
+    let error = Client::new(target, Duration::from_millis(50)).unwrap().post("{}").await.unwrap_err();
+    assert!(matches!(error, WebhookError::TimedOut { .. }), "{error}");
+
+    let address = hook.address;
+    let gone = client(&hook, "");
+    drop(hook);
+    // The port is closed once its task has ended.
+    let error = loop {
+        if let Err(error) = gone.post("{}").await {
+            break error;
+        }
+    };
+    let message = error.to_string();
+    assert!(message.starts_with(&format!("Post \"https://{address}/?timeout=30s\": ")), "{message}");
+}
+
+#[tokio::test]
+async fn tried_again() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = calls.clone();
+    let hook = Hook::start(move |_| {
+        let call = counted.fetch_add(1, Ordering::Relaxed);
+        async move { Response::builder().status(if call < 2 { 500 } else { 200 }).body(Vec::new()).unwrap() }
+    })
+    .await;
+    let client = client(&hook, "");
+    Backoff::starting_at(Duration::from_millis(1)).run(|| client.post("{}")).await.unwrap();
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+}
