@@ -19,37 +19,36 @@ use binnacle_endpoints::{Api, failure_response};
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{BuiltIn, ResourceSet};
+use binnacle_registry::{BuiltIn, Resource, ResourceSet, StorageOptions};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
     BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
     PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
 use binnacle_specials::Server as Specials;
-use binnacle_store::{Compactor, Store, spawn_compactor};
-use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
+use binnacle_store_embedded::OpenError;
+use binnacle_store_etcd::ConnectError;
 use binnacle_validation::ip::Cidr;
 
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::flags::{Config, Mode};
-use crate::health::StoreCheck;
 use crate::kubeconfig::kubeconfig;
 use crate::pki::{Names, Pki, PkiError};
+use crate::stores::Stores;
+use crate::upkeep::Upkeep;
 
 /// The reference's `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// The reference's `--event-ttl`.
-const EVENT_TTL: Duration = Duration::from_secs(3600);
 /// How many bytes of wire forms are kept beside the stored objects.
 const FORM_BUDGET: usize = 256 << 20;
 
 /// A server that is ready to run.
 pub(crate) struct Assembled {
     server: Server,
-    store: Arc<EmbeddedStore>,
+    stores: Stores,
     control_plane: ControlPlane,
-    /// Forgets history beyond what watches are promised.
-    compactor: Option<Compactor>,
+    /// What goes on beside the requests.
+    upkeep: Upkeep,
     data: Option<DataDir>,
     ephemeral: bool,
     url: String,
@@ -73,6 +72,8 @@ pub(crate) enum StartError {
     #[error(transparent)]
     Store(#[from] OpenError),
     #[error(transparent)]
+    Etcd(#[from] ConnectError),
+    #[error(transparent)]
     Pki(#[from] PkiError),
     #[error("cannot write {path}: {error}")]
     Write { path: String, error: std::io::Error },
@@ -88,16 +89,9 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let named = Named::load(&config)?;
     let port = BoundPort::bind(config.serving.address()).await?;
     let url = format!("https://{}", reachable(port.address()));
-    // The store's lock keeps a second server out of the directory.
+    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let mut data = open_data(&config)?;
-    let store = Arc::new(match &mut data {
-        Some(data) if !config.storage.ephemeral => {
-            let store = EmbeddedStore::open(Options::new(data.private("store")?))?;
-            data.locked();
-            store
-        }
-        _ => EmbeddedStore::ephemeral(),
-    });
+    let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
     let Shown { tls, clients, kubectl, place } =
         Shown::prepare(named.tls, named.clients, &config, data.as_ref(), &url)?;
 
@@ -108,23 +102,21 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let health = Health::new()
         .everywhere(Arc::new(PingCheck))
         .everywhere(Arc::new(LogCheck::default()))
-        .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
-        .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
-    let (api, control_plane) = built_in(
-        store.clone(),
+    let health = stores.add_checks(health, &config.storage);
+    let (api, control_plane, resources) = built_in(
+        stores.options(&config.storage),
         Arc::clone(&authenticator),
         Arc::clone(&authorizer),
         port.address(),
         &config,
         &shutdown,
     );
-    let interval = config.storage.compaction_interval;
-    let compactor = interval.map(|interval| spawn_compactor(store.clone(), interval));
+    let upkeep = Upkeep::start(&stores, &resources, &config.storage, metrics.registry())
+        .map_err(|error| StartError::Metrics(error.to_string()))?;
     let links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
@@ -148,9 +140,9 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     }
     Ok(Assembled {
         server,
-        store,
+        stores,
         control_plane,
-        compactor,
+        upkeep,
         data: data.or(place),
         ephemeral: config.storage.ephemeral,
         url,
@@ -162,6 +154,7 @@ impl Assembled {
     /// The three lines that a start prints.
     pub(crate) fn greeting(&self) -> String {
         let place = match &self.data {
+            _ if self.stores.are_elsewhere() => self.stores.place(),
             Some(data) if !self.ephemeral => data.path().display().to_string(),
             _ => "memory only, gone at the end".to_owned(),
         };
@@ -174,22 +167,22 @@ impl Assembled {
     /// Serves until told to stop.
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         self.server.run(stop).await;
-        drop(self.compactor);
+        drop(self.upkeep);
         self.control_plane.ended().await;
-        self.store.close().await;
+        self.stores.close().await;
     }
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
 /// the cluster's own objects.
 fn built_in(
-    store: Arc<EmbeddedStore>,
+    storage: StorageOptions,
     authenticator: Arc<dyn Authenticator>,
     authorizer: Arc<dyn Authorizer>,
     address: SocketAddr,
     config: &Config,
     shutdown: &Shutdown,
-) -> (Api, ControlPlane) {
+) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
     let set = ResourceSet::new();
     let served = Served::default_built_in();
     let own = control_plane_config(config, address, &served);
@@ -197,25 +190,21 @@ fn built_in(
     let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
     let chain = AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order");
     let specials = Specials {
-        store: store.clone(),
+        store: storage.store.clone(),
         resources: set.clone(),
         admission: Arc::new(chain),
         authenticator,
         authorizer,
         api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
     };
-    let built_in = BuiltIn {
-        store,
-        admission: specials.admission.clone(),
-        hooks: hooks(&set, &own),
-        event_ttl: EVENT_TTL,
-        form_budget: FORM_BUDGET,
-    };
+    let built_in =
+        BuiltIn { storage, admission: specials.admission.clone(), hooks: hooks(&set, &own), form_budget: FORM_BUDGET };
     let resources = built_in.open(|d| served.version(d.group, d.version).is_some() && d.feature_gate.is_none());
     set.bind(&resources);
     let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
     let addresses = Addresses { default: reachable(address).to_string(), ..Addresses::default() };
-    (Api::new(resources, binnacle_specials::all(&specials), served, addresses), control_plane)
+    let api = Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses);
+    (api, control_plane, resources)
 }
 
 /// What resources do beside the store, by group and kind.

@@ -70,7 +70,7 @@ impl BuiltIn {
         budget: &Arc<FormBudget>,
     ) -> Collection {
         let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
-        let resource = GroupResource::new(description.group, description.plural);
+        let resource = GroupResource::new(storage.group, description.plural);
         let store = self.storage.store_of(&resource);
         let api_version = GroupVersionKind::new(storage.group, storage.version, storage.kind).api_version();
         let indexer = Arc::new(ResourceIndexer::new(*storage, &api_version, message, description));

@@ -125,6 +125,13 @@ impl Etcd {
         self.wait_ready(member);
     }
 
+    /// Takes a member's data away and starts it anew, as if it had been restored from the beginning of time.
+    pub fn wipe(&mut self, member: usize) {
+        self.kill(member);
+        std::fs::remove_dir_all(self.temp.path().join(format!("m{member}"))).unwrap();
+        self.restart(member);
+    }
+
     /// Lets a member hold its breath: its connections stay, and it says nothing.
     pub fn freeze(&self, member: usize) {
         self.signal(member, Signal::STOP);
