@@ -7,28 +7,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
+use binnacle_audit::Auditor;
 use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
-use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, BootstrapRoles, PrivilegedGroups, Union as Authorizers};
+use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, PrivilegedGroups, Rbac, Union as Authorizers};
 use binnacle_controlplane::{
-    ControlPlane, LocalApi, PortRange, RequesterOfCertificates, default_advertise_address, service_hooks,
+    ControlPlane, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, default_advertise_address, escalation_hooks,
+    service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
-use binnacle_endpoints::{Api, failure_response};
+use binnacle_endpoints::{Api, failure_response, read_object};
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, Resource, ResourceSet, StorageOptions};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
-    PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
+    BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
+    MetricsLink, PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
 use binnacle_specials::Server as Specials;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_validation::ip::Cidr;
+use tokio::task::JoinSet;
 
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::flags::{Config, Mode};
@@ -47,8 +50,11 @@ pub(crate) struct Assembled {
     server: Server,
     stores: Stores,
     control_plane: ControlPlane,
+    /// Keep what authorizers know in step with the store; they end with the server.
+    followers: JoinSet<()>,
     /// What goes on beside the requests.
     upkeep: Upkeep,
+    auditor: Option<Arc<Auditor>>,
     data: Option<DataDir>,
     ephemeral: bool,
     url: String,
@@ -66,6 +72,8 @@ pub(crate) enum StartError {
     #[error("unable to load server certificate: {0}")]
     Tls(#[from] TlsError),
     #[error(transparent)]
+    Audit(#[from] binnacle_audit::OptionsError),
+    #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
     DataDir(#[from] DataDirError),
@@ -79,6 +87,8 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
+    #[error("cannot follow roles and bindings: {0}")]
+    Roles(String),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -98,24 +108,21 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     // Who is calling, and may they.
     let tls = tls_config(tls, clients.authority_names())?;
     let authenticator = authenticator(clients, named.tokens);
-    let authorizer = authorizer(&config.authorization.modes);
+    let resources = ResourceSet::new();
+    let roles = RolesFeed::new(resources.clone());
+    let authorizer = authorizer(&config.authorization.modes, &roles);
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let health = Health::new()
-        .everywhere(Arc::new(PingCheck))
-        .everywhere(Arc::new(LogCheck::default()))
-        .ready(Arc::new(ShutdownCheck(shutdown.clone())));
-    let health = stores.add_checks(health, &config.storage);
-    let (api, control_plane, resources) = built_in(
-        stores.options(&config.storage),
-        Arc::clone(&authenticator),
-        Arc::clone(&authorizer),
-        port.address(),
-        &config,
-        &shutdown,
-    );
-    let upkeep = Upkeep::start(&stores, &resources, &config.storage, metrics.registry())
+    let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
+    let health = stores.add_checks(health, &config.storage).ready(Arc::new(ShutdownCheck(shutdown.clone())));
+    let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
+    let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
+    let storage = stores.options(&config.storage);
+    let (api, control_plane, served) = built_in(storage, resources, &access, port.address(), &config, &shutdown);
+    let mut followers = JoinSet::new();
+    access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
+    let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
         .map_err(|error| StartError::Metrics(error.to_string()))?;
     let links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
@@ -132,6 +139,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         metrics,
         shutdown,
         request_timeout: REQUEST_TIMEOUT,
+        options: ChainOptions { auditor: auditor.clone() },
     });
 
     let server = Server::new(port.with_tls(tls), Arc::new(chain), trigger);
@@ -142,7 +150,9 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         server,
         stores,
         control_plane,
+        followers,
         upkeep,
+        auditor,
         data: data.or(place),
         ephemeral: config.storage.ephemeral,
         url,
@@ -168,22 +178,32 @@ impl Assembled {
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         self.server.run(stop).await;
         drop(self.upkeep);
+        if let Some(auditor) = self.auditor {
+            auditor.shutdown().await;
+        }
         self.control_plane.ended().await;
+        self.followers.join_all().await;
         self.stores.close().await;
     }
+}
+
+/// Who is calling, what they may do, and what that is decided by.
+struct Access {
+    authenticator: Arc<dyn Authenticator>,
+    authorizer: Arc<dyn Authorizer>,
+    roles: Arc<RolesFeed>,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
 /// the cluster's own objects.
 fn built_in(
     storage: StorageOptions,
-    authenticator: Arc<dyn Authenticator>,
-    authorizer: Arc<dyn Authorizer>,
+    set: ResourceSet,
+    access: &Access,
     address: SocketAddr,
     config: &Config,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
-    let set = ResourceSet::new();
     let served = Served::default_built_in();
     let own = control_plane_config(config, address, &served);
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
@@ -193,12 +213,16 @@ fn built_in(
         store: storage.store.clone(),
         resources: set.clone(),
         admission: Arc::new(chain),
-        authenticator,
-        authorizer,
+        authenticator: access.authenticator.clone(),
+        authorizer: access.authorizer.clone(),
         api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
     };
-    let built_in =
-        BuiltIn { storage, admission: specials.admission.clone(), hooks: hooks(&set, &own), form_budget: FORM_BUDGET };
+    let built_in = BuiltIn {
+        storage,
+        admission: specials.admission.clone(),
+        hooks: hooks(&set, &own, access),
+        form_budget: FORM_BUDGET,
+    };
     let resources = built_in.open(|d| served.version(d.group, d.version).is_some() && d.feature_gate.is_none());
     set.bind(&resources);
     let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
@@ -211,10 +235,14 @@ fn built_in(
 fn hooks(
     resources: &ResourceSet,
     config: &binnacle_controlplane::Config,
+    access: &Access,
 ) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
     let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates);
     let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
-    HashMap::from([(("certificates.k8s.io", "CertificateSigningRequest"), certificates), (("", "Service"), services)])
+    let mut hooks = HashMap::from(escalation_hooks(&access.roles, &access.authorizer));
+    hooks.insert(("certificates.k8s.io", "CertificateSigningRequest"), certificates);
+    hooks.insert(("", "Service"), services);
+    hooks
 }
 
 fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
@@ -347,13 +375,13 @@ fn authenticator(clients: X509, tokens: Option<TokenFile>) -> Arc<dyn Authentica
 }
 
 /// The group of administrators first, then the modes in their order.
-fn authorizer(modes: &[Mode]) -> Arc<dyn Authorizer> {
+fn authorizer(modes: &[Mode], roles: &RolesFeed) -> Arc<dyn Authorizer> {
     let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroups::masters())];
     for mode in modes {
         match mode {
             Mode::AlwaysAllow => all.push(Box::new(AlwaysAllow)),
             Mode::AlwaysDeny => all.push(Box::new(AlwaysDeny)),
-            Mode::Rbac => all.push(Box::new(BootstrapRoles)),
+            Mode::Rbac => all.push(Box::new(Rbac::new(roles.index().clone()))),
             // The flags let these pass only where they add nothing yet: Node together with RBAC.
             Mode::Node | Mode::Abac | Mode::Webhook => {}
         }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use binnacle_meta::{GoDuration, GroupResource};
+use binnacle_meta::GroupResource;
 use binnacle_registry::{MediaType, Uncached};
 
 use super::parse::Given;
@@ -261,7 +261,5 @@ fn uncached(given: &Given) -> Result<Uncached, FlagError> {
 
 /// None when it is 0; as in the reference, a time that has passed is no interval either.
 fn interval(given: &Given, name: &str) -> Result<Option<Duration>, FlagError> {
-    let text = given.text(name).unwrap_or_default();
-    let nanos = GoDuration::parse(text).map_err(|error| given.invalid(name, text, &error.to_string()))?.nanos();
-    Ok(u64::try_from(nanos).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos))
+    Ok(Some(given.duration(name)?).filter(|interval| !interval.is_zero()))
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_store::{Event, Expect, Op, Revision, Store, StoreError, Txn, TxnResponse, Watch, WatchMessage, prefix_range};
+use binnacle_store::{
+    Event, Expect, Op, Revision, Store, StoreError, Txn, TxnResponse, Watch, WatchMessage, prefix_range,
+};
 use binnacle_store_etcd::WatchLimits;
 use binnacle_testkit::{Etcd, PATIENCE};
 use bytes::Bytes;
@@ -65,7 +67,8 @@ async fn survives(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> usize {
     fault().await;
     let (mut acknowledged, mut failed) = (Vec::new(), 0);
     for writer in writers {
-        let (revisions, failures) = tokio::time::timeout(4 * PATIENCE, writer).await.expect("in time").expect("a writer");
+        let (revisions, failures) =
+            tokio::time::timeout(4 * PATIENCE, writer).await.expect("in time").expect("a writer");
         acknowledged.extend(revisions);
         failed += failures;
     }

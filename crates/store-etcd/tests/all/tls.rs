@@ -20,7 +20,7 @@ impl Files {
         let mut params = CertificateParams::new(Vec::new()).expect("no name");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
-        temp.file("ca.crt", &params.self_signed(&key).expect("a certificate").pem());
+        let _ = temp.file("ca.crt", &params.self_signed(&key).expect("a certificate").pem());
         Self { temp, authority: Issuer::new(params, key) }
     }
 
@@ -28,8 +28,7 @@ impl Files {
     fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
         let mut params = CertificateParams::new(names).expect("names");
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.authority).expect("a certificate");
         let certificate = self.temp.file(&format!("{name}.crt"), &certificate.pem());
