@@ -18,6 +18,7 @@ use binnacle_controlplane::{
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response, read_object};
+use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
@@ -27,7 +28,7 @@ use binnacle_server::{
     BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
     MetricsLink, PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
-use binnacle_specials::Server as Specials;
+use binnacle_specials::{Outward, Server as Specials};
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_validation::ip::Cidr;
@@ -87,6 +88,8 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
+    #[error("unable to reach kubelets: {0}")]
+    Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("cannot follow roles and bindings: {0}")]
     Roles(String),
     #[error("cannot register metrics: {0}")]
@@ -117,9 +120,12 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
     let health = stores.add_checks(health, &config.storage).ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
+    let outward =
+        Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
     let storage = stores.options(&config.storage);
-    let (api, control_plane, served) = built_in(storage, resources, &access, port.address(), &config, &shutdown);
+    let (api, control_plane, served) =
+        built_in(storage, resources, &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
     access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
@@ -202,6 +208,7 @@ fn built_in(
     access: &Access,
     address: SocketAddr,
     config: &Config,
+    outward: Outward,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
     let served = Served::default_built_in();
@@ -216,6 +223,7 @@ fn built_in(
         authenticator: access.authenticator.clone(),
         authorizer: access.authorizer.clone(),
         api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
+        outward,
     };
     let built_in = BuiltIn {
         storage,
@@ -279,6 +287,7 @@ struct Named {
     clients: Option<X509>,
     /// With the text of the certificate file.
     tls: Option<(TlsFiles, String)>,
+    kubelets: Kubelets,
 }
 
 impl Named {
@@ -293,7 +302,8 @@ impl Named {
                 Some((TlsFiles::load(certificate, key)?, read_text(certificate)?))
             }
         };
-        Ok(Self { tokens, clients, tls })
+        let kubelets = Kubelets::new(&config.misc.kubelet)?;
+        Ok(Self { tokens, clients, tls, kubelets })
     }
 }
 

@@ -8,6 +8,7 @@ mod etcd;
 mod hook;
 pub mod https;
 mod kubectl;
+mod kubelet;
 #[cfg(feature = "kube")]
 mod kubers;
 mod program;
@@ -18,6 +19,7 @@ mod wait;
 pub use etcd::{Etcd, EtcdTls};
 pub use hook::Hook;
 pub use kubectl::{Follow, Kubectl, Outcome};
+pub use kubelet::{Kubelet, Trouble};
 pub use program::program;
 pub use rustix::process::Signal;
 pub use server::{Server, admin, somebody};
