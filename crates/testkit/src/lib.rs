@@ -7,6 +7,7 @@
 mod etcd;
 mod hook;
 pub mod https;
+mod kms;
 mod kubectl;
 mod kubelet;
 #[cfg(feature = "kube")]
@@ -18,6 +19,7 @@ mod wait;
 
 pub use etcd::{Etcd, EtcdTls};
 pub use hook::Hook;
+pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use kubelet::{Kubelet, Trouble};
 pub use program::program;
