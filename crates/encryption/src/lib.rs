@@ -15,6 +15,6 @@ mod validate;
 
 pub use config::{ConfigError, Configuration};
 pub use keys::StorageKeys;
-pub use reload::{Reloaded, load, watch_file};
+pub use reload::{Loaded, follow, load};
 pub use resources::{KmsCheck, Transformers};
-pub use store::EncryptedStore;
+pub use store::{EncryptedStore, Encryption};

@@ -4,12 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_store::Store;
 use sha2::{Digest, Sha256};
 
 use crate::config::{ConfigError, Configuration};
 use crate::resources::Transformers;
-use crate::store::EncryptedStore;
+use crate::store::Encryption;
 
 /// How often the file is looked at.
 const POLL: Duration = Duration::from_secs(60);
@@ -18,14 +17,14 @@ const WELL_WITHIN: Duration = Duration::from_secs(10);
 const ASK: Duration = Duration::from_millis(100);
 
 /// What a file said and what it was.
-pub struct Reloaded {
+pub struct Loaded {
     pub transformers: Transformers,
-    /// Tells a changed file without keeping its keys.
-    hash: [u8; 32],
+    /// Of the file's text: tells that it changed without keeping its keys.
+    pub hash: [u8; 32],
 }
 
 /// Reads the file and makes the ciphers. `reload` says whether it will be read again.
-pub async fn load(path: &Path, reload: bool) -> Result<Reloaded, ConfigError> {
+pub async fn load(path: &Path, reload: bool) -> Result<Loaded, ConfigError> {
     let text = read(path)?;
     let shown = path.display().to_string();
     let configuration = Configuration::parse(&shown, &text, reload)
@@ -33,7 +32,7 @@ pub async fn load(path: &Path, reload: bool) -> Result<Reloaded, ConfigError> {
     let transformers = Transformers::new(&configuration)
         .await
         .map_err(|error| ConfigError(format!("error while building transformers: {error}")))?;
-    Ok(Reloaded { transformers, hash: Sha256::digest(&text).into() })
+    Ok(Loaded { transformers, hash: Sha256::digest(&text).into() })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
@@ -49,7 +48,9 @@ fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
 
 /// Follows the file until this is dropped: `--encryption-provider-config-automatic-reload`. A file that cannot be used, or
 /// whose plugins are not well, changes nothing; it is tried again.
-pub async fn watch_file<S: Store + ?Sized>(path: &Path, first: [u8; 32], store: Arc<EncryptedStore<S>>) {
+///
+/// `first` is what [`Loaded::hash`] said of the file in use.
+pub async fn follow(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
     let mut known = first;
     loop {
         tokio::time::sleep(POLL).await;
@@ -57,7 +58,7 @@ pub async fn watch_file<S: Store + ?Sized>(path: &Path, first: [u8; 32], store: 
             Ok(None) => {}
             Ok(Some(new)) => {
                 known = new.hash;
-                store.replace(new.transformers);
+                encryption.replace(new.transformers);
                 tracing::info!(path = %path.display(), "encryption configuration reloaded");
             }
             Err(error) => tracing::error!(path = %path.display(), %error, "error processing encryption config file"),
@@ -65,13 +66,7 @@ pub async fn watch_file<S: Store + ?Sized>(path: &Path, first: [u8; 32], store: 
     }
 }
 
-impl Reloaded {
-    pub fn hash(&self) -> [u8; 32] {
-        self.hash
-    }
-}
-
-async fn changed(path: &Path, known: [u8; 32]) -> Result<Option<Reloaded>, ConfigError> {
+async fn changed(path: &Path, known: [u8; 32]) -> Result<Option<Loaded>, ConfigError> {
     let digest: [u8; 32] = Sha256::digest(read(path)?).into();
     if digest == known {
         return Ok(None);

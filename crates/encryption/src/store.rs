@@ -18,34 +18,34 @@ use crate::transform::{Opened, TransformError};
 
 /// An engine behind encryption. Everything above sees plain values; revisions, leases and keys are the engine's.
 pub struct EncryptedStore<S: ?Sized> {
-    transforms: Arc<Transforms>,
+    encryption: Arc<Encryption>,
     inner: Arc<S>,
 }
 
-struct Transforms {
+/// How values are kept now: one for all stores of a server.
+pub struct Encryption {
     keys: StorageKeys,
     current: RwLock<Arc<Transformers>>,
 }
 
 impl<S: Store + ?Sized> EncryptedStore<S> {
-    pub fn new(inner: Arc<S>, keys: StorageKeys, transformers: Transformers) -> Self {
-        let current = RwLock::new(Arc::new(transformers));
-        Self { transforms: Arc::new(Transforms { keys, current }), inner }
+    pub fn new(inner: Arc<S>, encryption: Arc<Encryption>) -> Self {
+        Self { encryption, inner }
+    }
+}
+
+impl Encryption {
+    pub fn new(keys: StorageKeys, transformers: Transformers) -> Self {
+        Self { keys, current: RwLock::new(Arc::new(transformers)) }
     }
 
     /// From now on values are read and written so. What is under way ends as it began.
     pub fn replace(&self, transformers: Transformers) {
-        *self.transforms.current.write() = Arc::new(transformers);
+        *self.current.write() = Arc::new(transformers);
     }
 
     /// What is in use.
-    pub fn transformers(&self) -> Arc<Transformers> {
-        self.transforms.now()
-    }
-}
-
-impl Transforms {
-    fn now(&self) -> Arc<Transformers> {
+    pub fn now(&self) -> Arc<Transformers> {
         self.current.read().clone()
     }
 
@@ -114,7 +114,7 @@ impl<S: Store + ?Sized> Store for EncryptedStore<S> {
     ) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
         Box::pin(async move {
             let (kv, revision) = self.inner.get(key, revision).await?;
-            Ok((self.transforms.open_some(kv).await?, revision))
+            Ok((self.encryption.open_some(kv).await?, revision))
         })
     }
 
@@ -122,7 +122,7 @@ impl<S: Store + ?Sized> Store for EncryptedStore<S> {
         Box::pin(async move {
             let mut response = self.inner.range(request).await?;
             for kv in &mut response.kvs {
-                kv.value = self.transforms.open(&kv.key, &kv.value).await?.value;
+                kv.value = self.encryption.open(&kv.key, &kv.value).await?.value;
             }
             Ok(response)
         })
@@ -131,19 +131,19 @@ impl<S: Store + ?Sized> Store for EncryptedStore<S> {
     fn txn(&self, mut txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
         Box::pin(async move {
             if let Op::Put { value, .. } = &mut txn.op {
-                *value = self.transforms.seal(&txn.key, value)?;
+                *value = self.encryption.seal(&txn.key, value)?;
             }
             let anything = txn.expect == Expect::Anything;
             Ok(match self.inner.txn(txn).await? {
                 // The write is done, whatever was there before and whether or not it can be read.
                 TxnResponse::Done { revision, previous } if anything => {
-                    TxnResponse::Done { revision, previous: self.transforms.open_some(previous).await.unwrap_or(None) }
+                    TxnResponse::Done { revision, previous: self.encryption.open_some(previous).await.unwrap_or(None) }
                 }
                 TxnResponse::Done { revision, previous } => {
-                    TxnResponse::Done { revision, previous: self.transforms.open_some(previous).await? }
+                    TxnResponse::Done { revision, previous: self.encryption.open_some(previous).await? }
                 }
                 TxnResponse::Unmet { current, revision } => {
-                    TxnResponse::Unmet { current: self.transforms.open_some(current).await?, revision }
+                    TxnResponse::Unmet { current: self.encryption.open_some(current).await?, revision }
                 }
             })
         })
@@ -152,10 +152,10 @@ impl<S: Store + ?Sized> Store for EncryptedStore<S> {
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
         Box::pin(async move {
             let Watch { messages, control } = self.inner.watch(range, after).await?;
-            let transforms = Arc::clone(&self.transforms);
+            let encryption = Arc::clone(&self.encryption);
             let messages = messages.then(move |message| {
-                let transforms = Arc::clone(&transforms);
-                async move { transforms.open_message(message?).await }
+                let encryption = Arc::clone(&encryption);
+                async move { encryption.open_message(message?).await }
             });
             Ok(Watch { messages: messages.boxed(), control })
         })
@@ -185,7 +185,7 @@ impl<S: Store + ?Sized> Store for EncryptedStore<S> {
         Box::pin(async move {
             let (kv, _) = self.inner.get(key, None).await?;
             let Some(kv) = kv.filter(|kv| kv.mod_revision == revision) else { return Ok(false) };
-            Ok(self.transforms.open(&kv.key, &kv.value).await?.stale)
+            Ok(self.encryption.open(&kv.key, &kv.value).await?.stale)
         })
     }
 }

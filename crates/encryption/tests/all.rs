@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use binnacle_encryption::{EncryptedStore, StorageKeys, load};
+use binnacle_encryption::{EncryptedStore, Encryption, StorageKeys, load};
 use binnacle_meta::GroupResource;
 use binnacle_store::{Expect, Op, Revision, Store, StoreError, Txn, TxnResponse};
 use binnacle_store_embedded::EmbeddedStore;
@@ -22,7 +22,8 @@ mod contract {
         let names = ["a", "h", "l", "pods", "r", "s", "t", "w", "x"];
         let keys = StorageKeys::new("/", names.map(|name| (name.to_owned(), resource(name))));
         let transformers = load(Path::new(&file), false).await.unwrap().transformers;
-        (temp, Arc::new(EncryptedStore::new(Arc::new(EmbeddedStore::ephemeral()), keys, transformers)))
+        let encryption = Arc::new(Encryption::new(keys, transformers));
+        (temp, Arc::new(EncryptedStore::new(Arc::new(EmbeddedStore::ephemeral()), encryption)))
     }
 
     binnacle_store::contract_tests!(store);
@@ -52,6 +53,7 @@ struct Setup {
     temp: TempDir,
     raw: Arc<EmbeddedStore>,
     store: EncryptedStore<EmbeddedStore>,
+    encryption: Arc<Encryption>,
 }
 
 impl Setup {
@@ -62,13 +64,14 @@ impl Setup {
         let keys = StorageKeys::new("/registry/", names.map(|name| (name.to_owned(), resource(name))));
         let file = config(&temp, "secrets", providers);
         let transformers = load(Path::new(&file), false).await.unwrap().transformers;
-        let store = EncryptedStore::new(Arc::clone(&raw), keys, transformers);
-        Self { temp, raw, store }
+        let encryption = Arc::new(Encryption::new(keys, transformers));
+        let store = EncryptedStore::new(Arc::clone(&raw), Arc::clone(&encryption));
+        Self { temp, raw, store, encryption }
     }
 
     async fn switch(&self, providers: &str) {
         let file = config(&self.temp, "secrets", providers);
-        self.store.replace(load(Path::new(&file), true).await.unwrap().transformers);
+        self.encryption.replace(load(Path::new(&file), true).await.unwrap().transformers);
     }
 
     async fn put(&self, key: &'static str, value: &str) -> Result<Revision, StoreError> {
@@ -171,7 +174,7 @@ async fn plugins() {
     assert_eq!(setup.kept(SECRET, 21).await, "k8s:enc:kms:v2:vault:");
     // One seed for all of it.
     assert_eq!(plugin.asked(), (1, 0));
-    setup.store.transformers().check().check().await.unwrap();
+    setup.encryption.now().check().check().await.unwrap();
 
     // Another server, or this one started again, has another seed and asks for the first one once.
     setup.switch(&provider("vault")).await;
@@ -190,7 +193,7 @@ async fn plugins() {
     // A plugin that is not well says so, and what goes on is reading what it has seen.
     plugin.health("sealed");
     setup.switch(&provider("vault")).await;
-    let unwell = setup.store.transformers().check().check().await.unwrap_err();
+    let unwell = setup.encryption.now().check().check().await.unwrap_err();
     assert_eq!(
         unwell,
         "kms-provider-0: kmsv2 Provider vault is not healthy, error: got unexpected healthz status: sealed"

@@ -17,12 +17,13 @@ use binnacle_controlplane::{
     service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
+use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{Api, failure_response, read_object};
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{BuiltIn, Resource, ResourceSet, StorageOptions};
+use binnacle_registry::{BuiltIn, ROOT, Resource, ResourceSet, StorageOptions};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
     BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
@@ -35,6 +36,7 @@ use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
+use crate::encryption::AtRest;
 use crate::flags::{Config, Mode};
 use crate::kubeconfig::kubeconfig;
 use crate::pki::{Names, Pki, PkiError};
@@ -50,6 +52,7 @@ const FORM_BUDGET: usize = 256 << 20;
 pub(crate) struct Assembled {
     server: Server,
     stores: Stores,
+    at_rest: Option<AtRest>,
     control_plane: ControlPlane,
     /// Keep what authorizers know in step with the store; they end with the server.
     followers: JoinSet<()>,
@@ -83,6 +86,8 @@ pub(crate) enum StartError {
     #[error(transparent)]
     Etcd(#[from] ConnectError),
     #[error(transparent)]
+    Encryption(#[from] ConfigError),
+    #[error(transparent)]
     Pki(#[from] PkiError),
     #[error("cannot write {path}: {error}")]
     Write { path: String, error: std::io::Error },
@@ -103,6 +108,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let port = BoundPort::bind(config.serving.address()).await?;
     let url = format!("https://{}", reachable(port.address()));
     let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
+    let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
+    let at_rest = AtRest::open(&config.storage, root).await?;
     let mut data = open_data(&config)?;
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
     let Shown { tls, clients, kubectl, place } =
@@ -118,12 +125,19 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
     let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
-    let health = stores.add_checks(health, &config.storage).ready(Arc::new(ShutdownCheck(shutdown.clone())));
+    let mut health = stores.add_checks(health, &config.storage);
+    if let Some(at_rest) = &at_rest {
+        health = at_rest.add_checks(health);
+    }
+    let health = health.ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
     let outward =
         Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
-    let storage = stores.options(&config.storage);
+    let storage = match &at_rest {
+        Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
+        None => stores.options(&config.storage),
+    };
     let (api, control_plane, served) =
         built_in(storage, resources, &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
@@ -155,6 +169,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     Ok(Assembled {
         server,
         stores,
+        at_rest,
         control_plane,
         followers,
         upkeep,
@@ -183,7 +198,7 @@ impl Assembled {
     /// Serves until told to stop.
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         self.server.run(stop).await;
-        drop(self.upkeep);
+        drop((self.upkeep, self.at_rest));
         if let Some(auditor) = self.auditor {
             auditor.shutdown().await;
         }

@@ -2,6 +2,7 @@
 
 mod assemble;
 mod data_dir;
+mod encryption;
 mod flags;
 mod health;
 mod kubeconfig;

@@ -27,6 +27,19 @@ pub(super) const GROUP: Group = Group {
             "How many objects of a collection are deleted at once, as when a namespace is emptied.",
         ),
         Flag::new(
+            "encryption-provider-config",
+            Kind::Value("string"),
+            "",
+            "File that says which resources are encrypted in the store, and with which keys (EncryptionConfiguration).",
+        ),
+        Flag::new(
+            "encryption-provider-config-automatic-reload",
+            Kind::Bool,
+            "",
+            "Whether the file named by --encryption-provider-config is read again when it changes. All KMS plugins then share \
+             one health check, kms-providers.",
+        ),
+        Flag::new(
             "ephemeral",
             Kind::Bool,
             "",
@@ -136,6 +149,9 @@ pub(crate) struct Storage {
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) ephemeral: bool,
     pub(crate) etcd: Option<Etcd>,
+    pub(crate) encryption_file: Option<PathBuf>,
+    /// Read the file again when it changes.
+    pub(crate) encryption_reload: bool,
     /// None for never.
     pub(crate) compaction_interval: Option<Duration>,
     pub(crate) count_metric_interval: Option<Duration>,
@@ -179,11 +195,21 @@ impl Storage {
                 "--storage-media-type {media_type:?} invalid, allowed values: application/json, application/yaml, {PROTOBUF}"
             ))
         })?;
+        let encryption_file =
+            given.text("encryption-provider-config").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let encryption_reload = given.flag("encryption-provider-config-automatic-reload")?;
+        if encryption_reload && encryption_file.is_none() {
+            return Err(FlagError::new(
+                "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config",
+            ));
+        }
         let number = |name: &str| given.integer(name).map(|number| u64::try_from(number).unwrap_or(0));
         Ok(Self {
             data_dir: given.text("data-dir").map(PathBuf::from),
             ephemeral,
             etcd,
+            encryption_file,
+            encryption_reload,
             compaction_interval: interval(given, "etcd-compaction-interval")?,
             count_metric_interval: interval(given, "etcd-count-metric-poll-period")?,
             size_metric_interval: interval(given, "etcd-db-metric-poll-interval")?,

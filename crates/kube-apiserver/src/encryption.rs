@@ -1,0 +1,80 @@
+//! Encryption at rest, as the flags ask for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use binnacle_encryption::{ConfigError, EncryptedStore, Encryption, StorageKeys, follow, load};
+use binnacle_meta::GroupResource;
+use binnacle_registry::StorageOptions;
+use binnacle_request::BoxFuture;
+use binnacle_resources::groups;
+use binnacle_server::{Health, HealthCheck};
+use tokio::task::JoinHandle;
+
+use crate::flags::Storage;
+
+/// What stands between the resources and the stores. Reloading ends with the value.
+pub(crate) struct AtRest {
+    encryption: Arc<Encryption>,
+    reloading: Option<JoinHandle<()>>,
+}
+
+impl AtRest {
+    /// Reads the file, if one is named. `root` is how all keys begin.
+    pub(crate) async fn open(storage: &Storage, root: &str) -> Result<Option<Self>, ConfigError> {
+        let Some(path) = &storage.encryption_file else { return Ok(None) };
+        let loaded = load(path, storage.encryption_reload).await?;
+        let encryption = Arc::new(Encryption::new(StorageKeys::new(root, key_prefixes()), loaded.transformers));
+        let reloading = storage.encryption_reload.then(|| {
+            let (path, encryption): (PathBuf, _) = (path.clone(), Arc::clone(&encryption));
+            tokio::spawn(async move { follow(&path, loaded.hash, encryption).await })
+        });
+        Ok(Some(Self { encryption, reloading }))
+    }
+
+    /// The same stores behind encryption.
+    pub(crate) fn wrap(&self, options: StorageOptions) -> StorageOptions {
+        let wrap = |store| Arc::new(EncryptedStore::new(store, Arc::clone(&self.encryption))) as Arc<_>;
+        StorageOptions {
+            store: wrap(options.store),
+            overrides: options.overrides.into_iter().map(|(resource, store)| (resource, wrap(store))).collect(),
+            ..options
+        }
+    }
+
+    /// The health check of KMS plugins, where there are or may come to be any.
+    pub(crate) fn add_checks(&self, health: Health) -> Health {
+        if self.reloading.is_none() && !self.encryption.now().uses_kms() {
+            return health;
+        }
+        health.everywhere(Arc::new(KmsProviders(Arc::clone(&self.encryption))))
+    }
+}
+
+impl Drop for AtRest {
+    fn drop(&mut self) {
+        if let Some(reloading) = &self.reloading {
+            reloading.abort();
+        }
+    }
+}
+
+struct KmsProviders(Arc<Encryption>);
+
+impl HealthCheck for KmsProviders {
+    fn name(&self) -> &str {
+        "kms-providers"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { self.0.now().check().check().await })
+    }
+}
+
+fn key_prefixes() -> impl Iterator<Item = (String, GroupResource)> {
+    let resources = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
+    resources.filter_map(|description| {
+        let storage = description.storage.as_ref()?;
+        Some((storage.key_prefix.to_owned(), GroupResource::new(storage.group, description.plural)))
+    })
+}
