@@ -20,6 +20,7 @@ mod diff;
 mod discovery;
 mod equality;
 mod flowcontrol;
+mod gated;
 mod internal;
 mod networking;
 mod node;
