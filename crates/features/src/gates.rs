@@ -112,18 +112,18 @@ impl Gates {
     fn set_all(&mut self, asked: &BTreeMap<&str, bool>) -> Result<(), GateError> {
         let mut errors = Vec::new();
         for (name, on) in asked {
-            let Some((known, _)) = TABLE.gates.get_key_value(name) else {
+            let Some(known) = TABLE.gates.keys().copied().find(|known| known == name) else {
                 errors.push(GateError::Unknown((*name).to_owned()));
                 continue;
             };
             let Some(spec) = self.spec(known) else { continue };
             if spec.locked && spec.default != *on {
                 errors.push(GateError::Locked((*name).to_owned(), *on, spec.default));
-            } else if spec.stage == Stage::PreAlpha && !matches!(*known, ALL_ALPHA | ALL_BETA) {
+            } else if spec.stage == Stage::PreAlpha && !matches!(known, ALL_ALPHA | ALL_BETA) {
                 let compatible = self.emulated.previous();
                 errors.push(GateError::PreAlpha((*name).to_owned(), *on, self.emulated, compatible));
             } else {
-                self.set.insert(*known, *on);
+                self.set.insert(known, *on);
                 self.warn(known, *on, spec.stage);
             }
         }

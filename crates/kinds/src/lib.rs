@@ -13,7 +13,6 @@ mod batch;
 mod capabilities;
 mod certificates;
 mod checks;
-mod conditions;
 mod conversion;
 mod coordination;
 mod core;

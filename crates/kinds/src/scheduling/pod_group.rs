@@ -6,10 +6,10 @@ use binnacle_validation::names;
 
 use super::{GATED, group_validation};
 use crate::checks::{items, member, spec_path};
-use crate::conditions;
 use crate::gated::drop_disabled;
 use crate::prepare::{clear_status, is_set, put_back, put_back_metadata, remove_at};
 use crate::{Situation, Strategy};
+use binnacle_validation::conditions::conditions;
 
 pub(crate) struct PodGroup;
 
@@ -48,7 +48,7 @@ impl Strategy for PodGroup {
     fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (status, path) = (member(object, "status"), FieldPath::new("status"));
-        conditions::validate(status.list_at(&["conditions"]), &path.child("conditions"), &mut errors);
+        conditions(status.list_at(&["conditions"]), &path.child("conditions"), &mut errors);
         for (at, claim) in items(status, "resourceClaimStatuses", &path) {
             let name = claim.str_at(&["name"]);
             let known = |claim: &Value| claim.str_at(&["name"]) == name;
