@@ -98,7 +98,7 @@ impl Strategy for ResourceSlice {
 }
 
 fn default_multipliers(device: &mut Object) {
-    let mappings = device.get_mut(MAPPINGS).and_then(Value::as_object_mut);
+    let mappings = device.get_mut("nodeAllocatableResourceMappings").and_then(Value::as_object_mut);
     for (_, mapping) in mappings.into_iter().flat_map(Object::iter_mut) {
         default_to(mapping.make_object(), "allocationMultiplier", "1");
     }
