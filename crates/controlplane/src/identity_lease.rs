@@ -33,7 +33,13 @@ impl Identity {
     }
 
     fn new(hostname: &str) -> Self {
-        let hash = Sha256::digest(hostname.as_bytes());
+        let mut hash = Sha256::new();
+        for text in [hostname, PROGRAM] {
+            // Both with their length before, so that no two pairs are alike.
+            hash.update(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
+            hash.update(text);
+        }
+        let hash = hash.finalize();
         let name = format!("apiserver-{}", base32(&hash[..16]));
         let holder = format!("{name}_{}", Uuid::new_v4());
         Self { hostname: hostname.to_owned(), name, holder }
