@@ -5,10 +5,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "tables/roundtrip.rs"]
+#[path = "tables/conversions.rs"]
 mod conversions;
 #[path = "tables/openapi.rs"]
 mod openapi;
+#[path = "tables/roundtrip.rs"]
 mod roundtrip;
 #[path = "tables/spots.rs"]
 mod spots;
