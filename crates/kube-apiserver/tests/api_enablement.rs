@@ -27,7 +27,10 @@ async fn versions_and_resources_are_switched() {
         (&["--runtime-config=api/all=true"], [200, 404, 200, 200]),
         (&["--runtime-config=api/alpha=true", "--feature-gates=GenericWorkload=true"], [404, 200, 200, 200]),
         (&["--runtime-config=apps/v1/deployments=false,resource.k8s.io/v1beta1"], [200, 404, 404, 200]),
-        (&["--runtime-config=resource.k8s.io/v1beta1/resourceslices=true", "--emulated-version=1.34"], [200, 404, 200, 200]),
+        (
+            &["--runtime-config=resource.k8s.io/v1beta1/resourceslices=true", "--emulated-version=1.34"],
+            [200, 404, 200, 200],
+        ),
     ] {
         assert_eq!(statuses(arguments, &paths).await, want, "{arguments:?}");
     }
