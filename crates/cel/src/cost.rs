@@ -8,6 +8,9 @@ pub(crate) use actual::{ActualCost, of_call};
 pub use estimate::Estimate;
 pub(crate) use estimate::estimate;
 
+#[cfg(test)]
+mod tests;
+
 /// Looking at a variable or a member.
 pub(crate) const SELECT: u64 = 1;
 /// Making a list, a map, a message.

@@ -285,6 +285,6 @@ impl Ast {
     /// # Errors
     /// Where a constant part of it has no value: `int("x")`.
     pub fn program(&self) -> Result<Program, Error> {
-        Program::new(&self.checked)
+        Program::new(&self.checked, true)
     }
 }
