@@ -135,7 +135,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
         Arc::new(MetricsLink(metrics.clone())),
-        Arc::new(OpenApiLink::new(served(&config))),
+        Arc::new(OpenApiLink::new(served_apis(&config))),
         Arc::new(api),
     ];
     let chain = Chain::new(ChainConfig {
@@ -212,7 +212,7 @@ fn built_in(
     outward: Outward,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
-    let served = served(config);
+    let served = served_apis(config);
     let own = control_plane_config(config, address, &served);
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
     let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
@@ -241,7 +241,7 @@ fn built_in(
 }
 
 /// What is served: what the release has, the flags let through and the emulated version knows.
-fn served(config: &Config) -> Served {
+fn served_apis(config: &Config) -> Served {
     let emulated = config.generic.emulated();
     let release = Release { major: emulated.major, minor: emulated.minor };
     Served::built_in(|version, resource| {
