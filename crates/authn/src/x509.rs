@@ -22,7 +22,7 @@ use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::authenticator::authenticated;
-use crate::{Authenticator, AuthnError, Credentials};
+use crate::{Authenticated, Authenticator, AuthnError, Credentials};
 
 /// The attribute of a subject that carries a user's UID (KEP-4328 registered the arc for Kubernetes).
 const UID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
@@ -115,8 +115,8 @@ impl Authenticator for X509 {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Arc<User>>, AuthnError>> {
-        Box::pin(async move { self.verify(credentials.connection) })
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        Box::pin(async move { Ok(self.verify(credentials.connection)?.map(Authenticated::new)) })
     }
 }
 

@@ -42,6 +42,10 @@ pub struct Facts {
     pub dry_run: &'static str,
     pub user_agent: Option<HeaderValue>,
     pub peer: Option<SocketAddr>,
+    /// Texts for `Warning` headers that are known before a handler is reached.
+    pub warnings: Vec<Text>,
+    /// What is to be said in the audit event.
+    pub annotations: Vec<(Text, Text)>,
 }
 
 /// Who is told when a request is over.

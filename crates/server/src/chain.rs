@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::answer::Refusal;
+use crate::filters::authenticate::Authentication;
 use crate::inflight::{Guard, InFlight};
 use crate::{FailureWriter, Links, Metrics, filters};
 
 /// What a chain is made of.
 pub struct ChainConfig {
-    pub authenticator: Arc<dyn Authenticator>,
+    pub authentication: Authentication,
     pub authorizer: Arc<dyn Authorizer>,
     pub links: Links,
     pub failure: FailureWriter,
@@ -90,9 +90,10 @@ impl Chain {
         };
         let granted = filters::deadline::within(deadline, async {
             let user = filters::authenticate::caller(
-                config.authenticator.as_ref(),
+                &config.authentication,
                 &mut parts.headers,
                 &connection,
+                &info.path,
                 record,
                 &config.metrics,
             )
@@ -207,9 +208,9 @@ mod tests {
 
     fn chain() -> Chain {
         let tokens = TokenFile::parse("t", b"root,root,1,system:masters\nuser,user,2\n").unwrap();
-        let known = Authenticators::new(vec![Box::new(Bearer::new(tokens))]);
+        let known = Authenticators::new(vec![Box::new(Bearer::new(vec![Box::new(tokens)]))]);
         Chain::new(ChainConfig {
-            authenticator: Arc::new(FailFast(known, Anonymous::new())),
+            authentication: Authentication::by(Arc::new(FailFast(known, Anonymous::new()))),
             authorizer: Arc::new(Authorizers::new(vec![Box::new(PrivilegedGroups::masters())])),
             links: Links::new(vec![Arc::new(Behaviours)]),
             failure: json_failure,

@@ -170,12 +170,12 @@ impl Metrics {
         self.tls_handshake_errors.inc();
     }
 
-    pub(crate) fn authenticated(&self, result: &Result<Option<Arc<User>>, AuthnError>, took: Duration) {
+    pub(crate) fn authenticated(&self, result: &Result<Option<Authenticated>, AuthnError>, took: Duration) {
         let label = match result {
             Err(_) => "error",
             Ok(None) => "failure",
-            Ok(Some(user)) => {
-                self.authenticated_users.with_label_values(&[compressed(&user.name)]).inc();
+            Ok(Some(known)) => {
+                self.authenticated_users.with_label_values(&[compressed(&known.user.name)]).inc();
                 "success"
             }
         };
