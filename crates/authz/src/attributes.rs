@@ -39,6 +39,24 @@ impl<'a> Attributes<'a> {
         }
     }
 
+    /// Attributes that say nothing but who asks, to be filled in.
+    pub fn nothing(user: &'a User) -> Self {
+        Self {
+            user,
+            verb: "",
+            is_resource_request: false,
+            path: "",
+            api_group: "",
+            api_version: "",
+            namespace: "",
+            resource: "",
+            subresource: "",
+            name: "",
+            field_selector: "",
+            label_selector: "",
+        }
+    }
+
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(self.api_group, self.resource)
     }

@@ -1,5 +1,6 @@
 //! The trait that every authorizer implements.
 
+use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
 
 use crate::{Attributes, Rules};
@@ -17,5 +18,37 @@ pub trait Authorizer: Send + Sync {
 
 /// An authorizer could not tell. The request is not allowed unless another authorizer allows it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct AuthzError(pub String);
+#[error("{message}")]
+pub struct AuthzError {
+    pub message: String,
+    /// What authorizers that had no opinion said, or the reason of the one that denies.
+    pub reason: Text,
+    /// The request is refused, whatever later authorizers would say.
+    pub denies: bool,
+}
+
+impl AuthzError {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), reason: Text::default(), denies: false }
+    }
+
+    /// One that leaves nothing to later authorizers.
+    pub fn denying(message: impl Into<String>, reason: impl Into<Text>) -> Self {
+        Self { message: message.into(), reason: reason.into(), denies: true }
+    }
+}
+
+/// Several errors as one, as the reference shows them: each once.
+pub fn aggregate(errors: &[String]) -> String {
+    let mut once: Vec<&str> = Vec::new();
+    for error in errors {
+        if !once.contains(&error.as_str()) {
+            once.push(error);
+        }
+    }
+    match once[..] {
+        [] => String::new(),
+        [one] => one.to_owned(),
+        _ => format!("[{}]", once.join(", ")),
+    }
+}

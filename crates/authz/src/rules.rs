@@ -60,16 +60,6 @@ impl Rules {
 
     /// The errors as one, empty when there are none.
     pub fn error(&self) -> String {
-        let mut once: Vec<&str> = Vec::new();
-        for error in &self.errors {
-            if !once.contains(&error.as_str()) {
-                once.push(error);
-            }
-        }
-        match once[..] {
-            [] => String::new(),
-            [one] => one.to_owned(),
-            _ => format!("[{}]", once.join(", ")),
-        }
+        crate::aggregate(&self.errors)
     }
 }

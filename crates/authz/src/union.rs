@@ -1,8 +1,9 @@
 //! Several authorizers as one.
 
+use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
 
-use crate::{Attributes, Authorizer, AuthzError, Rules};
+use crate::{Attributes, Authorizer, AuthzError, Rules, aggregate};
 
 /// Asks each in order until one allows or denies.
 pub struct Union {
@@ -25,14 +26,20 @@ impl Authorizer for Union {
                     Ok(Decision::NoOpinion(reason)) if reason.is_empty() => {}
                     Ok(Decision::NoOpinion(reason)) => reasons.push(reason.to_string()),
                     Ok(decision) => return Ok(decision),
-                    Err(error) => errors.push(error.0),
+                    Err(error) if error.denies => return Err(error),
+                    Err(AuthzError { message, reason, .. }) => {
+                        errors.push(message);
+                        if !reason.is_empty() {
+                            reasons.push(reason.to_string());
+                        }
+                    }
                 }
             }
-            match errors.len() {
-                0 => Ok(Decision::NoOpinion(reasons.join("\n").into())),
-                1 => Err(AuthzError(errors.remove(0))),
-                _ => Err(AuthzError(format!("[{}]", errors.join(", ")))),
+            let reason = Text::from(reasons.join("\n"));
+            if errors.is_empty() {
+                return Ok(Decision::NoOpinion(reason));
             }
+            Err(AuthzError { message: aggregate(&errors), reason, denies: false })
         })
     }
 
@@ -66,15 +73,19 @@ mod tests {
         let allow = || Ok(Decision::Allow("yes".into()));
         let deny = || Ok(Decision::Deny("never".into()));
         let none = |reason: &str| Ok(Decision::NoOpinion(reason.into()));
-        let fail = || Err(AuthzError("down".into()));
+        let fail = || Err(AuthzError::new("down"));
+        let veto = || Err(AuthzError::denying("down", "no"));
+        let other = || Err(AuthzError::new("gone"));
         let cases = [
             (vec![], none("")),
             (vec![none("a"), none(""), none("b")], none("a\nb")),
             (vec![none("a"), allow(), deny()], allow()),
             (vec![deny(), allow()], deny()),
             (vec![fail(), allow()], allow()),
-            (vec![fail(), none("a")], fail()),
-            (vec![fail(), fail()], Err(AuthzError("[down, down]".into()))),
+            (vec![fail(), none("a")], Err(AuthzError { reason: "a".into(), ..AuthzError::new("down") })),
+            (vec![fail(), fail()], fail()),
+            (vec![fail(), other()], Err(AuthzError::new("[down, gone]"))),
+            (vec![none("a"), veto(), allow()], veto()),
         ];
         for (members, want) in cases {
             let union =

@@ -1,9 +1,9 @@
 //! The roles and bindings that every cluster has. At the start what is missing of them is added, in roles and bindings
 //! that say they may not be touched excepted: what an administrator has added or granted beyond stays.
 
-mod covers;
 mod table;
 
+use binnacle_authz::{Rule, uncovered};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::ResourceSet;
 use binnacle_schema::{Object, Value};
@@ -97,7 +97,7 @@ fn completed(there: &Value, wanted: &Value) -> Option<Value> {
     } else if wanted.get("roleRef").is_some() {
         (&["subjects"], absent(there.list_at(&["subjects"]), wanted.list_at(&["subjects"])))
     } else {
-        (&["rules"], covers::uncovered(there.list_at(&["rules"]), wanted.list_at(&["rules"])))
+        (&["rules"], uncovered(&Rule::read_all(there), &Rule::read_all(wanted)).iter().map(Rule::write).collect())
     };
     if !more.is_empty()
         && let Some((last, parents)) = path.split_last()
@@ -150,9 +150,8 @@ mod tests {
         ensure(&resources).await.unwrap();
 
         let role = roles.get("", "system:discovery").await.unwrap().unwrap();
-        let rules = role.list_at(&["rules"]);
-        assert_eq!(rules[0], own.list_at(&[])[0], "what was added stays");
-        assert!(covers::uncovered(rules, before.unwrap().list_at(&["rules"])).is_empty());
+        assert_eq!(role.list_at(&["rules"])[0], own.list_at(&[])[0], "what was added stays");
+        assert!(uncovered(&Rule::read_all(&role), &Rule::read_all(&before.unwrap())).is_empty());
         assert_eq!(roles.get("", "system:monitoring").await.unwrap().unwrap().get("rules"), Some(&own));
         let binding = bindings.get("", "system:discovery").await.unwrap().unwrap();
         assert_eq!(binding.list_at(&["subjects"])[0].str_at(&["name"]), "system:authenticated");

@@ -2,12 +2,14 @@
 //! ([`service_hooks`]), and sees to it that the objects every cluster has are there ([`start`]).
 
 mod apiservices;
+mod authorization;
 mod bootstrap_roles;
 mod certificates;
 mod config;
 mod config_maps;
 mod flowcontrol;
 mod follow;
+mod informer;
 mod kubernetes_service;
 mod objects;
 mod priority_classes;
@@ -20,6 +22,7 @@ mod system_namespaces;
 mod testing;
 
 pub use apiservices::{AggregatedServers, LocalApi, Registrations};
+pub use authorization::{RolesFeed, escalation_hooks};
 pub use certificates::RequesterOfCertificates;
 pub use config::{Config, EndpointReconciler, PortRange, RequestHeader, default_advertise_address};
 pub use services::{ServiceHooks, service_hooks};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_registry::admission::AdmitAll;
+use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, ResourceSet};
 use binnacle_request::{Shutdown, ShutdownTrigger};
 use binnacle_schema::Value;
@@ -22,14 +23,21 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Resources alone.
     pub(crate) fn resources() -> ResourceSet {
+        Self::resources_with(|_| HashMap::new())
+    }
+
+    /// Resources with hooks of their own.
+    pub(crate) fn resources_with(
+        hooks: impl FnOnce(&ResourceSet) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
+    ) -> ResourceSet {
+        let set = ResourceSet::new();
         let built_in = BuiltIn {
             store: Arc::new(EmbeddedStore::ephemeral()),
             admission: Arc::new(AdmitAll),
-            hooks: HashMap::new(),
+            hooks: hooks(&set),
             event_ttl: Duration::from_secs(3600),
             form_budget: 1 << 20,
         };
-        let set = ResourceSet::new();
         set.bind(&built_in.open(|description| description.feature_gate.is_none()));
         set
     }

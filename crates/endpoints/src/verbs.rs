@@ -35,7 +35,9 @@ impl Call {
     /// The registry's view of the request.
     pub(crate) fn context(&self, dry_run: bool) -> Context {
         let info = &self.request.info;
-        Context::new((*self.request.user).clone(), info.namespace.clone(), dry_run).with_warnings(self.warnings.clone())
+        Context::new((*self.request.user).clone(), info.namespace.clone(), dry_run)
+            .named(info.name.clone())
+            .with_warnings(self.warnings.clone())
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -36,10 +36,12 @@ pub(crate) struct Stream {
 /// Bookmarks come about once a minute, and shortly before the end.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// So many events are taken at once, and leave in one write.
+/// So many events are taken at once.
 const BATCH: usize = 256;
-/// Unless they are large.
-const PIECE: usize = 64 * 1024;
+/// Small frames leave together, up to so many bytes.
+const PIECE: usize = 16 * 1024;
+/// Copying a frame of this size costs more than handing it on.
+const LARGE: usize = 1024;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The body of the answer. A watch that could not begin is one error event.
@@ -67,6 +69,8 @@ struct Running {
     mark_initial: bool,
     /// Items taken from the watcher and not framed yet.
     taken: VecDeque<WatchItem>,
+    /// A frame that did not fit into the last piece.
+    framed: Option<Bytes>,
     end: Pin<Box<Sleep>>,
     bookmark: Pin<Box<Sleep>>,
     deadline: Instant,
@@ -84,6 +88,7 @@ impl Running {
             bookmarks: stream.bookmarks,
             mark_initial: stream.mark_initial,
             taken: VecDeque::new(),
+            framed: None,
             end: Box::pin(tokio::time::sleep_until(deadline)),
             bookmark: Box::pin(tokio::time::sleep_until(next_bookmark(now, deadline))),
             deadline,
@@ -94,30 +99,37 @@ impl Running {
         }
     }
 
-    /// Frames what was taken, up to one piece.
+    /// Frames what was taken, up to one piece: small frames together, a large one by itself, since all watchers share it.
     fn frame_taken(&mut self) -> Result<Option<Bytes>, std::io::Error> {
         let mut piece: Vec<u8> = Vec::new();
-        let mut single: Option<Bytes> = None;
+        while piece.len() < PIECE {
+            let Some(frame) = self.next_frame()? else { break };
+            let alone = frame.len() >= LARGE || self.taken.is_empty();
+            if alone && piece.is_empty() {
+                return Ok(Some(frame));
+            }
+            if frame.len() >= LARGE {
+                self.framed = Some(frame);
+                break;
+            }
+            piece.extend_from_slice(&frame);
+        }
+        Ok((!piece.is_empty()).then(|| Bytes::from(piece)))
+    }
+
+    fn next_frame(&mut self) -> Result<Option<Bytes>, std::io::Error> {
+        if self.framed.is_some() {
+            return Ok(self.framed.take());
+        }
         while let Some(item) = self.taken.pop_front() {
             if matches!(item, WatchItem::InitialEventsEnd(_)) && !self.mark_initial {
                 continue;
             }
             self.told = self.told.max(item.revision());
             let frame = self.framer.item(&item).map_err(|s| std::io::Error::other(s.message().to_owned()))?;
-            match (&mut single, piece.is_empty()) {
-                (None, true) => single = Some(frame),
-                (first, _) => {
-                    if let Some(first) = first.take() {
-                        piece.extend_from_slice(&first);
-                    }
-                    piece.extend_from_slice(&frame);
-                }
-            }
-            if piece.len() >= PIECE {
-                break;
-            }
+            return Ok(Some(frame));
         }
-        Ok(single.or_else(|| (!piece.is_empty()).then(|| Bytes::from(piece))))
+        Ok(None)
     }
 }
 
@@ -130,7 +142,7 @@ impl futures::Stream for Running {
             return Poll::Ready(None);
         }
         loop {
-            if !this.taken.is_empty() {
+            if !this.taken.is_empty() || this.framed.is_some() {
                 match this.frame_taken() {
                     Ok(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
                     Ok(None) => continue,

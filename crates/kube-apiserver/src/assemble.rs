@@ -10,9 +10,10 @@ use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
 use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
-use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, BootstrapRoles, PrivilegedGroups, Union as Authorizers};
+use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, PrivilegedGroups, Rbac, Union as Authorizers};
 use binnacle_controlplane::{
-    ControlPlane, LocalApi, PortRange, RequesterOfCertificates, default_advertise_address, service_hooks,
+    ControlPlane, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, default_advertise_address, escalation_hooks,
+    service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response};
@@ -29,6 +30,7 @@ use binnacle_specials::Server as Specials;
 use binnacle_store::{Compactor, Store, spawn_compactor};
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use binnacle_validation::ip::Cidr;
+use tokio::task::JoinSet;
 
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::flags::{Config, Mode};
@@ -48,6 +50,8 @@ pub(crate) struct Assembled {
     server: Server,
     store: Arc<EmbeddedStore>,
     control_plane: ControlPlane,
+    /// Keep what authorizers know in step with the store; they end with the server.
+    followers: JoinSet<()>,
     /// Forgets history beyond what watches are promised.
     compactor: Option<Compactor>,
     data: Option<DataDir>,
@@ -78,6 +82,8 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
+    #[error("cannot follow roles and bindings: {0}")]
+    Roles(String),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -104,7 +110,9 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     // Who is calling, and may they.
     let tls = tls_config(tls, clients.authority_names())?;
     let authenticator = authenticator(clients, named.tokens);
-    let authorizer = authorizer(&config.authorization.modes);
+    let resources = ResourceSet::new();
+    let roles = RolesFeed::new(resources.clone());
+    let authorizer = authorizer(&config.authorization.modes, &roles);
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
@@ -115,14 +123,10 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
-    let (api, control_plane) = built_in(
-        store.clone(),
-        Arc::clone(&authenticator),
-        Arc::clone(&authorizer),
-        port.address(),
-        &config,
-        &shutdown,
-    );
+    let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
+    let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, &shutdown);
+    let mut followers = JoinSet::new();
+    access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
     let interval = config.storage.compaction_interval;
     let compactor = interval.map(|interval| spawn_compactor(store.clone(), interval));
     let links: Vec<Arc<dyn Link>> = vec![
@@ -150,6 +154,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         server,
         store,
         control_plane,
+        followers,
         compactor,
         data: data.or(place),
         ephemeral: config.storage.ephemeral,
@@ -176,21 +181,28 @@ impl Assembled {
         self.server.run(stop).await;
         drop(self.compactor);
         self.control_plane.ended().await;
+        self.followers.join_all().await;
         self.store.close().await;
     }
+}
+
+/// Who is calling, what they may do, and what that is decided by.
+struct Access {
+    authenticator: Arc<dyn Authenticator>,
+    authorizer: Arc<dyn Authorizer>,
+    roles: Arc<RolesFeed>,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
 /// the cluster's own objects.
 fn built_in(
     store: Arc<EmbeddedStore>,
-    authenticator: Arc<dyn Authenticator>,
-    authorizer: Arc<dyn Authorizer>,
+    set: ResourceSet,
+    access: &Access,
     address: SocketAddr,
     config: &Config,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane) {
-    let set = ResourceSet::new();
     let served = Served::default_built_in();
     let own = control_plane_config(config, address, &served);
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
@@ -200,14 +212,14 @@ fn built_in(
         store: store.clone(),
         resources: set.clone(),
         admission: Arc::new(chain),
-        authenticator,
-        authorizer,
+        authenticator: access.authenticator.clone(),
+        authorizer: access.authorizer.clone(),
         api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
     };
     let built_in = BuiltIn {
         store,
         admission: specials.admission.clone(),
-        hooks: hooks(&set, &own),
+        hooks: hooks(&set, &own, access),
         event_ttl: EVENT_TTL,
         form_budget: FORM_BUDGET,
     };
@@ -222,10 +234,14 @@ fn built_in(
 fn hooks(
     resources: &ResourceSet,
     config: &binnacle_controlplane::Config,
+    access: &Access,
 ) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
     let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates);
     let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
-    HashMap::from([(("certificates.k8s.io", "CertificateSigningRequest"), certificates), (("", "Service"), services)])
+    let mut hooks = HashMap::from(escalation_hooks(&access.roles, &access.authorizer));
+    hooks.insert(("certificates.k8s.io", "CertificateSigningRequest"), certificates);
+    hooks.insert(("", "Service"), services);
+    hooks
 }
 
 fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
@@ -358,13 +374,13 @@ fn authenticator(clients: X509, tokens: Option<TokenFile>) -> Arc<dyn Authentica
 }
 
 /// The group of administrators first, then the modes in their order.
-fn authorizer(modes: &[Mode]) -> Arc<dyn Authorizer> {
+fn authorizer(modes: &[Mode], roles: &RolesFeed) -> Arc<dyn Authorizer> {
     let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroups::masters())];
     for mode in modes {
         match mode {
             Mode::AlwaysAllow => all.push(Box::new(AlwaysAllow)),
             Mode::AlwaysDeny => all.push(Box::new(AlwaysDeny)),
-            Mode::Rbac => all.push(Box::new(BootstrapRoles)),
+            Mode::Rbac => all.push(Box::new(Rbac::new(roles.index().clone()))),
             // The flags let these pass only where they add nothing yet: Node together with RBAC.
             Mode::Node | Mode::Abac | Mode::Webhook => {}
         }

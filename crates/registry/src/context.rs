@@ -14,6 +14,8 @@ pub struct Context {
     pub user: User,
     /// Empty for cluster-scoped resources and lists across namespaces.
     pub namespace: Text,
+    /// The name in the request's path; empty where it has none, as when an object is created in a collection.
+    pub name: Text,
     pub dry_run: bool,
     /// The moment that all timestamps of this request tell.
     pub now: SystemTime,
@@ -41,13 +43,19 @@ impl Warnings {
 
 impl Context {
     pub fn new(user: User, namespace: Text, dry_run: bool) -> Self {
-        Self { user, namespace, dry_run, now: SystemTime::now(), warnings: Warnings::default() }
+        Self { user, namespace, name: Text::default(), dry_run, now: SystemTime::now(), warnings: Warnings::default() }
     }
 
     /// The same, with a place for warnings that the caller reads.
     #[must_use]
     pub fn with_warnings(self, warnings: Warnings) -> Self {
         Self { warnings, ..self }
+    }
+
+    /// The same, for the object that the request's path names.
+    #[must_use]
+    pub fn named(self, name: Text) -> Self {
+        Self { name, ..self }
     }
 
     /// The same request for an object of one of the namespaces that it spans. Warnings are not carried over.
@@ -75,7 +83,8 @@ impl Context {
         self.now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64)
     }
 
-    pub fn situation(&self) -> Situation<'_> {
-        Situation { now: self.now_seconds(), namespace: &self.namespace, dry_run: self.dry_run }
+    /// What strategies may know; `api_version` is the one of the request.
+    pub fn situation<'a>(&'a self, api_version: &'a str) -> Situation<'a> {
+        Situation { now: self.now_seconds(), namespace: &self.namespace, api_version, dry_run: self.dry_run }
     }
 }

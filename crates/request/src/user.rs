@@ -29,6 +29,11 @@ impl User {
         Self { name: name.into(), groups: groups.iter().map(Text::new).collect(), ..Self::default() }
     }
 
+    /// The name by which a service account is known.
+    pub fn service_account_name(namespace: &str, name: &str) -> Text {
+        format!("system:serviceaccount:{namespace}:{name}").into()
+    }
+
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }

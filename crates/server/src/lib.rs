@@ -3,6 +3,7 @@
 
 mod answer;
 mod chain;
+mod cork;
 mod duration;
 mod filters;
 mod health;

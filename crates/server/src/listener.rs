@@ -19,6 +19,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::Chain;
 use crate::answer::CloseConnection;
+use crate::cork::Corked;
 use crate::linger::Lingering;
 
 /// How long a client may take for its half of the handshake.
@@ -36,6 +37,8 @@ const MAX_STREAMS: u32 = 250;
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// Bounds what one connection may make the server hold of bodies that nobody reads yet.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// What one stream may hold of an answer that its client does not read yet: the rest waits where it is shared.
+const SEND_BUFFER: usize = 64 * 1024;
 /// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
@@ -120,7 +123,7 @@ async fn connection(acceptor: TlsAcceptor, tcp: TcpStream, peer: SocketAddr, cha
     let _ = tcp.set_nodelay(true);
     let stopped = chain.shutdown().fired();
     let shaken = tokio::select! {
-        shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(tcp)) => shaken,
+        shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(Corked::new(tcp))) => shaken,
         () = stopped => return,
     };
     let error = match shaken {
@@ -132,7 +135,7 @@ async fn connection(acceptor: TlsAcceptor, tcp: TcpStream, peer: SocketAddr, cha
     tracing::debug!("http: TLS handshake error from {peer}: {error}");
 }
 
-async fn serve(stream: TlsStream<TcpStream>, peer: SocketAddr, chain: Arc<Chain>) {
+async fn serve(stream: TlsStream<Corked<TcpStream>>, peer: SocketAddr, chain: Arc<Chain>) {
     let (_, session) = stream.get_ref();
     let certificates =
         session.peer_certificates().unwrap_or_default().iter().map(|der| der.clone().into_owned()).collect();
@@ -163,6 +166,7 @@ async fn serve(stream: TlsStream<TcpStream>, peer: SocketAddr, chain: Arc<Chain>
             .max_concurrent_streams(MAX_STREAMS)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(SEND_BUFFER)
             .max_header_list_size(MAX_HEADER_BYTES as u32)
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT);

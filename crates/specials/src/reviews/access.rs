@@ -76,17 +76,19 @@ impl AccessReview {
     async fn status(&self, spec: &Value, subject: &binnacle_request::User) -> Object {
         let asked = attributes::Asked::of(spec);
         let decision = self.authorizer.authorize(&asked.attributes(subject)).await;
-        let failure = decision.as_ref().err().map(|error| error.0.clone());
+        let failure = decision.as_ref().err().map(|error| error.message.clone());
         let errors: Vec<String> = failure.into_iter().chain(asked.ignored().map(str::to_owned)).collect();
         let mut status = Object::new();
         status.insert("allowed", decision.as_ref().is_ok_and(Decision::is_allow));
-        if let Ok(decision) = &decision {
-            if matches!(decision, Decision::Deny(_)) {
-                status.insert("denied", true);
-            }
-            if !decision.reason().is_empty() {
-                status.insert("reason", decision.reason());
-            }
+        let (denied, reason) = match &decision {
+            Ok(decision) => (matches!(decision, Decision::Deny(_)), decision.reason()),
+            Err(error) => (error.denies, error.reason.as_str()),
+        };
+        if denied {
+            status.insert("denied", true);
+        }
+        if !reason.is_empty() {
+            status.insert("reason", reason);
         }
         if !errors.is_empty() {
             status.insert("evaluationError", errors.join("; "));

@@ -1,0 +1,344 @@
+//! Roles and bindings, found by whom they are for. Whoever follows the store puts them in and takes them out one by one;
+//! decisions look at the bindings of the caller's name and groups and at no others.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use binnacle_meta::{Text, go_quote};
+use binnacle_request::User;
+use binnacle_schema::Value;
+use parking_lot::RwLock;
+
+use super::rule::Rule;
+use crate::Ready;
+
+/// The roles and bindings of a cluster.
+pub struct RbacIndex {
+    state: RwLock<State>,
+    /// Whether each of the four kinds has been read once.
+    pub ready: Ready,
+}
+
+/// The four kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RbacKind {
+    ClusterRole,
+    Role,
+    ClusterRoleBinding,
+    RoleBinding,
+}
+
+impl RbacKind {
+    pub const ALL: [Self; 4] = [Self::ClusterRole, Self::Role, Self::ClusterRoleBinding, Self::RoleBinding];
+
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::ClusterRole => "clusterroles",
+            Self::Role => "roles",
+            Self::ClusterRoleBinding => "clusterrolebindings",
+            Self::RoleBinding => "rolebindings",
+        }
+    }
+
+    fn is_role(self) -> bool {
+        matches!(self, Self::ClusterRole | Self::Role)
+    }
+}
+
+/// Cluster-scoped objects have the namespace that is empty.
+type ByName<T> = HashMap<Text, BTreeMap<Text, T>>;
+
+#[derive(Default)]
+struct State {
+    roles: ByName<Arc<[Rule]>>,
+    bindings: ByName<Arc<Binding>>,
+    users: HashMap<Text, ByName<Arc<Binding>>>,
+    groups: HashMap<Text, ByName<Arc<Binding>>>,
+}
+
+/// A binding as decisions need it.
+#[derive(Debug, PartialEq, Eq)]
+struct Binding {
+    /// Empty for a ClusterRoleBinding.
+    namespace: Text,
+    name: Text,
+    role_kind: Text,
+    role_name: Text,
+    subjects: Vec<Subject>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Subject {
+    whom: Whom,
+    /// `Group "x"`.
+    shown: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Whom {
+    User(Text),
+    Group(Text),
+}
+
+/// A role that a binding or its writer names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleRef<'a> {
+    pub kind: &'a str,
+    pub name: &'a str,
+}
+
+/// Why the rules of a role are not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoRole {
+    /// There is no role of this name.
+    Missing {
+        cluster: bool,
+        name: Text,
+    },
+    Unsupported(Text),
+}
+
+/// One step of a visit.
+pub(super) enum Visit<'a> {
+    Rule(&'a Rule, Source<'a>),
+    Unknown(NoRole),
+}
+
+/// Where a rule comes from; shown as reasons name it.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    binding: &'a Binding,
+    subject: &'a Subject,
+}
+
+impl Default for RbacIndex {
+    fn default() -> Self {
+        Self { state: RwLock::default(), ready: Ready::new(RbacKind::ALL.len()) }
+    }
+}
+
+impl RbacIndex {
+    /// An object that is there now, in version `v1`.
+    pub fn put(&self, kind: RbacKind, object: &Value) {
+        self.state.write().put(kind, object);
+    }
+
+    /// An object that is gone.
+    pub fn remove(&self, kind: RbacKind, namespace: &str, name: &str) {
+        self.state.write().remove(kind, namespace, name);
+    }
+
+    /// All objects of a kind; what else was known of the kind is forgotten.
+    pub fn replace<'a>(&self, kind: RbacKind, objects: impl IntoIterator<Item = &'a Value>) {
+        let mut state = self.state.write();
+        state.clear(kind);
+        for object in objects {
+            state.put(kind, object);
+        }
+    }
+
+    /// The rules of a role; `namespace` is that of the binding, where a `Role` must be.
+    pub fn role_rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<Arc<[Rule]>, NoRole> {
+        self.state.read().rules(role, namespace).cloned()
+    }
+
+    /// All rules that apply to somebody in a namespace, and what is not known of them.
+    pub fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<NoRole>) {
+        let (mut rules, mut unknown) = (Vec::new(), Vec::new());
+        self.visit(user, namespace, |visit| {
+            match visit {
+                Visit::Rule(rule, _) => rules.push(rule.clone()),
+                Visit::Unknown(why) => unknown.push(why),
+            }
+            ControlFlow::Continue(())
+        });
+        (rules, unknown)
+    }
+
+    /// Shows the rules of somebody one by one: those of cluster role bindings, then those of the namespace.
+    pub(super) fn visit(&self, user: &User, namespace: &str, mut see: impl FnMut(Visit<'_>) -> ControlFlow<()>) {
+        let state = self.state.read();
+        // The group's bindings are found beside the user's; one that names both is seen once.
+        let found = || {
+            let user_bindings = state.users.get(&user.name).into_iter();
+            user_bindings.chain(user.groups.iter().filter_map(|group| state.groups.get(group)))
+        };
+        let scopes: &[&str] = if namespace.is_empty() { &[""] } else { &["", namespace] };
+        for scope in scopes {
+            for (at, of_subject) in found().enumerate() {
+                let Some(bindings) = of_subject.get(*scope) else { continue };
+                for binding in bindings.values() {
+                    let Some(subject) = binding.subject(user) else { continue };
+                    let seen = |earlier: &ByName<Arc<Binding>>| {
+                        earlier.get(*scope).is_some_and(|bindings| bindings.contains_key(&binding.name))
+                    };
+                    if binding.subjects.len() > 1 && found().take(at).any(seen) {
+                        continue;
+                    }
+                    let rules = match state.rules(binding.role(), scope) {
+                        Ok(rules) => rules,
+                        Err(why) => match see(Visit::Unknown(why)) {
+                            ControlFlow::Continue(()) => continue,
+                            ControlFlow::Break(()) => return,
+                        },
+                    };
+                    for rule in rules.iter() {
+                        if see(Visit::Rule(rule, Source { binding, subject })).is_break() {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn put(&mut self, kind: RbacKind, object: &Value) {
+        let namespace = Text::from(object.str_at(&["metadata", "namespace"]));
+        let name = Text::from(object.str_at(&["metadata", "name"]));
+        if kind.is_role() {
+            let rules = Rule::read_all(object).into();
+            self.roles.entry(namespace).or_default().insert(name, rules);
+            return;
+        }
+        self.remove(kind, &namespace, &name);
+        let binding = Arc::new(Binding::read(namespace.clone(), name.clone(), object));
+        for subject in &binding.subjects {
+            let (map, key) = self.of(&subject.whom);
+            let bindings = map.entry(key.clone()).or_default();
+            bindings.entry(namespace.clone()).or_default().insert(name.clone(), binding.clone());
+        }
+        self.bindings.entry(namespace).or_default().insert(name, binding);
+    }
+
+    fn remove(&mut self, kind: RbacKind, namespace: &str, name: &str) {
+        if kind.is_role() {
+            take(&mut self.roles, namespace, name);
+            return;
+        }
+        let Some(binding) = take(&mut self.bindings, namespace, name) else { return };
+        for subject in &binding.subjects {
+            let (map, key) = self.of(&subject.whom);
+            if let Some(bindings) = map.get_mut(key) {
+                take(bindings, namespace, name);
+                if bindings.is_empty() {
+                    map.remove(key);
+                }
+            }
+        }
+    }
+
+    fn clear(&mut self, kind: RbacKind) {
+        let cluster = matches!(kind, RbacKind::ClusterRole | RbacKind::ClusterRoleBinding);
+        if kind.is_role() {
+            self.roles.retain(|namespace, _| namespace.is_empty() != cluster);
+            return;
+        }
+        self.bindings.retain(|namespace, _| namespace.is_empty() != cluster);
+        for map in [&mut self.users, &mut self.groups] {
+            map.retain(|_, bindings| {
+                bindings.retain(|namespace, _| namespace.is_empty() != cluster);
+                !bindings.is_empty()
+            });
+        }
+    }
+
+    fn of<'a>(&mut self, whom: &'a Whom) -> (&mut HashMap<Text, ByName<Arc<Binding>>>, &'a Text) {
+        match whom {
+            Whom::User(name) => (&mut self.users, name),
+            Whom::Group(name) => (&mut self.groups, name),
+        }
+    }
+
+    fn rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<&Arc<[Rule]>, NoRole> {
+        let (cluster, place) = match role.kind {
+            "ClusterRole" => (true, ""),
+            "Role" => (false, namespace),
+            kind => return Err(NoRole::Unsupported(kind.into())),
+        };
+        // Cluster roles stand where roles without a namespace would.
+        let there = (cluster || !place.is_empty()).then(|| self.roles.get(place)?.get(role.name)).flatten();
+        there.ok_or_else(|| NoRole::Missing { cluster, name: role.name.into() })
+    }
+}
+
+/// Takes an entry out, and leaves no empty map behind.
+fn take<T>(map: &mut ByName<T>, namespace: &str, name: &str) -> Option<T> {
+    let inner = map.get_mut(namespace)?;
+    let taken = inner.remove(name);
+    if inner.is_empty() {
+        map.remove(namespace);
+    }
+    taken
+}
+
+impl Binding {
+    fn read(namespace: Text, name: Text, object: &Value) -> Self {
+        let subjects = object.list_at(&["subjects"]).iter();
+        let subjects = subjects.filter_map(|subject| Subject::read(subject, &namespace)).collect();
+        let role = object.get("roleRef").unwrap_or(&Value::Null);
+        let (role_kind, role_name) = (role.str_at(&["kind"]).into(), role.str_at(&["name"]).into());
+        Self { namespace, name, role_kind, role_name, subjects }
+    }
+
+    fn role(&self) -> RoleRef<'_> {
+        RoleRef { kind: &self.role_kind, name: &self.role_name }
+    }
+
+    /// The first subject that somebody is.
+    fn subject(&self, user: &User) -> Option<&Subject> {
+        self.subjects.iter().find(|subject| match &subject.whom {
+            Whom::User(name) => *name == user.name,
+            Whom::Group(name) => user.groups.contains(name),
+        })
+    }
+}
+
+impl Subject {
+    /// `None` for one that nobody can be.
+    fn read(subject: &Value, binding_namespace: &str) -> Option<Self> {
+        let (kind, name) = (subject.str_at(&["kind"]), subject.str_at(&["name"]));
+        let whom = match kind {
+            "User" => Whom::User(name.into()),
+            "Group" => Whom::Group(name.into()),
+            "ServiceAccount" => {
+                let own = subject.str_at(&["namespace"]);
+                let namespace = if own.is_empty() { binding_namespace } else { own };
+                if namespace.is_empty() {
+                    return None;
+                }
+                let shown = format!("{kind} {}", go_quote(&format!("{name}/{namespace}")));
+                return Some(Self { whom: Whom::User(User::service_account_name(namespace, name)), shown });
+            }
+            _ => return None,
+        };
+        Some(Self { whom, shown: format!("{kind} {}", go_quote(name)) })
+    }
+}
+
+impl std::fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let binding = self.binding;
+        if binding.namespace.is_empty() {
+            write!(f, "ClusterRoleBinding {}", go_quote(&binding.name))?;
+        } else {
+            write!(f, "RoleBinding {}", go_quote(&format!("{}/{}", binding.name, binding.namespace)))?;
+        }
+        write!(f, " of {} {} to {}", binding.role_kind, go_quote(&binding.role_name), self.subject.shown)
+    }
+}
+
+/// As the reference's listers say it.
+impl std::fmt::Display for NoRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing { cluster, name } => {
+                let kind = if *cluster { "clusterrole" } else { "role" };
+                write!(f, "{kind}.rbac.authorization.k8s.io {} not found", go_quote(name))
+            }
+            Self::Unsupported(kind) => write!(f, "unsupported role reference kind: {}", go_quote(kind)),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Whether what an authorizer looks at has been read from the store.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// How long a request that comes before everything was read waits for that.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Counts the parts that have still to be read.
+pub struct Ready {
+    missing: watch::Sender<usize>,
+}
+
+impl Ready {
+    pub fn new(parts: usize) -> Self {
+        Self { missing: watch::Sender::new(parts) }
+    }
+
+    /// One part has been read for the first time.
+    pub fn part(&self) {
+        self.missing.send_modify(|missing| *missing = missing.saturating_sub(1));
+    }
+
+    /// Everything has been read.
+    pub fn all(&self) {
+        self.missing.send_replace(0);
+    }
+
+    pub fn is_ready(&self) -> bool {
+        *self.missing.borrow() == 0
+    }
+
+    /// Waits a limited time for the rest; whether it came.
+    pub async fn wait(&self) -> bool {
+        if self.is_ready() {
+            return true;
+        }
+        let mut missing = self.missing.subscribe();
+        tokio::time::timeout(PATIENCE, missing.wait_for(|missing| *missing == 0)).await.is_ok_and(|ready| ready.is_ok())
+    }
+}

@@ -1,0 +1,166 @@
+//! Who writes a role or a binding may not give more than they hold themselves, unless they may `escalate` that role or
+//! `bind` what the binding names.
+
+use std::sync::Arc;
+
+use binnacle_authz::{Attributes, Authorizer, NoRole, RbacKind, RoleRef, Rule, confirm_no_escalation};
+use binnacle_meta::{GroupResource, Status};
+use binnacle_registry::hooks::Hooks;
+use binnacle_registry::{Context, object};
+use binnacle_request::{BoxFuture, Decision, User};
+use binnacle_schema::Value;
+
+use super::roles::RolesFeed;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+const AGGREGATION: &str = "must have cluster-admin privileges to use the aggregationRule";
+
+/// The check, for one of the four kinds.
+pub(super) struct EscalationHooks {
+    kind: RbacKind,
+    feed: Arc<RolesFeed>,
+    authorizer: Arc<dyn Authorizer>,
+}
+
+/// Group and kind.
+type KindName = (&'static str, &'static str);
+
+/// The checks by kind.
+pub fn escalation_hooks(feed: &Arc<RolesFeed>, authorizer: &Arc<dyn Authorizer>) -> [(KindName, Arc<dyn Hooks>); 4] {
+    let hooks = |kind| -> Arc<dyn Hooks> {
+        Arc::new(EscalationHooks { kind, feed: feed.clone(), authorizer: authorizer.clone() })
+    };
+    [
+        ((GROUP, "ClusterRole"), hooks(RbacKind::ClusterRole)),
+        ((GROUP, "Role"), hooks(RbacKind::Role)),
+        ((GROUP, "ClusterRoleBinding"), hooks(RbacKind::ClusterRoleBinding)),
+        ((GROUP, "RoleBinding"), hooks(RbacKind::RoleBinding)),
+    ]
+}
+
+impl Hooks for EscalationHooks {
+    fn begin_create<'a>(&'a self, context: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(self.check(context, object, None))
+    }
+
+    fn begin_update<'a>(
+        &'a self,
+        context: &'a Context,
+        object: &'a mut Value,
+        old: &'a Value,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(self.check(context, object, Some(old)))
+    }
+}
+
+impl EscalationHooks {
+    async fn check(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+        // The server's own loops are among them: they repair what everybody else's rights rest on.
+        if context.user.is_in(User::MASTERS) {
+            return Ok(());
+        }
+        // What was granted or taken away before counts.
+        self.feed.catch_up().await?;
+        match self.kind {
+            RbacKind::ClusterRole | RbacKind::Role => self.role(context, object, old).await,
+            RbacKind::ClusterRoleBinding | RbacKind::RoleBinding => self.binding(context, object, old).await,
+        }
+    }
+
+    async fn role(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+        // The role that the request names, which is none yet when one is created.
+        if self.may(context, "escalate", self.kind.plural(), &context.name, &context.namespace).await {
+            return Ok(());
+        }
+        if old.is_some_and(|old| only_for_the_garbage_collector(object, old)) {
+            return Ok(());
+        }
+        let name = object::name(object);
+        self.confirm(context, name, &Rule::read_all(object))?;
+        let aggregates = |role: &Value| !role.list_at(&["aggregationRule", "clusterRoleSelectors"]).is_empty();
+        if self.kind == RbacKind::ClusterRole && (aggregates(object) || old.is_some_and(aggregates)) {
+            // An aggregated role can become anything.
+            let all = self.confirm(context, name, &Rule::everything());
+            return all.map_err(|_| Status::forbidden(&self.resource(), name, AGGREGATION));
+        }
+        Ok(())
+    }
+
+    async fn binding(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+        if old.is_some_and(|old| only_for_the_garbage_collector(object, old)) {
+            return Ok(());
+        }
+        let role = object.get("roleRef").unwrap_or(&Value::Null);
+        let role = RoleRef { kind: role.str_at(&["kind"]), name: role.str_at(&["name"]) };
+        // Roles may be bound in one namespace by who may not bind them everywhere.
+        let namespace = if self.kind == RbacKind::RoleBinding { context.namespace.as_str() } else { "" };
+        let resource = match role.kind {
+            "ClusterRole" => Some(RbacKind::ClusterRole.plural()),
+            "Role" => Some(RbacKind::Role.plural()),
+            _ => None,
+        };
+        if let Some(resource) = resource
+            && self.may(context, "bind", resource, role.name, namespace).await
+        {
+            return Ok(());
+        }
+        if role.kind == "Role" && namespace.is_empty() {
+            return Err(Status::bad_request("Namespace parameter required."));
+        }
+        let rules = self.feed.index().role_rules(role, namespace).map_err(|why| match why {
+            // The reference names the resource of the request here, not that of what is missing.
+            NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
+            NoRole::Unsupported(_) => Status::unknown(500, &why.to_string()),
+        })?;
+        self.confirm(context, object::name(object), &rules)
+    }
+
+    /// Whether the authorizers allow a verb on a role.
+    async fn may(&self, context: &Context, verb: &str, resource: &str, name: &str, namespace: &str) -> bool {
+        let attributes = Attributes {
+            verb,
+            is_resource_request: true,
+            api_group: GROUP,
+            api_version: "*",
+            resource,
+            name,
+            namespace,
+            ..Attributes::nothing(&context.user)
+        };
+        match self.authorizer.authorize(&attributes).await {
+            Ok(decision) => matches!(decision, Decision::Allow(_)),
+            Err(error) => {
+                tracing::error!(user = %context.user.name, verb, resource, name, namespace, %error, "cannot authorize");
+                false
+            }
+        }
+    }
+
+    /// Compares with all that the writer holds.
+    fn confirm(&self, context: &Context, name: &str, granted: &[Rule]) -> Result<(), Status> {
+        let (held, unknown) = self.feed.index().rules_of(&context.user, &context.namespace);
+        let shown = |why: &NoRole| match why {
+            NoRole::Missing { name, .. } => Status::not_found(&self.resource(), name).message().to_owned(),
+            NoRole::Unsupported(_) => why.to_string(),
+        };
+        let unknown: Vec<String> = unknown.iter().map(shown).collect();
+        confirm_no_escalation(&context.user, &held, &unknown, granted)
+            .map_err(|escalation| Status::forbidden(&self.resource(), name, escalation))
+    }
+
+    fn resource(&self) -> GroupResource {
+        GroupResource::new(GROUP, self.kind.plural())
+    }
+}
+
+/// Whether an update changes nothing but what the garbage collector must be able to change.
+fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
+    let without = |object: &Value| {
+        let mut rest = object.clone();
+        for member in ["ownerReferences", "finalizers", "selfLink", "managedFields"] {
+            object::set_metadata(&mut rest, member, None);
+        }
+        rest
+    };
+    without(object) == without(old)
+}

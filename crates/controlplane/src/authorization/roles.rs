@@ -1,0 +1,74 @@
+//! Roles and bindings on their way from the watch caches to the index by which RBAC decides.
+
+use std::sync::{Arc, OnceLock};
+
+use binnacle_authz::{RbacIndex, RbacKind};
+use binnacle_meta::Status;
+use binnacle_registry::ResourceSet;
+use binnacle_request::Shutdown;
+use binnacle_schema::Value;
+use futures::future::try_join_all;
+use tokio::task::JoinSet;
+
+use crate::informer::{Handler, Informer};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Keeps an index in step.
+pub struct RolesFeed {
+    index: Arc<RbacIndex>,
+    resources: ResourceSet,
+    informers: OnceLock<Vec<Arc<Informer<OneKind>>>>,
+}
+
+struct OneKind {
+    kind: RbacKind,
+    index: Arc<RbacIndex>,
+}
+
+impl Handler for OneKind {
+    fn replace(&self, objects: Vec<Value>) {
+        self.index.replace(self.kind, &objects);
+    }
+
+    fn put(&self, object: Value) {
+        self.index.put(self.kind, &object);
+    }
+
+    fn remove(&self, namespace: &str, name: &str) {
+        self.index.remove(self.kind, namespace, name);
+    }
+}
+
+impl RolesFeed {
+    /// Nothing is followed before [`RolesFeed::start`].
+    pub fn new(resources: ResourceSet) -> Arc<Self> {
+        Arc::new(Self { index: Arc::default(), resources, informers: OnceLock::new() })
+    }
+
+    pub fn index(&self) -> &Arc<RbacIndex> {
+        &self.index
+    }
+
+    /// Begins to follow the four kinds, once the resources are there; the tasks end with the shutdown signal.
+    pub fn start(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<(), Status> {
+        let informer = |kind: RbacKind| {
+            let resource = self.resources.require(GROUP, "v1", kind.plural())?;
+            Ok(Informer::new(resource.clone(), OneKind { kind, index: self.index.clone() }))
+        };
+        let informers: Vec<_> = RbacKind::ALL.into_iter().map(informer).collect::<Result<_, Status>>()?;
+        let informers = self.informers.get_or_init(|| informers);
+        for informer in informers {
+            let index = self.index.clone();
+            tasks.spawn(informer.clone().run(shutdown.clone(), move || index.ready.part()));
+        }
+        Ok(())
+    }
+
+    /// Waits until the index has all that was acknowledged before this was called.
+    pub(crate) async fn catch_up(&self) -> Result<(), Status> {
+        let informers =
+            self.informers.get().ok_or_else(|| Status::too_many_requests("storage is (re)initializing", 1))?;
+        try_join_all(informers.iter().map(|informer| informer.catch_up())).await.map(drop)
+    }
+}

@@ -1,0 +1,254 @@
+//! Something kept in step with all objects of a resource: told of each change, and of everything anew when changes were
+//! missed. Who must not act on old knowledge brings it up to date first ([`Informer::catch_up`]).
+
+use std::sync::Arc;
+use std::task::{Context as Poller, Poll, Waker};
+use std::time::Duration;
+
+use binnacle_meta::Status;
+use binnacle_registry::{Context, ListOptions, Resource, WatchFrom};
+use binnacle_request::Shutdown;
+use binnacle_schema::Value;
+use binnacle_watchcache::{BLOCK_TIMEOUT, WatchError, WatchItem, Watcher};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+/// How many changes are taken at once.
+const BATCH: usize = 256;
+/// How soon a watch that did not open is tried again.
+const RETRY: Duration = Duration::from_millis(250);
+/// How soon catching up looks again for a watch that has broken off.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Who is told. Objects are in the storage version. Nothing here may wait.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// All objects that there are; what else was known is to be forgotten.
+    fn replace(&self, objects: Vec<Value>);
+
+    /// An object came into being or changed.
+    fn put(&self, object: Value);
+
+    fn remove(&self, namespace: &str, name: &str);
+}
+
+/// The way of one resource's changes to a handler.
+pub(crate) struct Informer<H> {
+    resource: Arc<Resource>,
+    handler: H,
+    watcher: Mutex<Option<Watcher>>,
+    /// Whether a watch is open, so that catching up is possible.
+    open: watch::Sender<bool>,
+    /// Told when somebody else has emptied the watcher's mailbox, which then knows another waker.
+    emptied: Notify,
+}
+
+impl<H: Handler> Informer<H> {
+    pub(crate) fn new(resource: Arc<Resource>, handler: H) -> Arc<Self> {
+        let (watcher, open, emptied) = (Mutex::default(), watch::Sender::new(false), Notify::new());
+        Arc::new(Self { resource, handler, watcher, open, emptied })
+    }
+
+    /// Follows the resource until shutdown; `read` is called when everything has been read for the first time.
+    pub(crate) async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
+        let mut read = Some(read);
+        let fired = shutdown.fired();
+        tokio::pin!(fired);
+        loop {
+            let opened = tokio::select! {
+                opened = self.begin() => opened,
+                () = &mut fired => return,
+            };
+            if opened.is_err() {
+                tokio::select! {
+                    () = tokio::time::sleep(RETRY) => continue,
+                    () = &mut fired => return,
+                }
+            }
+            if let Some(read) = read.take() {
+                read();
+            }
+            self.open.send_replace(true);
+            loop {
+                let emptied = self.emptied.notified();
+                tokio::select! {
+                    taken = std::future::poll_fn(|poller| self.take(poller)) => if taken.is_err() { break },
+                    () = emptied => {}
+                    () = &mut fired => return,
+                }
+            }
+            // Too slow for the window, or the cache begins anew.
+            self.open.send_replace(false);
+        }
+    }
+
+    /// Waits until the handler has been told of all that was acknowledged before this was called.
+    pub(crate) async fn catch_up(&self) -> Result<(), Status> {
+        let deadline = Instant::now() + BLOCK_TIMEOUT;
+        let late = || Status::too_many_requests("storage is (re)initializing", 1);
+        let mut open = self.open.subscribe();
+        loop {
+            let opened = tokio::time::timeout_at(deadline, open.wait_for(|open| *open)).await;
+            if !opened.is_ok_and(|opened| opened.is_ok()) {
+                return Err(late());
+            }
+            // From here on everything lies in the mailbox.
+            self.resource.collection.cache.wait_consistent(deadline).await.map_err(|_| late())?;
+            let emptied = self.empty();
+            self.emptied.notify_one();
+            if emptied.is_ok() {
+                return Ok(());
+            }
+            // The watch has broken off; the task opens another.
+            tokio::time::sleep(PAUSE).await;
+            if Instant::now() >= deadline {
+                return Err(late());
+            }
+        }
+    }
+
+    /// Opens a watch and reads what is there.
+    async fn begin(&self) -> Result<(), ()> {
+        let (context, options) = (Context::internal(""), ListOptions::default());
+        let from = WatchFrom::InitialEvents { not_older_than: None };
+        let mut watcher = match self.resource.watch(&context, &options, from).await {
+            Ok(Ok(watcher)) => watcher,
+            Ok(Err(_)) | Err(_) => return Err(()),
+        };
+        let mut objects = Vec::new();
+        loop {
+            let mut items = Vec::new();
+            watcher.next_batch(BATCH, &mut items).await.map_err(|_| ())?;
+            let mut rest = items.into_iter();
+            for item in rest.by_ref() {
+                match &item {
+                    WatchItem::InitialEventsEnd(_) => {
+                        self.handler.replace(std::mem::take(&mut objects));
+                        rest.for_each(|item| self.tell(&item));
+                        *self.watcher.lock() = Some(watcher);
+                        return Ok(());
+                    }
+                    item => objects.extend(self.decode(item)),
+                }
+            }
+        }
+    }
+
+    /// Hands on all that the watch has now.
+    fn empty(&self) -> Result<(), WatchError> {
+        let mut poller = Poller::from_waker(Waker::noop());
+        loop {
+            match self.take(&mut poller) {
+                Poll::Ready(taken) => taken?,
+                Poll::Pending => return Ok(()),
+            }
+        }
+    }
+
+    /// Hands on what the watch has; nothing may come between taking and telling.
+    fn take(&self, poller: &mut Poller<'_>) -> Poll<Result<(), WatchError>> {
+        let mut watcher = self.watcher.lock();
+        let Some(open) = watcher.as_mut() else { return Poll::Ready(Err(WatchError::Closed)) };
+        let mut items = Vec::new();
+        match open.poll_batch(poller, BATCH, &mut items) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(())) => {
+                items.iter().for_each(|item| self.tell(item));
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => {
+                *watcher = None;
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+
+    fn tell(&self, item: &WatchItem) {
+        match item {
+            WatchItem::Event { event, .. } if event.new_entry().is_none() => {
+                if let Some(old) = event.old() {
+                    self.handler.remove(old.namespace(), old.name());
+                }
+            }
+            item => match (self.decode(item), item.entry()) {
+                (Some(object), _) => self.handler.put(object),
+                // What it said before does not hold any more.
+                (None, Some(entry)) => self.handler.remove(entry.namespace(), entry.name()),
+                (None, None) => {}
+            },
+        }
+    }
+
+    /// An object that cannot be read is left out, as if it were not there.
+    fn decode(&self, item: &WatchItem) -> Option<Value> {
+        let entry = item.entry()?;
+        match self.resource.collection.decode(entry.value(), entry.revision()) {
+            Ok(object) => Some(object),
+            Err(error) => {
+                tracing::error!(path = entry.path(), error = error.message(), "a stored object cannot be read");
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use binnacle_request::ShutdownTrigger;
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::objects::Objects;
+    use crate::testing::Cluster;
+
+    #[derive(Default)]
+    struct Names(Mutex<BTreeSet<String>>);
+
+    impl Handler for Arc<Names> {
+        fn replace(&self, objects: Vec<Value>) {
+            self.0.lock().clear();
+            objects.into_iter().for_each(|object| self.put(object));
+        }
+
+        fn put(&self, object: Value) {
+            self.0.lock().insert(object.str_at(&["metadata", "name"]).to_owned());
+        }
+
+        fn remove(&self, _: &str, name: &str) {
+            self.0.lock().remove(name);
+        }
+    }
+
+    /// After catching up everything that was written is known, however the task that follows is scheduled.
+    #[tokio::test]
+    async fn catching_up() {
+        let resources = Cluster::resources();
+        let objects = Objects::new(&resources, "", "v1", "namespaces").unwrap();
+        let create = async |name: &str| objects.create("", value!({"metadata": {"name": name}})).await.unwrap();
+        create("before").await;
+        let names = Arc::new(Names::default());
+        let informer = Informer::new(resources.require("", "v1", "namespaces").unwrap().clone(), names.clone());
+        let (trigger, shutdown) = ShutdownTrigger::new();
+        let (read, was_read) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(informer.clone().run(shutdown, move || read.send(()).unwrap_or_default()));
+        was_read.await.unwrap();
+        assert!(names.0.lock().contains("before"));
+        for round in 0..200 {
+            let name = format!("n{round}");
+            create(&name).await;
+            informer.catch_up().await.unwrap();
+            assert!(names.0.lock().contains(&name), "{name}");
+        }
+        // The task goes on by itself.
+        create("after").await;
+        let began = Instant::now();
+        while !names.0.lock().contains("after") {
+            assert!(began.elapsed() < Duration::from_secs(20));
+            tokio::task::yield_now().await;
+        }
+        trigger.fire();
+        task.await.unwrap();
+    }
+}
