@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
-use binnacle_authn::{
-    Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
-};
+use binnacle_authn::{Authenticator, X509, X509Error};
 use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, PrivilegedGroups, Rbac, Union as Authorizers};
 use binnacle_controlplane::{
     ControlPlane, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, default_advertise_address, escalation_hooks,
@@ -17,7 +15,6 @@ use binnacle_controlplane::{
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response};
-use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, ResourceSet};
@@ -26,16 +23,18 @@ use binnacle_server::{
     BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
     PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
-use binnacle_specials::Server as Specials;
+use binnacle_specials::{Server as Specials, TokenIssuer};
 use binnacle_store::{Compactor, Store, spawn_compactor};
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
+use crate::authentication::{self, AuthenticationError};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::flags::{Config, Mode};
 use crate::health::StoreCheck;
 use crate::kubeconfig::kubeconfig;
+use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{Names, Pki, PkiError};
 
 /// The reference's `--request-timeout`.
@@ -65,9 +64,9 @@ pub(crate) struct Assembled {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(transparent)]
-    Tokens(#[from] TokenFileError),
-    #[error("unable to load client CA file: {0}")]
-    ClientCa(#[from] X509Error),
+    Authentication(#[from] AuthenticationError),
+    #[error("cannot use the server's own authority: {0}")]
+    OwnAuthority(#[from] X509Error),
     #[error("unable to load server certificate: {0}")]
     Tls(#[from] TlsError),
     #[error(transparent)]
@@ -104,40 +103,56 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         }
         _ => EmbeddedStore::ephemeral(),
     });
-    let Shown { tls, clients, kubectl, place } =
-        Shown::prepare(named.tls, named.clients, &config, data.as_ref(), &url)?;
+    let Named { mut authentication, tls } = named;
+    let named_clients = authentication.clients.take();
+    let Shown { tls, clients, kubectl, place, service_account } =
+        Shown::prepare(tls, named_clients, &config, data.as_ref(), &url)?;
 
     // Who is calling, and may they.
     let tls = tls_config(tls, clients.authority_names())?;
-    let authenticator = authenticator(clients, named.tokens);
     let resources = ResourceSet::new();
+    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
+    let flags = &config.authentication;
+    let keys = authentication.service_account_keys(&service_account)?;
+    let authentication = authentication::build(flags, authentication, clients, &keys, &resources, &metrics)?;
     let roles = RolesFeed::new(resources.clone());
     let authorizer = authorizer(&config.authorization.modes, &roles);
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let health = Health::new()
         .everywhere(Arc::new(PingCheck))
         .everywhere(Arc::new(LogCheck::default()))
         .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
-    let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
+    let access = Access {
+        authenticator: authentication.authenticator.clone(),
+        authorizer: Arc::clone(&authorizer),
+        roles,
+        token_issuer: keys.issuer(flags),
+    };
     let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, &shutdown);
     let mut followers = JoinSet::new();
     access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
     let interval = config.storage.compaction_interval;
     let compactor = interval.map(|interval| spawn_compactor(store.clone(), interval));
-    let links: Vec<Arc<dyn Link>> = vec![
+    let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(OpenApiLink::new(Served::default_built_in())),
         Arc::new(api),
     ];
+    let issuer = &access.token_issuer.issuer;
+    let keys_uri = flags.service_accounts.jwks_uri.clone();
+    let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&reachable(port.address()).to_string()));
+    match OpenIdLink::new(issuer, &keys_uri, &keys.verifying) {
+        Ok(link) => links.push(Arc::new(link)),
+        Err(error) => tracing::info!("Skipping installation of OpenID discovery endpoints: {error}"),
+    }
     let chain = Chain::new(ChainConfig {
-        authenticator,
+        authentication,
         authorizer,
         links: Links::new(links),
         failure: failure_response,
@@ -191,6 +206,7 @@ struct Access {
     authenticator: Arc<dyn Authenticator>,
     authorizer: Arc<dyn Authorizer>,
     roles: Arc<RolesFeed>,
+    token_issuer: TokenIssuer,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -214,7 +230,8 @@ fn built_in(
         admission: Arc::new(chain),
         authenticator: access.authenticator.clone(),
         authorizer: access.authorizer.clone(),
-        api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
+        api_audiences: authentication::audiences(&config.authentication),
+        token_issuer: access.token_issuer.clone(),
     };
     let built_in = BuiltIn {
         store,
@@ -274,16 +291,14 @@ fn local_apis(served: &Served) -> Vec<LocalApi> {
 
 /// What was read from the files that flags name, before anything has happened that could be left behind.
 struct Named {
-    tokens: Option<TokenFile>,
-    clients: Option<X509>,
+    authentication: authentication::Named,
     /// With the text of the certificate file.
     tls: Option<(TlsFiles, String)>,
 }
 
 impl Named {
     fn load(config: &Config) -> Result<Self, StartError> {
-        let tokens = config.authentication.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
-        let clients = config.authentication.client_ca_file.as_deref().map(X509::load).transpose()?;
+        let authentication = authentication::Named::load(&config.authentication)?;
         let tls = match &config.serving.tls_files {
             None => None,
             Some((certificate, key)) => {
@@ -292,7 +307,7 @@ impl Named {
                 Some((TlsFiles::load(certificate, key)?, read_text(certificate)?))
             }
         };
-        Ok(Self { tokens, clients, tls })
+        Ok(Self { authentication, tls })
     }
 }
 
@@ -303,6 +318,8 @@ struct Shown {
     clients: X509,
     /// The command that begins every example.
     kubectl: String,
+    /// The server's own key for service account tokens, as PEM.
+    service_account: String,
     /// Where the file for kubectl is when there is no data directory; it goes away with the server.
     place: Option<DataDir>,
 }
@@ -340,7 +357,7 @@ impl Shown {
                 (clients, format!("kubectl --server {url} --certificate-authority {}", path.display()))
             }
         };
-        Ok(Self { tls, clients, kubectl, place })
+        Ok(Self { tls, clients, kubectl, service_account: pki.service_account, place })
     }
 }
 
@@ -362,15 +379,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
-}
-
-/// Certificates, then tokens; who brings neither is anonymous, who brings a bad one is refused.
-fn authenticator(clients: X509, tokens: Option<TokenFile>) -> Arc<dyn Authenticator> {
-    let mut known: Vec<Box<dyn Authenticator>> = vec![Box::new(clients)];
-    if let Some(tokens) = tokens {
-        known.push(Box::new(Bearer::new(tokens)));
-    }
-    Arc::new(FailFast(Authenticators::new(known), Anonymous::new()))
 }
 
 /// The group of administrators first, then the modes in their order.

@@ -68,7 +68,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     Ok(Command::Serve(Box::new(Config {
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
-        authentication: Authentication::read(&given),
+        authentication: Authentication::read(&given)?,
         authorization: Authorization::read(&given)?,
         logs: Logs::read(&given)?,
         misc: Misc::read(&given)?,
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(config.authorization.modes, [Mode::Node, Mode::Rbac]);
         assert_eq!(config.misc.service_cluster_ip_ranges[0].to_string(), "10.0.0.0/24");
         assert_eq!(config.misc.service_node_port_range.to_string(), "30000-32767");
-        assert_eq!(config.authentication.service_account_issuers, ["https://kubernetes.default.svc"]);
+        assert_eq!(config.authentication.service_accounts.issuers, ["https://kubernetes.default.svc"]);
         assert!(config.misc.allow_privileged && !config.storage.ephemeral);
         assert_eq!(config.logs, Logs { format: LogFormat::Text, verbosity: 0 });
     }
@@ -120,7 +120,8 @@ mod tests {
         assert_eq!(
             config(&["--service-account-issuer=a,b", "--service-account-issuer=c"])
                 .authentication
-                .service_account_issuers,
+                .service_accounts
+                .issuers,
             ["a,b", "c"]
         );
         assert_eq!(config(&["--token-auth-file=", "--"]).authentication.token_auth_file, None);
@@ -153,6 +154,16 @@ mod tests {
             ),
             (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
             (&["--logging-format=xml"], "[logging.format: Invalid value: \"xml\": Unsupported log format]"),
+            (&["--service-account-issuer="], "service-account-issuer should not be an empty string"),
+            (
+                &["--service-account-issuer=a", "--service-account-issuer=a"],
+                "service-account-issuer \"a\" is already specified",
+            ),
+            (&["--service-account-signing-key-file=a"], "service-account-key-file is a required flag"),
+            (
+                &["--service-account-max-token-expiration=1m"],
+                "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds",
+            ),
             (&["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file must be specified together"),
             (&["--authorization-mode=Magic"], "authorization-mode \"Magic\" is not a valid mode"),
             (&["--authorization-mode="], "at least one authorization-mode must be passed"),

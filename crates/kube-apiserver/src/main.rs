@@ -1,11 +1,14 @@
 //! The program: flags, then a server that runs until it is told to stop.
 
 mod assemble;
+mod authentication;
+mod bound_objects;
 mod data_dir;
 mod flags;
 mod health;
 mod kubeconfig;
 mod logging;
+mod openid;
 mod pki;
 mod signals;
 

@@ -5,9 +5,9 @@ mod process;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_authn::AuthnError;
+use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
-use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
+use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use prometheus::core::Collector;

@@ -8,6 +8,7 @@ mod https;
 mod pods;
 mod posted;
 mod reviews;
+mod token_request;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use binnacle_store::Store;
 use crate::component_statuses::ComponentStatuses;
 use crate::pods::{Binding, Eviction};
 use crate::reviews::{AccessReview, RulesReview, SelfReview, Subject, TokenReview};
+pub use crate::token_request::TokenIssuer;
+use crate::token_request::TokenRequest;
 
 /// What the specials need of the server that they are part of.
 #[derive(Clone)]
@@ -34,6 +37,7 @@ pub struct Server {
     pub authorizer: Arc<dyn Authorizer>,
     /// `--api-audiences`: whom tokens for this server are made for.
     pub api_audiences: Vec<Text>,
+    pub token_issuer: TokenIssuer,
 }
 
 /// All specials of built-in groups.
@@ -48,6 +52,8 @@ pub fn all(server: &Server) -> HashMap<SpecialKey, Arc<dyn Special>> {
     add("", "v1", "bindings", "", Arc::new(Binding::collection(server.resources.clone(), admission())));
     add("", "v1", "pods", "binding", Arc::new(Binding::subresource(server.resources.clone(), admission())));
     add("", "v1", "pods", "eviction", Arc::new(Eviction::new(server.resources.clone(), admission())));
+    let requests = TokenRequest::new(server.resources.clone(), admission(), server.token_issuer.clone());
+    add("", "v1", "serviceaccounts", "token", Arc::new(requests));
     let authentication = "authentication.k8s.io";
     add(authentication, "v1", "selfsubjectreviews", "", Arc::new(SelfReview::new(admission())));
     let tokens = TokenReview::new(admission(), server.authenticator.clone(), server.api_audiences.clone());

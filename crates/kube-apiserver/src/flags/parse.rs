@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::str::FromStr;
+use std::time::Duration;
 
-use binnacle_meta::go_quote;
+use binnacle_meta::{GoDuration, go_quote};
 
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -107,6 +108,12 @@ impl Given {
         }
     }
 
+    /// Values that are lists with commas, all in order.
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        let texts = self.all(name).into_iter().filter(|text| !text.is_empty());
+        texts.flat_map(|text| text.split(',')).map(str::to_owned).collect()
+    }
+
     /// The last value of a flag, or its default; an empty text is no value.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.all(name).pop().filter(|text| !text.is_empty())
@@ -139,6 +146,13 @@ impl Given {
     pub(super) fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         text.parse().map_err(|why: String| self.invalid(name, text, &why))
+    }
+
+    /// A length of time, `1h30m`; one below zero counts as none.
+    pub(super) fn duration(&self, name: &str) -> Result<Duration, FlagError> {
+        let text = self.all(name).pop().unwrap_or_default();
+        let parsed = GoDuration::parse(text).map_err(|error| self.invalid(name, text, &error.to_string()))?;
+        Ok(u64::try_from(parsed.nanos()).map_or(Duration::ZERO, Duration::from_nanos))
     }
 
     pub(super) fn invalid(&self, name: &str, value: &str, why: &str) -> FlagError {
