@@ -15,7 +15,17 @@ use serde_json::{Map, json};
 
 use crate::posted::{Kind, Posted};
 
-const KIND: Kind = Kind { keeps_uid: true, ..Kind::new("authentication.k8s.io", "v1", "TokenRequest") };
+const KIND: Kind = Kind {
+    keeps_uid: true,
+    set_defaults: |request| {
+        let seconds = request.int_at(&["spec", "expirationSeconds"]);
+        if seconds.is_none() {
+            request.make_at(&["spec"]).insert("expirationSeconds", DEFAULT_SECONDS);
+        }
+    },
+    ..Kind::new("authentication.k8s.io", "v1", "TokenRequest")
+};
+const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 /// Kubelets ask for this life on behalf of pods whose tokens were mounted by admission. Old clients in them never read the
 /// file again, so such tokens really live for a year, and their use after this time is noted.
