@@ -7,35 +7,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
-use binnacle_authn::{Authenticator, X509, X509Error};
+use binnacle_audit::Auditor;
+use binnacle_authn::{Authenticator, AuthoritiesError};
 use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, PrivilegedGroups, Rbac, Union as Authorizers};
 use binnacle_controlplane::{
-    ControlPlane, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, default_advertise_address, escalation_hooks,
-    service_hooks,
+    ControlPlane, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed, default_advertise_address,
+    escalation_hooks, service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
-use binnacle_endpoints::{Api, failure_response};
+use binnacle_endpoints::{Api, failure_response, read_object};
+use binnacle_kubelet::Kubelets;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, ResourceSet};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
-    PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
+    BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
+    MetricsLink, PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
-use binnacle_specials::{Server as Specials, TokenIssuer};
+use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
 use binnacle_store::{Compactor, Store, spawn_compactor};
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
-use crate::authentication::{self, AuthenticationError};
+use crate::authentication::{self, AuthenticationError, Bundle};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::flags::{Config, Mode};
 use crate::health::StoreCheck;
 use crate::kubeconfig::kubeconfig;
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{Names, Pki, PkiError};
+use crate::reload;
 
 /// The reference's `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -53,6 +56,7 @@ pub(crate) struct Assembled {
     followers: JoinSet<()>,
     /// Forgets history beyond what watches are promised.
     compactor: Option<Compactor>,
+    auditor: Option<Arc<Auditor>>,
     data: Option<DataDir>,
     ephemeral: bool,
     url: String,
@@ -66,9 +70,11 @@ pub(crate) enum StartError {
     #[error(transparent)]
     Authentication(#[from] AuthenticationError),
     #[error("cannot use the server's own authority: {0}")]
-    OwnAuthority(#[from] X509Error),
+    OwnAuthority(#[from] AuthoritiesError),
     #[error("unable to load server certificate: {0}")]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Audit(#[from] binnacle_audit::OptionsError),
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
@@ -81,6 +87,8 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
+    #[error("unable to reach kubelets: {0}")]
+    Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("cannot follow roles and bindings: {0}")]
     Roles(String),
     #[error("cannot register metrics: {0}")]
@@ -103,18 +111,21 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         }
         _ => EmbeddedStore::ephemeral(),
     });
-    let Named { mut authentication, tls } = named;
+    let Named { mut authentication, tls, kubelets } = named;
     let named_clients = authentication.clients.take();
     let Shown { tls, clients, kubectl, place, service_account } =
         Shown::prepare(tls, named_clients, &config, data.as_ref(), &url)?;
 
     // Who is calling, and may they.
-    let tls = tls_config(tls, clients.authority_names())?;
+    let proxies = authentication.proxies.clone();
+    let mut asked_for = clients.authorities.names();
+    asked_for.extend(proxies.iter().flat_map(|proxies| proxies.authorities.names()));
+    let tls = tls_config(tls, asked_for)?;
     let resources = ResourceSet::new();
     let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let flags = &config.authentication;
     let keys = authentication.service_account_keys(&service_account)?;
-    let authentication = authentication::build(flags, authentication, clients, &keys, &resources, &metrics)?;
+    let authentication = authentication::build(flags, authentication, &clients, &keys, &resources, &metrics)?;
     let roles = RolesFeed::new(resources.clone());
     let authorizer = authorizer(&config.authorization.modes, &roles);
 
@@ -126,14 +137,28 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
+    let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
+    let outward = Outward::new(kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access {
         authenticator: authentication.authenticator.clone(),
         authorizer: Arc::clone(&authorizer),
         roles,
         token_issuer: keys.issuer(flags),
+        client_ca: clients.pem.clone(),
+        request_header: authentication::request_header(flags, proxies.as_ref()),
     };
-    let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, &shutdown);
+    let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
+    let named_files = [
+        (flags.client_ca_file.as_ref(), Some(&clients)),
+        (flags.request_header.as_ref().map(|header| &header.client_ca_file), proxies.as_ref()),
+    ];
+    for (path, bundle) in named_files {
+        if let (Some(path), Some(bundle)) = (path, bundle) {
+            let authorities = bundle.authorities.clone();
+            reload::follow(&mut followers, path.clone(), &shutdown, move |pem| authorities.replace(pem));
+        }
+    }
     access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
     let interval = config.storage.compaction_interval;
     let compactor = interval.map(|interval| spawn_compactor(store.clone(), interval));
@@ -159,6 +184,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         metrics,
         shutdown,
         request_timeout: REQUEST_TIMEOUT,
+        options: ChainOptions { auditor: auditor.clone() },
     });
 
     let server = Server::new(port.with_tls(tls), Arc::new(chain), trigger);
@@ -171,6 +197,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         control_plane,
         followers,
         compactor,
+        auditor,
         data: data.or(place),
         ephemeral: config.storage.ephemeral,
         url,
@@ -195,6 +222,9 @@ impl Assembled {
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         self.server.run(stop).await;
         drop(self.compactor);
+        if let Some(auditor) = self.auditor {
+            auditor.shutdown().await;
+        }
         self.control_plane.ended().await;
         self.followers.join_all().await;
         self.store.close().await;
@@ -207,6 +237,9 @@ struct Access {
     authorizer: Arc<dyn Authorizer>,
     roles: Arc<RolesFeed>,
     token_issuer: TokenIssuer,
+    /// The PEM text of the authorities whose client certificates count.
+    client_ca: String,
+    request_header: Option<RequestHeader>,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -217,10 +250,15 @@ fn built_in(
     access: &Access,
     address: SocketAddr,
     config: &Config,
+    outward: Outward,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane) {
     let served = Served::default_built_in();
-    let own = control_plane_config(config, address, &served);
+    let own = binnacle_controlplane::Config {
+        client_ca: Some(access.client_ca.clone()),
+        request_header: access.request_header.clone(),
+        ..control_plane_config(config, address, &served)
+    };
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
     let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
     let chain = AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order");
@@ -232,6 +270,7 @@ fn built_in(
         authorizer: access.authorizer.clone(),
         api_audiences: authentication::audiences(&config.authentication),
         token_issuer: access.token_issuer.clone(),
+        outward,
     };
     let built_in = BuiltIn {
         store,
@@ -294,6 +333,7 @@ struct Named {
     authentication: authentication::Named,
     /// With the text of the certificate file.
     tls: Option<(TlsFiles, String)>,
+    kubelets: Kubelets,
 }
 
 impl Named {
@@ -307,7 +347,8 @@ impl Named {
                 Some((TlsFiles::load(certificate, key)?, read_text(certificate)?))
             }
         };
-        Ok(Self { authentication, tls })
+        let kubelets = Kubelets::new(&config.misc.kubelet)?;
+        Ok(Self { authentication, tls, kubelets })
     }
 }
 
@@ -315,7 +356,7 @@ impl Named {
 struct Shown {
     tls: TlsFiles,
     /// Whose client certificates are accepted.
-    clients: X509,
+    clients: Bundle,
     /// The command that begins every example.
     kubectl: String,
     /// The server's own key for service account tokens, as PEM.
@@ -328,7 +369,7 @@ impl Shown {
     /// Takes what was named, makes the rest, and writes the file that kubectl needs.
     fn prepare(
         named_tls: Option<(TlsFiles, String)>,
-        named_clients: Option<X509>,
+        named_clients: Option<Bundle>,
         config: &Config,
         data: Option<&DataDir>,
         url: &str,
@@ -347,7 +388,7 @@ impl Shown {
             None => {
                 let path = home.join("admin.kubeconfig");
                 write(&path, &kubeconfig(url, &trusted, &pki.admin.certificate, &pki.admin.key))?;
-                let own = X509::from_pem("the server's own authority", pki.authority.as_bytes())?;
+                let own = Bundle::new("the server's own authority", pki.authority.as_bytes())?;
                 (own, format!("kubectl --kubeconfig {}", path.display()))
             }
             // The named authority's administrators bring their own certificates.

@@ -1,11 +1,14 @@
 //! How callers are found out: the authenticators that the flags ask for, in the reference's order.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use binnacle_authn::{
-    Anonymous, Authenticator, Bearer, FailFast, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens,
-    TokenAuthenticator, TokenFile, TokenFileError, Union, X509, X509Error,
+    Anonymous, Authenticator, Authorities, AuthoritiesError, Bearer, FailFast, FrontProxy, FrontProxyOptions,
+    ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenAuthenticator, TokenFile, TokenFileError,
+    Union, X509,
 };
+use binnacle_controlplane::RequestHeader;
 use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
 use binnacle_meta::Text;
 use binnacle_registry::ResourceSet;
@@ -21,7 +24,9 @@ pub(crate) enum AuthenticationError {
     #[error(transparent)]
     Tokens(#[from] TokenFileError),
     #[error("unable to load client CA file: {0}")]
-    ClientCa(#[from] X509Error),
+    ClientCa(#[source] AuthoritiesError),
+    #[error("failed to load the authorities for request headers: {0}")]
+    ProxyCa(#[source] AuthoritiesError),
     #[error("failed to build token generator: {0}")]
     Keys(#[from] KeyFileError),
     #[error("cannot use the server's own key for service account tokens: {0}")]
@@ -33,9 +38,31 @@ pub(crate) enum AuthenticationError {
 /// What was read from the files that flags name.
 pub(crate) struct Named {
     tokens: Option<TokenFile>,
-    pub(crate) clients: Option<X509>,
+    pub(crate) clients: Option<Bundle>,
+    pub(crate) proxies: Option<Bundle>,
     signing: Option<PrivateKey>,
     keys: Vec<PublicKey>,
+}
+
+/// Authorities, and the PEM text that names them.
+#[derive(Clone)]
+pub(crate) struct Bundle {
+    pub(crate) authorities: Arc<Authorities>,
+    pub(crate) pem: String,
+}
+
+impl Bundle {
+    fn load(path: &Path) -> Result<Self, AuthoritiesError> {
+        let shown = path.display().to_string();
+        let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
+        Self::new(&shown, &pem)
+    }
+
+    /// `path` is for messages.
+    pub(crate) fn new(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
+        let authorities = Arc::new(Authorities::from_pem(path, pem)?);
+        Ok(Self { authorities, pem: String::from_utf8_lossy(pem).into_owned() })
+    }
 }
 
 impl Named {
@@ -46,7 +73,18 @@ impl Named {
         }
         Ok(Self {
             tokens: flags.token_auth_file.as_deref().map(TokenFile::load).transpose()?,
-            clients: flags.client_ca_file.as_deref().map(X509::load).transpose()?,
+            clients: flags
+                .client_ca_file
+                .as_deref()
+                .map(Bundle::load)
+                .transpose()
+                .map_err(AuthenticationError::ClientCa)?,
+            proxies: flags
+                .request_header
+                .as_ref()
+                .map(|header| Bundle::load(&header.client_ca_file))
+                .transpose()
+                .map_err(AuthenticationError::ProxyCa)?,
             signing: flags.service_accounts.signing_key_file.as_deref().map(load_private).transpose()?,
             keys,
         })
@@ -92,11 +130,24 @@ pub(crate) fn audiences(flags: &flags::Authentication) -> Vec<Text> {
     flags.api_audiences.iter().map(Text::from).collect()
 }
 
-/// Certificates, then tokens; who brings neither is anonymous, who brings a bad one is refused.
+/// What the flags say of proxies in front, as others are told of it.
+pub(crate) fn request_header(flags: &flags::Authentication, proxies: Option<&Bundle>) -> Option<RequestHeader> {
+    let header = flags.request_header.as_ref()?;
+    Some(RequestHeader {
+        client_ca: proxies?.pem.clone(),
+        allowed_names: header.allowed_names.clone(),
+        username_headers: header.username_headers.clone(),
+        uid_headers: header.uid_headers.clone(),
+        group_headers: header.group_headers.clone(),
+        extra_header_prefixes: header.extra_prefixes.clone(),
+    })
+}
+
+/// Proxies in front, then certificates, then tokens; who brings neither is anonymous, who brings a bad one is refused.
 pub(crate) fn build(
     flags: &flags::Authentication,
     named: Named,
-    clients: X509,
+    clients: &Bundle,
     keys: &ServiceAccountKeys,
     resources: &ResourceSet,
     metrics: &Metrics,
@@ -116,10 +167,27 @@ pub(crate) fn build(
     let counters = ServiceAccountMetrics::new(metrics.registry())?;
     tokens.push(Box::new(ServiceAccountTokens::new(options, objects, counters)));
 
-    let known = Union::new(vec![Box::new(clients), Box::new(Bearer::new(tokens))]);
+    let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect::<Vec<_>>();
+    let mut known: Vec<Box<dyn Authenticator>> = Vec::new();
+    let (mut proxy_headers, mut proxy_prefixes) = (Vec::new(), Vec::new());
+    if let (Some(header), Some(proxies)) = (&flags.request_header, named.proxies) {
+        let options = FrontProxyOptions {
+            allowed_names: header.allowed_names.clone(),
+            username_headers: lower(&header.username_headers),
+            uid_headers: lower(&header.uid_headers),
+            group_headers: lower(&header.group_headers),
+            extra_prefixes: lower(&header.extra_prefixes),
+        };
+        proxy_headers = [&options.username_headers[..], &options.uid_headers, &options.group_headers].concat();
+        proxy_prefixes.clone_from(&options.extra_prefixes);
+        known.push(Box::new(FrontProxy::new(proxies.authorities, options, audiences.clone())));
+    }
+    known.push(Box::new(X509::new(clients.authorities.clone())));
+    known.push(Box::new(Bearer::new(tokens)));
+    let known = Union::new(known);
     let authenticator: Arc<dyn Authenticator> = match flags.anonymous {
         true => Arc::new(FailFast(known, Anonymous::new())),
         false => Arc::new(known),
     };
-    Ok(Authentication { audiences, ..Authentication::by(authenticator) })
+    Ok(Authentication { authenticator, audiences, proxy_headers, proxy_prefixes })
 }

@@ -10,6 +10,7 @@ mod kubeconfig;
 mod logging;
 mod openid;
 mod pki;
+mod reload;
 mod signals;
 
 use std::io::Write;

@@ -1,13 +1,17 @@
 //! What has a path but no place in the store: reviews of who somebody is and what they may do, the statuses of
-//! components, and orders about pods (bindings, evictions). Each is a [`Special`] of the API link.
+//! components, orders about pods (bindings, evictions), streams to their containers, and proxies to what runs in the
+//! cluster. Each is a [`Special`] of the API link.
 //!
 //! A body is read, judged and admitted here as it is for stored objects; what then happens is each special's own.
 
 mod component_statuses;
+mod connect;
 mod https;
 mod pods;
 mod posted;
+mod proxies;
 mod reviews;
+mod streams;
 mod token_request;
 
 use std::collections::HashMap;
@@ -16,14 +20,20 @@ use std::sync::Arc;
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_endpoints::{Special, SpecialKey};
+use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
+use binnacle_proxy::{Verification, client_config};
 use binnacle_registry::ResourceSet;
 use binnacle_registry::admission::Admission;
 use binnacle_store::Store;
+use prometheus::Registry;
+use rustls::ClientConfig;
 
 use crate::component_statuses::ComponentStatuses;
 use crate::pods::{Binding, Eviction};
+use crate::proxies::{Behind, Proxy};
 use crate::reviews::{AccessReview, RulesReview, SelfReview, Subject, TokenReview};
+use crate::streams::{Log, Nodes, Remote, Session, StreamMetrics};
 pub use crate::token_request::TokenIssuer;
 use crate::token_request::TokenRequest;
 
@@ -38,6 +48,36 @@ pub struct Server {
     /// `--api-audiences`: whom tokens for this server are made for.
     pub api_audiences: Vec<Text>,
     pub token_issuer: TokenIssuer,
+    pub outward: Outward,
+}
+
+/// What leads out of this server: to kubelets, and to what runs in the cluster.
+#[derive(Clone)]
+pub struct Outward {
+    kubelets: Arc<Kubelets>,
+    /// For servers in the cluster, whose certificates say nothing that could be verified: they are dialed by address.
+    tls: Arc<ClientConfig>,
+    metrics: StreamMetrics,
+}
+
+impl Outward {
+    /// Registers its metrics; fails when they are there already.
+    pub fn new(kubelets: Kubelets, registry: &Registry) -> Result<Self, OutwardError> {
+        Ok(Self {
+            kubelets: Arc::new(kubelets),
+            tls: client_config(Verification::None, None)?,
+            metrics: StreamMetrics::new(registry)?,
+        })
+    }
+}
+
+/// Why there is no way out.
+#[derive(Debug, thiserror::Error)]
+pub enum OutwardError {
+    #[error(transparent)]
+    Metrics(#[from] prometheus::Error),
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
 }
 
 /// All specials of built-in groups.
@@ -54,6 +94,18 @@ pub fn all(server: &Server) -> HashMap<SpecialKey, Arc<dyn Special>> {
     add("", "v1", "pods", "eviction", Arc::new(Eviction::new(server.resources.clone(), admission())));
     let requests = TokenRequest::new(server.resources.clone(), admission(), server.token_issuer.clone());
     add("", "v1", "serviceaccounts", "token", Arc::new(requests));
+    let nodes = Nodes { resources: server.resources.clone(), kubelets: server.outward.kubelets.clone() };
+    let metrics = || server.outward.metrics.clone();
+    add("", "v1", "pods", "log", Arc::new(Log::new(nodes.clone(), metrics())));
+    for (name, session) in [("exec", Session::Exec), ("attach", Session::Attach), ("portforward", Session::PortForward)]
+    {
+        let remote = Remote::new(session, nodes.clone(), admission(), server.authorizer.clone(), metrics());
+        add("", "v1", "pods", name, Arc::new(remote));
+    }
+    for (plural, behind) in [("pods", Behind::Pod), ("services", Behind::Service), ("nodes", Behind::Node)] {
+        let proxy = Proxy::new(behind, nodes.clone(), admission(), server.outward.tls.clone());
+        add("", "v1", plural, "proxy", Arc::new(proxy));
+    }
     let authentication = "authentication.k8s.io";
     add(authentication, "v1", "selfsubjectreviews", "", Arc::new(SelfReview::new(admission())));
     let tokens = TokenReview::new(admission(), server.authenticator.clone(), server.api_audiences.clone());

@@ -31,7 +31,7 @@ const MIN_SECONDS: i64 = 600;
 /// file again, so such tokens really live for a year, and their use after this time is noted.
 const INJECTED_SECONDS: i64 = 3607;
 const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
-const ISSUED_ID: Text = Text::new_static("authentication.kubernetes.io/issued-credential-id");
+const ISSUED_ID: &str = "authentication.kubernetes.io/issued-credential-id";
 
 /// How tokens are made.
 #[derive(Clone)]
@@ -118,7 +118,7 @@ impl TokenRequest {
         });
         let token = self.issuer.key.sign(&claims);
         let token = token.map_err(|error| Status::internal(format!("failed to generate token: {error}")))?;
-        record.note(|facts| facts.annotations.push((ISSUED_ID, format!("JTI={id}").into())));
+        record.annotate(ISSUED_ID, &format!("JTI={id}"));
 
         let expires = UNIX_EPOCH + Duration::from_secs(u64::try_from(now + seconds).unwrap_or_default());
         let mut answer = posted.object.clone();

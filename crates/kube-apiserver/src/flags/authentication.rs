@@ -30,6 +30,37 @@ pub(super) const GROUP: Group = Group {
              are the groups. If not set, the server's own authority is accepted and an administrator's certificate is made.",
         ),
         Flag::new(
+            "requestheader-allowed-names",
+            Kind::Value("strings"),
+            "",
+            "Common names of the proxies in front that may say who is calling; any that their authority has signed if not set.",
+        ),
+        Flag::new(
+            "requestheader-client-ca-file",
+            Kind::Value("string"),
+            "",
+            "File with the authorities for proxies in front of the server, which say in headers who is calling.",
+        ),
+        Flag::new(
+            "requestheader-extra-headers-prefix",
+            Kind::Value("strings"),
+            "",
+            "Beginnings of the headers in which such proxies say more about callers.",
+        ),
+        Flag::new(
+            "requestheader-group-headers",
+            Kind::Value("strings"),
+            "",
+            "Headers in which such proxies name groups.",
+        ),
+        Flag::new("requestheader-uid-headers", Kind::Value("strings"), "", "Headers in which such proxies name UIDs."),
+        Flag::new(
+            "requestheader-username-headers",
+            Kind::Value("strings"),
+            "",
+            "Headers in which such proxies name users.",
+        ),
+        Flag::new(
             "service-account-extend-token-expiration",
             Kind::Bool,
             "true",
@@ -89,6 +120,8 @@ pub(crate) struct Authentication {
     pub(crate) api_audiences: Vec<String>,
     pub(crate) client_ca_file: Option<PathBuf>,
     pub(crate) token_auth_file: Option<PathBuf>,
+    /// When there are authorities for proxies.
+    pub(crate) request_header: Option<RequestHeader>,
     pub(crate) service_accounts: ServiceAccounts,
 }
 
@@ -119,8 +152,48 @@ impl Authentication {
             api_audiences,
             client_ca_file: path("client-ca-file"),
             token_auth_file: path("token-auth-file"),
+            request_header: RequestHeader::read(given)?,
             service_accounts,
         })
+    }
+}
+
+/// The values for proxies in front; header names as they were given.
+#[derive(Debug)]
+pub(crate) struct RequestHeader {
+    pub(crate) client_ca_file: PathBuf,
+    pub(crate) allowed_names: Vec<String>,
+    pub(crate) username_headers: Vec<String>,
+    pub(crate) uid_headers: Vec<String>,
+    pub(crate) group_headers: Vec<String>,
+    pub(crate) extra_prefixes: Vec<String>,
+}
+
+impl RequestHeader {
+    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+        let list = |name: &str| {
+            let list = given.list(name);
+            match list.iter().any(|entry| entry.trim().is_empty()) {
+                true => Err(FlagError::new(format!("empty value in {name:?}"))),
+                false => Ok(list),
+            }
+        };
+        let lists = (
+            list("requestheader-username-headers")?,
+            list("requestheader-uid-headers")?,
+            list("requestheader-group-headers")?,
+            list("requestheader-extra-headers-prefix")?,
+        );
+        let Some(file) = given.text("requestheader-client-ca-file") else { return Ok(None) };
+        let (username_headers, uid_headers, group_headers, extra_prefixes) = lists;
+        Ok(Some(Self {
+            client_ca_file: file.into(),
+            allowed_names: given.list("requestheader-allowed-names"),
+            username_headers,
+            uid_headers,
+            group_headers,
+            extra_prefixes,
+        }))
     }
 }
 

@@ -142,17 +142,25 @@ impl Given {
         })
     }
 
-    /// A value of a type that explains itself what is wrong.
-    pub(super) fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, FlagError> {
+    /// A number with a fraction.
+    pub(super) fn float(&self, name: &str) -> Result<f32, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
-        text.parse().map_err(|why: String| self.invalid(name, text, &why))
+        text.parse().map_err(|_| {
+            self.invalid(name, text, &format!("strconv.ParseFloat: parsing {}: invalid syntax", go_quote(text)))
+        })
     }
 
-    /// A length of time, `1h30m`; one below zero counts as none.
+    /// A duration as Go writes it; negative ones count as zero.
     pub(super) fn duration(&self, name: &str) -> Result<Duration, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         let parsed = GoDuration::parse(text).map_err(|error| self.invalid(name, text, &error.to_string()))?;
         Ok(u64::try_from(parsed.nanos()).map_or(Duration::ZERO, Duration::from_nanos))
+    }
+
+    /// A value of a type that explains itself what is wrong.
+    pub(super) fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, FlagError> {
+        let text = self.all(name).pop().unwrap_or_default();
+        text.parse().map_err(|why: String| self.invalid(name, text, &why))
     }
 
     pub(super) fn invalid(&self, name: &str, value: &str, why: &str) -> FlagError {

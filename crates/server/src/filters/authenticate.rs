@@ -87,8 +87,10 @@ pub(crate) async fn caller(
     record.note(|facts| {
         facts.user = Some(known.user.clone());
         facts.warnings.extend(known.notes.warnings);
-        facts.annotations.extend(known.notes.annotations);
     });
+    for (key, value) in &known.notes.annotations {
+        record.annotate(key, value);
+    }
     Ok(known.user)
 }
 
