@@ -12,6 +12,8 @@ mod openid;
 mod pki;
 mod reload;
 mod signals;
+mod stores;
+mod upkeep;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -108,15 +108,15 @@ impl Given {
         }
     }
 
-    /// Values that are lists with commas, all in order.
-    pub(super) fn list(&self, name: &str) -> Vec<String> {
-        let texts = self.all(name).into_iter().filter(|text| !text.is_empty());
-        texts.flat_map(|text| text.split(',')).map(str::to_owned).collect()
-    }
-
     /// The last value of a flag, or its default; an empty text is no value.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.all(name).pop().filter(|text| !text.is_empty())
+    }
+
+    /// The parts of a flag whose values are lists with commas; several of them add up.
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        let parts = self.all(name).into_iter().flat_map(|text| text.split(','));
+        parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
     pub(super) fn flag(&self, name: &str) -> Result<bool, FlagError> {
