@@ -6,6 +6,7 @@
 mod anonymous;
 mod authenticator;
 mod bearer;
+mod bootstrap_token;
 mod certificates;
 mod csv;
 mod front_proxy;
@@ -13,15 +14,18 @@ mod recent;
 pub mod service_account;
 mod token_file;
 mod union;
+mod webhook;
 mod x509;
 
 pub use anonymous::Anonymous;
 pub use authenticator::{Authenticated, Authenticator, AuthnError, Credentials, Notes, TokenAuthenticator};
 pub use bearer::{Bearer, TOKEN_PROTOCOL};
+pub use bootstrap_token::{BootstrapSecret, BootstrapSecrets, BootstrapTokens};
 pub use certificates::{Authorities, AuthoritiesError};
 pub use front_proxy::{FrontProxy, FrontProxyOptions};
 pub use recent::Recent;
 pub use service_account::{ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens};
 pub use token_file::{TokenFile, TokenFileError};
 pub use union::{FailFast, Union};
+pub use webhook::{WebhookOptions, WebhookTokens, WebhookVersion};
 pub use x509::X509;

@@ -152,7 +152,7 @@ fn user_of(namespace: &str, name: &str, uid: &str) -> User {
 }
 
 /// Seconds since the epoch.
-fn now() -> f64 {
+pub(crate) fn seconds_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 

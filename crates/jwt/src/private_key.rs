@@ -20,7 +20,7 @@ pub struct PrivateKey {
 enum Pair {
     Rsa(Box<RsaKeyPair>),
     /// P-256 or P-384.
-    Ec(EcdsaKeyPair),
+    Ec(Box<EcdsaKeyPair>),
     P521(Box<p521::ecdsa::SigningKey>),
 }
 
@@ -62,7 +62,7 @@ impl PrivateKey {
         let point = point.ok_or_else(|| KeyError::new("an elliptic curve key without its public half"))?;
         let pair = EcdsaKeyPair::from_private_key_and_public_key(algorithm, &scalar, point, &random)
             .map_err(|_| rejected())?;
-        Ok(Self { pair: Pair::Ec(pair), public: PublicKey::ec(curve, point)?, random })
+        Ok(Self { pair: Pair::Ec(Box::new(pair)), public: PublicKey::ec(curve, point)?, random })
     }
 
     pub(crate) fn from_pkcs8(pkcs8: &[u8]) -> Result<Self, KeyError> {

@@ -252,7 +252,7 @@ fn built_in(
         ..control_plane_config(config, address, &served)
     };
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
-    let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
+    let plugins = binnacle_admission::all(lookup, &access.authorizer, &binnacle_admission::Options::default());
     let chain = AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order");
     let specials = Specials {
         store: storage.store.clone(),

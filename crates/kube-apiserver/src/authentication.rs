@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_authn::{
-    Anonymous, Authenticator, Authorities, AuthoritiesError, Bearer, FailFast, FrontProxy, FrontProxyOptions,
-    ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenAuthenticator, TokenFile, TokenFileError,
-    Union, X509,
+    Anonymous, Authenticator, Authorities, AuthoritiesError, Bearer, BootstrapTokens, FailFast, FrontProxy,
+    FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenAuthenticator,
+    TokenFile, TokenFileError, Union, WebhookOptions, WebhookTokens, WebhookVersion, X509,
 };
 use binnacle_controlplane::RequestHeader;
 use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
@@ -14,6 +15,7 @@ use binnacle_meta::Text;
 use binnacle_registry::ResourceSet;
 use binnacle_server::{Authentication, Metrics};
 use binnacle_specials::TokenIssuer;
+use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
 
 use crate::bound_objects::CachedObjects;
 use crate::flags;
@@ -31,6 +33,10 @@ pub(crate) enum AuthenticationError {
     Keys(#[from] KeyFileError),
     #[error("cannot use the server's own key for service account tokens: {0}")]
     OwnKey(#[from] KeyError),
+    #[error(transparent)]
+    Webhook(#[from] KubeconfigError),
+    #[error("cannot call the token webhook: {0}")]
+    WebhookTarget(#[from] TargetError),
     #[error("cannot register metrics: {0}")]
     Metrics(#[from] prometheus::Error),
 }
@@ -42,6 +48,7 @@ pub(crate) struct Named {
     pub(crate) proxies: Option<Bundle>,
     signing: Option<PrivateKey>,
     keys: Vec<PublicKey>,
+    webhook: Option<WebhookTokens>,
 }
 
 /// Authorities, and the PEM text that names them.
@@ -87,6 +94,7 @@ impl Named {
                 .map_err(AuthenticationError::ProxyCa)?,
             signing: flags.service_accounts.signing_key_file.as_deref().map(load_private).transpose()?,
             keys,
+            webhook: flags.webhook.as_ref().map(|webhook| webhook_tokens(webhook, audiences(flags))).transpose()?,
         })
     }
 
@@ -130,6 +138,15 @@ pub(crate) fn audiences(flags: &flags::Authentication) -> Vec<Text> {
     flags.api_audiences.iter().map(Text::from).collect()
 }
 
+/// The longest that one call of the token webhook may take.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
+
+fn webhook_tokens(flags: &flags::Webhook, audiences: Vec<Text>) -> Result<WebhookTokens, AuthenticationError> {
+    let client = Client::new(load(&flags.config_file)?, WEBHOOK_TIMEOUT)?;
+    let version = if flags.version == "v1" { WebhookVersion::V1 } else { WebhookVersion::V1beta1 };
+    Ok(WebhookTokens::new(client, WebhookOptions { version, cache_ttl: flags.cache_ttl, audiences }))
+}
+
 /// What the flags say of proxies in front, as others are told of it.
 pub(crate) fn request_header(flags: &flags::Authentication, proxies: Option<&Bundle>) -> Option<RequestHeader> {
     let header = flags.request_header.as_ref()?;
@@ -165,7 +182,13 @@ pub(crate) fn build(
     };
     let objects = Arc::new(CachedObjects::new(resources.clone()));
     let counters = ServiceAccountMetrics::new(metrics.registry())?;
-    tokens.push(Box::new(ServiceAccountTokens::new(options, objects, counters)));
+    tokens.push(Box::new(ServiceAccountTokens::new(options, objects.clone(), counters)));
+    if flags.bootstrap_tokens {
+        tokens.push(Box::new(BootstrapTokens::new(objects, audiences.clone())));
+    }
+    if let Some(webhook) = named.webhook {
+        tokens.push(Box::new(webhook));
+    }
 
     let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect::<Vec<_>>();
     let mut known: Vec<Box<dyn Authenticator>> = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_authn::service_account::{BoundKind, BoundObjects, LegacySecret, ObjectState};
-use binnacle_authn::{AuthnError, Recent};
+use binnacle_authn::{AuthnError, BootstrapSecret, BootstrapSecrets, Recent};
 use binnacle_meta::{Status, StatusReason, Time};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::{Context, Match, Resource, ResourceSet, UpdateOptions, object};
@@ -65,7 +65,7 @@ impl CachedObjects {
         Ok(Some(state))
     }
 
-    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<LegacySecret>, Status> {
+    async fn with_token(&self, namespace: &str, name: &str) -> Result<Option<LegacySecret>, Status> {
         let secrets = self.resource(BoundKind::Secret)?;
         let context = Context::internal(namespace);
         let cached = unless_absent(secrets.get_object(&context, name, Match::Any).await)?;
@@ -124,7 +124,7 @@ impl BoundObjects for CachedObjects {
         namespace: &'a str,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<LegacySecret>, AuthnError>> {
-        Box::pin(async move { self.secret(namespace, name).await.map_err(failure) })
+        Box::pin(async move { self.with_token(namespace, name).await.map_err(failure) })
     }
 
     fn owns_secret<'a>(&'a self, namespace: &'a str, account: &'a str, secret: &'a str) -> BoxFuture<'a, bool> {
@@ -145,6 +145,35 @@ impl BoundObjects for CachedObjects {
                     "Failed to label legacy service account token {namespace}/{secret} with last-used date, err: {error}"
                 );
             }
+        })
+    }
+}
+
+/// Where bootstrap tokens live.
+const SYSTEM: &str = "kube-system";
+
+impl BootstrapSecrets for CachedObjects {
+    fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>> {
+        Box::pin(async move {
+            let secrets = self.resource(BoundKind::Secret).map_err(failure)?;
+            let found = secrets.get_object(&Context::internal(SYSTEM), name, Match::Any).await;
+            let found = unless_absent(found).map_err(failure)?;
+            Ok(found.map(|stored| {
+                let secret = stored.object;
+                let data = |key: &str| {
+                    let bytes = BASE64_STANDARD.decode(secret.str_at(&["data", key])).unwrap_or_default();
+                    String::from_utf8(bytes).unwrap_or_default().into()
+                };
+                BootstrapSecret {
+                    kind: secret.str_at(&["type"]).into(),
+                    deleted: object::is_deleting(&secret),
+                    id: data("token-id"),
+                    secret: data("token-secret"),
+                    expiration: data("expiration"),
+                    usage_authentication: data("usage-bootstrap-authentication"),
+                    extra_groups: data("auth-extra-groups"),
+                }
+            }))
         })
     }
 }

@@ -19,7 +19,7 @@ mod values;
 
 use std::ffi::OsString;
 
-pub(crate) use authentication::Authentication;
+pub(crate) use authentication::{Authentication, Webhook};
 pub(crate) use authorization::{Authorization, Mode};
 pub(crate) use logs::{LogFormat, Logs};
 pub(crate) use misc::Misc;

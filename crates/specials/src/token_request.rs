@@ -227,8 +227,7 @@ fn agree(request: &Value, name: &str, namespace: &str) -> Result<(), Status> {
         if !said.is_empty() && said != wanted {
             let path = FieldPath::new("metadata").child(member);
             let why = format!("must match the service account {member} if specified");
-            let mut errors = FieldErrors::new();
-            errors.push(FieldError::invalid(&path, said, why));
+            let errors = FieldErrors::from([FieldError::invalid(&path, said, why)]);
             return Err(Status::invalid(&group_kind(), name, &errors));
         }
     }

@@ -8,7 +8,7 @@ use binnacle_request::User;
 
 use super::claims::{Bound, Checked, Public, Reference, Verified};
 use super::objects::{BoundKind, ObjectState};
-use super::{ServiceAccountTokens, now, user_of};
+use super::{ServiceAccountTokens, seconds_now, user_of};
 use crate::AuthnError;
 use crate::authenticator::{Notes, authenticated};
 
@@ -23,7 +23,7 @@ impl ServiceAccountTokens {
         claims: &Bound,
         notes: &mut Notes,
     ) -> Result<Arc<User>, AuthnError> {
-        let now = now();
+        let now = seconds_now();
         check_times(&verified.public, now)?;
         let objects = self.bound_objects(claims).await?;
         for (object, (kind, name)) in objects.iter().zip(parts(claims)) {
@@ -65,7 +65,7 @@ impl ServiceAccountTokens {
         for (kind, wanted) in parts(claims) {
             let namespace = if kind == BoundKind::Node { "" } else { claims.namespace.as_str() };
             let mut found = self.objects.state(kind, namespace, &wanted.name, false).await?;
-            if !found.as_ref().is_some_and(|found| found.uid == wanted.uid) {
+            if found.as_ref().is_none_or(|found| found.uid != wanted.uid) {
                 // What was just made may not have arrived everywhere.
                 found = self.objects.state(kind, namespace, &wanted.name, true).await?;
             }

@@ -8,7 +8,7 @@ use binnacle_request::User;
 
 use super::claims::{Legacy, Verified};
 use super::objects::{BoundKind, LegacySecret};
-use super::{ServiceAccountTokens, now, split_username, user_of};
+use super::{ServiceAccountTokens, seconds_now, split_username, user_of};
 use crate::AuthnError;
 use crate::authenticator::{Notes, authenticated};
 
@@ -90,7 +90,7 @@ impl ServiceAccountTokens {
     /// Once a day; servers whose clocks are a little ahead may have written tomorrow's.
     async fn note_use(&self, namespace: &str, name: &str, secret: &LegacySecret) {
         const DAY: i64 = 24 * 3600;
-        let now = now() as i64;
+        let now = seconds_now() as i64;
         let day = |seconds: i64| Time::from_unix(seconds, 0).to_string().chars().take(10).collect::<String>();
         let today = day(now);
         if secret.last_used != today && secret.last_used != day(now + DAY) {

@@ -23,11 +23,35 @@ pub(super) const GROUP: Group = Group {
              service account tokens.",
         ),
         Flag::new(
+            "authentication-token-webhook-cache-ttl",
+            Kind::Value("duration"),
+            "2m0s",
+            "How long answers of the token webhook are remembered.",
+        ),
+        Flag::new(
+            "authentication-token-webhook-config-file",
+            Kind::Value("string"),
+            "",
+            "File in the form of a kubeconfig with the server that is asked about bearer tokens that nobody else knows.",
+        ),
+        Flag::new(
+            "authentication-token-webhook-version",
+            Kind::Value("string"),
+            "v1beta1",
+            "Version of the TokenReviews that are sent to the token webhook and expected from it: v1 or v1beta1.",
+        ),
+        Flag::new(
             "client-ca-file",
             Kind::Value("string"),
             "",
             "File with the authorities whose client certificates are accepted: the common name is the user, the organizations \
              are the groups. If not set, the server's own authority is accepted and an administrator's certificate is made.",
+        ),
+        Flag::new(
+            "enable-bootstrap-token-auth",
+            Kind::Bool,
+            "false",
+            "Whether secrets of type bootstrap.kubernetes.io/token in kube-system are tokens, for nodes that join.",
         ),
         Flag::new(
             "requestheader-allowed-names",
@@ -120,6 +144,8 @@ pub(crate) struct Authentication {
     pub(crate) api_audiences: Vec<String>,
     pub(crate) client_ca_file: Option<PathBuf>,
     pub(crate) token_auth_file: Option<PathBuf>,
+    pub(crate) bootstrap_tokens: bool,
+    pub(crate) webhook: Option<Webhook>,
     /// When there are authorities for proxies.
     pub(crate) request_header: Option<RequestHeader>,
     pub(crate) service_accounts: ServiceAccounts,
@@ -152,9 +178,34 @@ impl Authentication {
             api_audiences,
             client_ca_file: path("client-ca-file"),
             token_auth_file: path("token-auth-file"),
+            bootstrap_tokens: given.flag("enable-bootstrap-token-auth")?,
+            webhook: Webhook::read(given)?,
             request_header: RequestHeader::read(given)?,
             service_accounts,
         })
+    }
+}
+
+/// The values for the token webhook.
+#[derive(Debug)]
+pub(crate) struct Webhook {
+    pub(crate) config_file: PathBuf,
+    /// `v1` or `v1beta1`.
+    pub(crate) version: String,
+    pub(crate) cache_ttl: Duration,
+}
+
+impl Webhook {
+    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+        let Some(file) = given.text("authentication-token-webhook-config-file") else { return Ok(None) };
+        let version = given.text("authentication-token-webhook-version").unwrap_or_default().to_owned();
+        if !matches!(version.as_str(), "v1" | "v1beta1") {
+            return Err(FlagError::new(format!(
+                "unsupported authentication webhook version {version:?}, supported versions are \"v1\", \"v1beta1\""
+            )));
+        }
+        let cache_ttl = given.duration("authentication-token-webhook-cache-ttl")?;
+        Ok(Some(Self { config_file: file.into(), version, cache_ttl }))
     }
 }
 
