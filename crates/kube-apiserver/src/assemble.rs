@@ -10,7 +10,7 @@ use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
 use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
-use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, PrivilegedGroups, Rbac, Union as Authorizers};
+use binnacle_authz::Authorizer;
 use binnacle_controlplane::{
     ControlPlane, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, default_advertise_address, escalation_hooks,
     service_hooks,
@@ -32,8 +32,9 @@ use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
+use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
-use crate::flags::{Config, Mode};
+use crate::flags::Config;
 use crate::health::StoreCheck;
 use crate::kubeconfig::kubeconfig;
 use crate::pki::{Names, Pki, PkiError};
@@ -82,8 +83,8 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
-    #[error("cannot follow roles and bindings: {0}")]
-    Roles(String),
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -111,22 +112,25 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let tls = tls_config(tls, clients.authority_names())?;
     let authenticator = authenticator(clients, named.tokens);
     let resources = ResourceSet::new();
-    let roles = RolesFeed::new(resources.clone());
-    let authorizer = authorizer(&config.authorization.modes, &roles);
+    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
+    let authorization = named.authorization.make(&resources, metrics.registry())?;
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let health = Health::new()
         .everywhere(Arc::new(PingCheck))
         .everywhere(Arc::new(LogCheck::default()))
         .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
-    let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
-    let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, &shutdown);
+    let access = Access {
+        authenticator: Arc::clone(&authenticator),
+        authorizer: authorization.authorizer.clone(),
+        roles: authorization.roles.clone(),
+    };
+    let (api, control_plane) = built_in(store.clone(), resources.clone(), &access, port.address(), &config, &shutdown);
     let mut followers = JoinSet::new();
-    access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
+    authorization.follow(&resources, &mut followers, &shutdown)?;
     let interval = config.storage.compaction_interval;
     let compactor = interval.map(|interval| spawn_compactor(store.clone(), interval));
     let links: Vec<Arc<dyn Link>> = vec![
@@ -138,7 +142,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     ];
     let chain = Chain::new(ChainConfig {
         authenticator,
-        authorizer,
+        authorizer: access.authorizer,
         links: Links::new(links),
         failure: failure_response,
         metrics,
@@ -278,6 +282,7 @@ struct Named {
     clients: Option<X509>,
     /// With the text of the certificate file.
     tls: Option<(TlsFiles, String)>,
+    authorization: Prepared,
 }
 
 impl Named {
@@ -292,7 +297,8 @@ impl Named {
                 Some((TlsFiles::load(certificate, key)?, read_text(certificate)?))
             }
         };
-        Ok(Self { tokens, clients, tls })
+        let authorization = Prepared::load(&config.authorization)?;
+        Ok(Self { tokens, clients, tls, authorization })
     }
 }
 
@@ -371,21 +377,6 @@ fn authenticator(clients: X509, tokens: Option<TokenFile>) -> Arc<dyn Authentica
         known.push(Box::new(Bearer::new(tokens)));
     }
     Arc::new(FailFast(Authenticators::new(known), Anonymous::new()))
-}
-
-/// The group of administrators first, then the modes in their order.
-fn authorizer(modes: &[Mode], roles: &RolesFeed) -> Arc<dyn Authorizer> {
-    let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroups::masters())];
-    for mode in modes {
-        match mode {
-            Mode::AlwaysAllow => all.push(Box::new(AlwaysAllow)),
-            Mode::AlwaysDeny => all.push(Box::new(AlwaysDeny)),
-            Mode::Rbac => all.push(Box::new(Rbac::new(roles.index().clone()))),
-            // The flags let these pass only where they add nothing yet: Node together with RBAC.
-            Mode::Node | Mode::Abac | Mode::Webhook => {}
-        }
-    }
-    Arc::new(Authorizers::new(all))
 }
 
 fn read_text(path: &Path) -> Result<String, StartError> {

@@ -1,9 +1,11 @@
 //! The program: flags, then a server that runs until it is told to stop.
 
 mod assemble;
+mod authorization;
 mod data_dir;
 mod flags;
 mod health;
+mod identity;
 mod kubeconfig;
 mod logging;
 mod pki;

@@ -27,8 +27,8 @@ struct OneKind {
 }
 
 impl Handler for OneKind {
-    fn replace(&self, objects: Vec<Value>) {
-        self.index.replace(self.kind, &objects);
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        self.index.retain(self.kind, there);
     }
 
     fn put(&self, object: Value) {

@@ -7,6 +7,7 @@
 
 mod manifests;
 
+mod authorization;
 mod bad_input;
 mod controller;
 mod durability;

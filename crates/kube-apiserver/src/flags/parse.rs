@@ -112,6 +112,11 @@ impl Given {
         self.all(name).pop().filter(|text| !text.is_empty())
     }
 
+    /// Whether the command line says anything about a flag.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
     pub(super) fn flag(&self, name: &str) -> Result<bool, FlagError> {
         let Some(text) = self.all(name).pop() else { return Ok(false) };
         match text {
