@@ -17,6 +17,9 @@ pub struct Metrics {
     webhook_evaluations: IntCounterVec,
     webhook_duration: HistogramVec,
     webhook_fail_open: IntCounterVec,
+    match_errors: IntCounterVec,
+    match_exclusions: IntCounterVec,
+    match_duration: HistogramVec,
     reloads: IntCounterVec,
     reload_time: GaugeVec,
     config_info: IntGaugeVec,
@@ -54,6 +57,24 @@ impl Metrics {
                 "apiserver_authorization_webhook_evaluations_fail_open_total",
                 "[ALPHA] NoOpinion results due to webhook timeout or error.",
                 &["name", "result"],
+            )?,
+            match_errors: counters(
+                "apiserver_authorization_match_condition_evaluation_errors_total",
+                "[ALPHA] Total number of errors when an authorization webhook encounters a match condition error split by \
+                 authorizer type and name.",
+                &["type", "name"],
+            )?,
+            match_exclusions: counters(
+                "apiserver_authorization_match_condition_exclusions_total",
+                "[ALPHA] Total number of exclusions when an authorization webhook is skipped because match conditions \
+                 exclude it.",
+                &["type", "name"],
+            )?,
+            match_duration: durations(
+                "apiserver_authorization_match_condition_evaluation_seconds",
+                "[ALPHA] Authorization match condition evaluation time in seconds, split by authorizer type and name.",
+                vec![0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25],
+                &["type", "name"],
             )?,
             reloads: counters(
                 "apiserver_authorization_config_controller_automatic_reloads_total",
@@ -103,6 +124,17 @@ impl Metrics {
 
     pub(crate) fn webhook_failed_open(&self, name: &str, result: &str) {
         self.webhook_fail_open.with_label_values(&[name, result]).inc();
+    }
+
+    /// Match conditions of a webhook were looked at: whether one said no, and whether one failed.
+    pub(crate) fn matched(&self, name: &str, took: Duration, excluded: bool, failed: bool) {
+        self.match_duration.with_label_values(&["Webhook", name]).observe(took.as_secs_f64());
+        if excluded {
+            self.match_exclusions.with_label_values(&["Webhook", name]).inc();
+        }
+        if failed {
+            self.match_errors.with_label_values(&["Webhook", name]).inc();
+        }
     }
 
     /// A configuration was loaded again, or could not be.

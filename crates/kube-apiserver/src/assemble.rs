@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
+use binnacle_audit::Auditor;
 use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
@@ -16,15 +17,15 @@ use binnacle_controlplane::{
     service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
-use binnacle_endpoints::{Api, failure_response};
+use binnacle_endpoints::{Api, failure_response, read_object};
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, ResourceSet};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Chain, ChainConfig, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
-    PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
+    BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
+    MetricsLink, PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
 use binnacle_specials::Server as Specials;
 use binnacle_store::{Compactor, Store, spawn_compactor};
@@ -55,6 +56,7 @@ pub(crate) struct Assembled {
     followers: JoinSet<()>,
     /// Forgets history beyond what watches are promised.
     compactor: Option<Compactor>,
+    auditor: Option<Arc<Auditor>>,
     data: Option<DataDir>,
     ephemeral: bool,
     url: String,
@@ -71,6 +73,8 @@ pub(crate) enum StartError {
     ClientCa(#[from] X509Error),
     #[error("unable to load server certificate: {0}")]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Audit(#[from] binnacle_audit::OptionsError),
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
@@ -123,6 +127,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
+    let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
     let access = Access {
         authenticator: Arc::clone(&authenticator),
         authorizer: authorization.authorizer.clone(),
@@ -148,6 +153,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         metrics,
         shutdown,
         request_timeout: REQUEST_TIMEOUT,
+        options: ChainOptions { auditor: auditor.clone() },
     });
 
     let server = Server::new(port.with_tls(tls), Arc::new(chain), trigger);
@@ -160,6 +166,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         control_plane,
         followers,
         compactor,
+        auditor,
         data: data.or(place),
         ephemeral: config.storage.ephemeral,
         url,
@@ -184,6 +191,9 @@ impl Assembled {
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         self.server.run(stop).await;
         drop(self.compactor);
+        if let Some(auditor) = self.auditor {
+            auditor.shutdown().await;
+        }
         self.control_plane.ended().await;
         self.followers.join_all().await;
         self.store.close().await;

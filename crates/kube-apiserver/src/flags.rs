@@ -3,6 +3,7 @@
 //! Names, meanings and messages are those of the reference; where a default differs, because this program starts without
 //! any flag, the description says what it is.
 
+mod auditing;
 mod authentication;
 mod authorization;
 mod global;
@@ -28,9 +29,10 @@ pub(crate) use table::FlagError;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     storage::GROUP,
     serving::GROUP,
+    auditing::GROUP,
     authentication::GROUP,
     authorization::GROUP,
     logs::GROUP,
@@ -50,6 +52,7 @@ pub(crate) enum Command {
 pub(crate) struct Config {
     pub(crate) storage: Storage,
     pub(crate) serving: Serving,
+    pub(crate) auditing: binnacle_audit::Options,
     pub(crate) authentication: Authentication,
     pub(crate) authorization: Authorization,
     pub(crate) logs: Logs,
@@ -68,6 +71,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     Ok(Command::Serve(Box::new(Config {
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
+        auditing: auditing::read(&given)?,
         authentication: Authentication::read(&given),
         authorization: Authorization::read(&given)?,
         logs: Logs::read(&given)?,

@@ -4,8 +4,10 @@
 use binnacle_meta::Status;
 use binnacle_schema::{Findings, Limits, Object, Value, json};
 
+mod nesting;
 mod parse;
 
+use nesting::Nesting;
 pub use parse::parse;
 
 /// The operations of one patch, in order.
@@ -34,10 +36,14 @@ struct Failed;
 impl Patch {
     /// The object after all steps, or 422 where one of them does not apply.
     pub fn apply(&self, live: Value) -> Result<Value, Status> {
+        let mut nesting = Nesting::of(&live);
         let mut document = live;
         let mut copied = 0;
         for operation in &self.operations {
-            operation.apply(&mut document, &mut copied).map_err(|Failed| Status::unprocessable())?;
+            let allowed = nesting.allows(operation, &document);
+            allowed
+                .and_then(|()| operation.apply(&mut document, &mut copied))
+                .map_err(|Failed| Status::unprocessable())?;
         }
         Ok(document)
     }
@@ -345,6 +351,36 @@ mod tests {
         let patch =
             parse(br#"[{"op":"test","path":"/f","value":{"f:a":{}}},{"op":"remove","path":"/f/f:a"}]"#).unwrap();
         assert_eq!(patch.apply(live).unwrap(), tree(r#"{"f":{}}"#));
+    }
+
+    /// Each step is small, and what they stack up would take more stack to walk than there is.
+    #[test]
+    fn nesting_is_bounded() {
+        let tower = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+        let leaf = |levels: usize| "/a".repeat(levels);
+        let add = |path: &str, levels: usize| format!(r#"{{"op":"add","path":"{path}","value":{}}}"#, tower(levels));
+        let step = |op: &str, from: &str, path: &str| format!(r#"{{"op":"{op}","from":"{from}","path":"{path}"}}"#);
+        for (why, steps, fits) in [
+            ("as deep as allowed", vec![add("/b", 254)], true),
+            ("a tower on a tower", vec![add("/b", 200), add(&format!("/b{}", leaf(199)), 60)], false),
+            ("replaced by a tower", vec![add("/b", 200), add("/c", 200).replace("add", "replace")], true),
+            ("a copy on top", vec![add("/b", 150), step("copy", "/b", &format!("/b{}", leaf(149)))], false),
+            (
+                "moved on top",
+                vec![add("/b", 150), add("/c", 150), step("move", "/c", &format!("/b{}", leaf(149)))],
+                false,
+            ),
+            ("moved to and fro", vec![step("move", "/x", "/y/x") + "," + &step("move", "/y/x", "/x"); 300], true),
+            ("copied side by side", (0..300).map(|i| step("copy", "/x", &format!("/y/{i}"))).collect(), true),
+        ] {
+            let patch = parse(format!("[{}]", steps.join(",")).as_bytes()).unwrap();
+            let patched = patch.apply(tree(r#"{"x":{"z":1},"y":{}}"#));
+            assert_eq!(
+                patched.map(drop).map_err(|status| status.code()),
+                if fits { Ok(()) } else { Err(422) },
+                "{why}"
+            );
+        }
     }
 
     #[test]

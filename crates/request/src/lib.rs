@@ -2,6 +2,7 @@
 //!
 //! Nothing here opens a socket or knows a kind. Filters fill a [`Request`] from the outside in; a [`Link`] answers it.
 
+mod audit;
 mod body;
 mod connection;
 mod info;
@@ -12,10 +13,11 @@ mod record;
 mod shutdown;
 mod user;
 
+pub use audit::{AuditLevel, AuditNotes, Impersonated, Noted, ObjectNotes};
 pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
 pub use connection::ConnectionInfo;
 pub use info::{InfoError, RequestInfo, Verb};
-pub use link::{BoxFuture, Link, Request, Response};
+pub use link::{AnsweredStatus, BoxFuture, Link, Request, Response};
 pub use permit::{Decision, Permit};
 pub use query::{Query, decode_path};
 pub use record::{Facts, Record, RecordSink};

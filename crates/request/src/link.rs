@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use binnacle_meta::Status;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 
@@ -49,6 +50,10 @@ impl Request {
         self.headers.get(name)?.to_str().ok()
     }
 }
+
+/// An answer's extension: the Status that its body is, for who looks at answers on their way out.
+#[derive(Clone, Debug)]
+pub struct AnsweredStatus(pub Arc<Status>);
 
 /// A part of the server that answers some requests: aggregated groups, built-in resources, custom resources, health.
 /// Links are asked in order and the first that claims a request answers it, also when the answer is "not found".

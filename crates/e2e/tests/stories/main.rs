@@ -7,6 +7,7 @@
 
 mod manifests;
 
+mod auditing;
 mod authorization;
 mod bad_input;
 mod controller;

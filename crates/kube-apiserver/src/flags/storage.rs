@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use binnacle_meta::GoDuration;
-
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -46,15 +44,12 @@ pub(crate) struct Storage {
 
 impl Storage {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
-        let interval = given.text("etcd-compaction-interval").unwrap_or_default();
-        let nanos = GoDuration::parse(interval)
-            .map_err(|error| given.invalid("etcd-compaction-interval", interval, &error.to_string()))?
-            .nanos();
         Ok(Self {
             data_dir: given.text("data-dir").map(PathBuf::from),
             ephemeral: given.flag("ephemeral")?,
             // As in the reference, a time that has passed is no interval either.
-            compaction_interval: u64::try_from(nanos).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos),
+            compaction_interval: Some(given.duration("etcd-compaction-interval")?)
+                .filter(|interval| !interval.is_zero()),
         })
     }
 }

@@ -1,0 +1,97 @@
+//! Server-side apply: a sequence of configurations, and updates between them.
+
+use binnacle_patch::apply::{self as fields, Apply, Update, Versions};
+use binnacle_patch::merge;
+use binnacle_schema::{Limits, json};
+use binnacle_schema::{Message, Value, decode, defaults, yaml};
+
+use crate::objects;
+
+/// More steps than tell anything new.
+const MAX_STEPS: usize = 8;
+
+/// The input is configurations in YAML with `---` between them, that managers apply in turn; one that begins with
+/// `#update` is merged into the object instead, and one that begins with `#force` does not mind conflicts.
+pub fn apply(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut world: Option<World> = None;
+    for (step, part) in text.split("\n---\n").take(MAX_STEPS).enumerate() {
+        let Ok((config, _)) = yaml::parse(part.as_bytes(), &Limits::default()) else { continue };
+        if !matches!(config, Value::Object(_)) {
+            continue;
+        }
+        let world = world.get_or_insert_with(|| World {
+            message: objects::message_of(&config),
+            api_version: config.str_at(&["apiVersion"]).to_owned(),
+            live: None,
+        });
+        if !objects::is_resource(world.message) {
+            return;
+        }
+        let manager = ["first", "second", "third"][step % 3];
+        let now = 1_700_000_000 + step as i64;
+        if part.starts_with("#update") {
+            world.update(manager, now, &config);
+        } else {
+            world.apply(manager, now, part.starts_with("#force"), &config);
+        }
+    }
+}
+
+struct World {
+    message: &'static Message,
+    api_version: String,
+    live: Option<Value>,
+}
+
+impl Versions for World {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+        (api_version == self.api_version).then(|| (object.clone(), self.message))
+    }
+}
+
+impl World {
+    fn request<'a>(&'a self, manager: &'a str, now: i64, force: bool) -> Apply<'a> {
+        let (message, api_version) = (self.message, self.api_version.as_str());
+        let update = Update { message, api_version, manager, subresource: "", now, reset: &["status"] };
+        Apply { update, force, versions: self }
+    }
+
+    /// One request: the object that comes of it, or none where it is refused.
+    fn applied(&self, manager: &str, now: i64, force: bool, config: &Value) -> Option<Value> {
+        // The endpoint refuses these before.
+        if !config.list_at(&["metadata", "managedFields"]).is_empty()
+            || config.str_at(&["apiVersion"]) != self.api_version
+        {
+            return None;
+        }
+        let applied = fields::apply(&self.request(manager, now, force), self.live.as_ref(), config);
+        let applied = applied.inspect_err(|error| assert!(!error.to_string().is_empty())).ok()?;
+        let mut object = decode::value(applied, self.message).ok()?.value;
+        defaults::apply_constants(&mut object, self.message);
+        if let Some(live) = &self.live {
+            fields::keep_unchanged_times(live, &mut object);
+        }
+        Some(object)
+    }
+
+    fn apply(&mut self, manager: &str, now: i64, force: bool, config: &Value) {
+        let Some(object) = self.applied(manager, now, force, config) else { return };
+        objects::survives(&object, self.message);
+        self.live = Some(object);
+        let again = self.applied(manager, now + 1000, force, config);
+        assert_eq!(again.as_ref().map(json::to_string), self.live.as_ref().map(json::to_string), "the same again");
+    }
+
+    fn update(&mut self, manager: &str, now: i64, change: &Value) {
+        let Some(live) = &self.live else { return };
+        let merged = merge::apply(live.clone(), change);
+        let Ok(decoded) = decode::value(merged, self.message) else { return };
+        let mut object = decoded.value;
+        defaults::apply_constants(&mut object, self.message);
+        let request = self.request(manager, now, false);
+        fields::track_update(&request.update, Some(live), &mut object);
+        objects::survives(&object, self.message);
+        self.live = Some(object);
+    }
+}

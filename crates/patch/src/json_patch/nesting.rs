@@ -1,0 +1,58 @@
+//! How deep a document nests while steps change it. A patch within all other limits could stack values up by `add`,
+//! `copy` and `move` until whoever walks the tree runs out of stack; the reference leaves that to its decoder.
+
+use binnacle_schema::{Limits, Value};
+
+use super::{Failed, Operation};
+
+/// Exact depths are counted at most so often in one patch: a count costs a walk over the document, and each makes room
+/// for dozens of steps of any honest patch.
+const MAX_COUNTS: usize = 64;
+
+/// An upper bound of how deep the document nests.
+pub(super) struct Nesting {
+    at_most: usize,
+    counts: usize,
+}
+
+impl Nesting {
+    pub(super) fn of(document: &Value) -> Self {
+        Self { at_most: depth(document), counts: 0 }
+    }
+
+    /// Takes note of what a step adds, before it does; fails where the document could come to nest deeper than decoders
+    /// read.
+    pub(super) fn allows(&mut self, operation: &Operation, document: &Value) -> Result<(), Failed> {
+        let limit = Limits::default().max_depth;
+        let mut after = self.after(operation);
+        if after > limit && self.counts < MAX_COUNTS {
+            self.counts += 1;
+            self.at_most = depth(document);
+            after = self.after(operation);
+        }
+        if after > limit {
+            return Err(Failed);
+        }
+        self.at_most = after;
+        Ok(())
+    }
+
+    fn after(&self, operation: &Operation) -> usize {
+        let levels = |path: &Option<String>| path.as_deref().unwrap_or_default().matches('/').count();
+        let added = match operation.kind.as_str() {
+            "add" | "replace" => operation.value.as_ref().map_or(0, depth),
+            "copy" | "move" => self.at_most.saturating_sub(levels(&operation.from)),
+            _ => return self.at_most,
+        };
+        self.at_most.max(levels(&operation.path) + added)
+    }
+}
+
+/// 0 for scalars.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
+        Value::List(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
