@@ -18,6 +18,7 @@ use binnacle_controlplane::{
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response, read_object};
+use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
@@ -27,7 +28,7 @@ use binnacle_server::{
     BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
     MetricsLink, PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
-use binnacle_specials::Server as Specials;
+use binnacle_specials::{Outward, Server as Specials};
 use binnacle_store::{Compactor, Store, spawn_compactor};
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use binnacle_validation::ip::Cidr;
@@ -89,6 +90,8 @@ pub(crate) enum StartError {
     NoPlace,
     #[error(transparent)]
     Authorization(#[from] AuthorizationError),
+    #[error("unable to reach kubelets: {0}")]
+    Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -128,12 +131,15 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
+    let outward =
+        Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access {
         authenticator: Arc::clone(&authenticator),
         authorizer: authorization.authorizer.clone(),
         roles: authorization.roles.clone(),
     };
-    let (api, control_plane) = built_in(store.clone(), resources.clone(), &access, port.address(), &config, &shutdown);
+    let (api, control_plane) =
+        built_in(store.clone(), resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
     authorization.follow(&resources, &mut followers, &shutdown)?;
     let interval = config.storage.compaction_interval;
@@ -215,6 +221,7 @@ fn built_in(
     access: &Access,
     address: SocketAddr,
     config: &Config,
+    outward: Outward,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane) {
     let served = Served::default_built_in();
@@ -229,6 +236,7 @@ fn built_in(
         authenticator: access.authenticator.clone(),
         authorizer: access.authorizer.clone(),
         api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
+        outward,
     };
     let built_in = BuiltIn {
         store,
@@ -293,6 +301,7 @@ struct Named {
     /// With the text of the certificate file.
     tls: Option<(TlsFiles, String)>,
     authorization: Prepared,
+    kubelets: Kubelets,
 }
 
 impl Named {
@@ -308,7 +317,8 @@ impl Named {
             }
         };
         let authorization = Prepared::load(&config.authorization)?;
-        Ok(Self { tokens, clients, tls, authorization })
+        let kubelets = Kubelets::new(&config.misc.kubelet)?;
+        Ok(Self { tokens, clients, tls, authorization, kubelets })
     }
 }
 

@@ -8,6 +8,7 @@ mod authentication;
 mod authorization;
 mod global;
 mod help;
+mod kubelet;
 mod logs;
 mod misc;
 mod parse;
