@@ -37,12 +37,14 @@ use tokio::task::JoinSet;
 use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::flags::Config;
-use crate::health::StoreCheck;
+use crate::health::{RolesCheck, StepCheck, StoreCheck};
 use crate::kubeconfig::kubeconfig;
 use crate::pki::{Names, Pki, PkiError};
 
 /// The reference's `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a start keeps silent when something that every cluster has cannot be made.
+const START_PATIENCE: Duration = Duration::from_secs(10);
 /// The reference's `--event-ttl`.
 const EVENT_TTL: Duration = Duration::from_secs(3600);
 /// How many bytes of wire forms are kept beside the stored objects.
@@ -124,12 +126,6 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let health = Health::new()
-        .everywhere(Arc::new(PingCheck))
-        .everywhere(Arc::new(LogCheck::default()))
-        .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
-        .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
-        .ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
     let outward =
         Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
@@ -144,6 +140,14 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     authorization.follow(&resources, &mut followers, &shutdown)?;
     let interval = config.storage.compaction_interval;
     let compactor = interval.map(|interval| spawn_compactor(store.clone(), interval));
+    let health = Health::new()
+        .everywhere(Arc::new(PingCheck))
+        .everywhere(Arc::new(LogCheck::default()))
+        .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
+        .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
+        .ready(Arc::new(RolesCheck(access.roles.index().clone())));
+    let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
+    let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
@@ -181,8 +185,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
 }
 
 impl Assembled {
-    /// The three lines that a start prints.
-    pub(crate) fn greeting(&self) -> String {
+    /// The three lines of a start.
+    fn greeting(&self) -> String {
         let place = match &self.data {
             Some(data) if !self.ephemeral => data.path().display().to_string(),
             _ => "memory only, gone at the end".to_owned(),
@@ -193,9 +197,22 @@ impl Assembled {
         )
     }
 
-    /// Serves until told to stop.
-    pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
-        self.server.run(stop).await;
+    /// Serves until told to stop. `say` prints the greeting once what every cluster has is there: who reads it can rely
+    /// on `/readyz`, and on the rights that everybody has.
+    pub(crate) async fn run(self, say: impl FnOnce(&str), stop: impl Future<Output = ()>) {
+        let greeting = self.greeting();
+        {
+            let served = self.server.run(stop);
+            tokio::pin!(served);
+            let ready = tokio::time::timeout(START_PATIENCE, self.control_plane.done());
+            tokio::select! {
+                () = &mut served => {}
+                _ = ready => {
+                    say(&greeting);
+                    served.await;
+                }
+            }
+        }
         drop(self.compactor);
         if let Some(auditor) = self.auditor {
             auditor.shutdown().await;
