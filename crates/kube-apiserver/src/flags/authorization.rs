@@ -92,8 +92,7 @@ pub(crate) enum Source {
 impl Authorization {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
         let policy_file = given.text("authorization-policy-file").map(PathBuf::from);
-        let paths = given.all("authorization-always-allow-paths").into_iter().flat_map(|text| text.split(','));
-        let always_allow_paths = paths.filter(|path| !path.is_empty()).map(str::to_owned).collect();
+        let always_allow_paths = given.list("authorization-always-allow-paths");
         let source = match given.text("authorization-config") {
             Some(_) if LEGACY.iter().any(|name| given.is_given(name)) => {
                 return Err(FlagError::new(
