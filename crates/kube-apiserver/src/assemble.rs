@@ -133,7 +133,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let (api, control_plane, served) =
         built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
-    authorization.follow(&resources, &mut followers, &shutdown)?;
+    authorization.follow(&resources, &mut followers, &shutdown);
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
         .map_err(|error| StartError::Metrics(error.to_string()))?;
     let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));

@@ -90,20 +90,14 @@ impl Prepared {
 
 impl Made {
     /// Begins to keep all in step with the store and the file; the tasks end with the shutdown signal.
-    pub(crate) fn follow(
-        self,
-        resources: &ResourceSet,
-        tasks: &mut JoinSet<()>,
-        shutdown: &Shutdown,
-    ) -> Result<(), AuthorizationError> {
-        self.roles.start(tasks, shutdown).map_err(|status| failed(status.message()))?;
+    pub(crate) fn follow(self, resources: &ResourceSet, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+        self.roles.start(tasks, shutdown);
         if let Some(graph) = &self.nodes {
-            follow_nodes(graph, resources, tasks, shutdown).map_err(|status| failed(status.message()))?;
+            follow_nodes(graph, resources, tasks, shutdown);
         }
         if let Some((file, reloading)) = self.file {
             tasks.spawn(file.follow(reloading, shutdown.clone()));
         }
-        Ok(())
     }
 }
 

@@ -31,16 +31,15 @@ impl Handler for OneKind {
     }
 }
 
-/// Begins to keep a graph in step as soon as a node has asked for something; the tasks end with the shutdown signal.
-pub fn follow_nodes(
-    graph: &Arc<NodeGraph>,
-    resources: &ResourceSet,
-    tasks: &mut JoinSet<()>,
-    shutdown: &Shutdown,
-) -> Result<(), Status> {
+/// Begins to keep a graph in step as soon as a node has asked for something; the tasks end with the shutdown signal. What
+/// is not served (`--runtime-config`) relates nothing.
+pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &ResourceSet, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
     for kind in GraphKind::ALL {
         let (group, plural) = kind.resource();
-        let resource = resources.require(group, "v1", plural)?;
+        let Some(resource) = resources.find(group, "v1", plural) else {
+            graph.ready.part();
+            continue;
+        };
         let informer = Informer::new(resource.clone(), OneKind { kind, graph: graph.clone() });
         let (graph, shutdown) = (graph.clone(), shutdown.clone());
         tasks.spawn(async move {
@@ -52,7 +51,6 @@ pub fn follow_nodes(
             informer.run(shutdown, move || read.ready.part()).await;
         });
     }
-    Ok(())
 }
 
 /// What all nodes may do: the rules of the role `system:node`, which nobody has to bind.

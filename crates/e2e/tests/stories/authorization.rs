@@ -252,14 +252,17 @@ async fn hook(user: &'static str, calls: Arc<AtomicU32>) -> Hook {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_that_changes() {
     let files = TempDir::new();
-    let (first, second) = (hook("alice", Arc::default()).await, hook("bob", Arc::default()).await);
+    let asked = Arc::new(AtomicU32::new(0));
+    let (first, second) = (hook("alice", asked.clone()).await, hook("bob", Arc::default()).await);
     let config = |hook: &Hook, name: &str, rest: &str| {
         let kubeconfig = files.join(&format!("{name}.kubeconfig"));
         std::fs::write(&kubeconfig, hook.kubeconfig("/", "t")).unwrap();
         format!(
             "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n\
              - type: Webhook\n  name: {name}\n  webhook:\n    timeout: 3s\n    subjectAccessReviewVersion: v1\n    \
-             failurePolicy: NoOpinion\n    connectionInfo: {{type: KubeConfigFile, kubeConfigFile: '{kubeconfig}'}}\n\
+             failurePolicy: NoOpinion\n    connectionInfo: {{type: KubeConfigFile, kubeConfigFile: '{kubeconfig}'}}\n    \
+             matchConditionSubjectAccessReviewVersion: v1\n    matchConditions:\n    \
+             - expression: has(request.resourceAttributes) && !('system:nodes' in request.groups)\n\
              - {{type: Node, name: node}}\n{rest}"
         )
     };
@@ -279,6 +282,11 @@ async fn a_configuration_that_changes() {
     assert!(may("alice").await && !may("bob").await && may("root").await);
     let refused = rig.send("bob", "GET", "/api/v1/nodes", &Value::Null).await;
     assert!(refused.body.contains("at the cluster scope: only alice"), "{}", refused.body);
+    // What does not meet the conditions is not asked about.
+    let before = asked.load(Ordering::Relaxed);
+    assert_eq!(rig.code("bob", "GET", "/version").await, 200);
+    assert_eq!(rig.code("node", "GET", "/api/v1/nodes/n1").await, 404);
+    assert_eq!(asked.load(Ordering::Relaxed), before);
     // Without RBAC the file is not taken, and what was in force stays so.
     write(broken);
     let metrics = async || rig.send("root", "GET", "/metrics", &Value::Null).await.body;
