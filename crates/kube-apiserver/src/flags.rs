@@ -3,9 +3,11 @@
 //! Names, meanings and messages are those of the reference; where a default differs, because this program starts without
 //! any flag, the description says what it is.
 
+mod api_enablement;
 mod auditing;
 mod authentication;
 mod authorization;
+mod generic;
 mod global;
 mod help;
 mod kubelet;
@@ -19,8 +21,10 @@ mod values;
 
 use std::ffi::OsString;
 
+pub(crate) use api_enablement::ApiEnablement;
 pub(crate) use authentication::Authentication;
 pub(crate) use authorization::{Authorization, Source};
+pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
 pub(crate) use misc::Misc;
 pub(crate) use serving::Serving;
@@ -30,12 +34,14 @@ pub(crate) use table::FlagError;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 10] = [
+    generic::GROUP,
     storage::GROUP,
     serving::GROUP,
     auditing::GROUP,
     authentication::GROUP,
     authorization::GROUP,
+    api_enablement::GROUP,
     logs::GROUP,
     misc::GROUP,
     global::GROUP,
@@ -51,11 +57,13 @@ pub(crate) enum Command {
 /// The settings of a server.
 #[derive(Debug)]
 pub(crate) struct Config {
+    pub(crate) generic: Generic,
     pub(crate) storage: Storage,
     pub(crate) serving: Serving,
     pub(crate) auditing: binnacle_audit::Options,
     pub(crate) authentication: Authentication,
     pub(crate) authorization: Authorization,
+    pub(crate) api_enablement: ApiEnablement,
     pub(crate) logs: Logs,
     pub(crate) misc: Misc,
 }
@@ -70,11 +78,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         return Ok(Command::Print(text));
     }
     Ok(Command::Serve(Box::new(Config {
+        generic: Generic::read(&given)?,
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
         auditing: auditing::read(&given)?,
         authentication: Authentication::read(&given),
         authorization: Authorization::read(&given)?,
+        api_enablement: ApiEnablement::read(&given)?,
         logs: Logs::read(&given)?,
         misc: Misc::read(&given)?,
     })))
@@ -188,6 +198,10 @@ mod tests {
         for (arguments, want) in [
             (&["--nothing"][..], "unknown flag: --nothing"),
             (&["--nothing=1"], "unknown flag: --nothing"),
+            (&["--feature-gates=Nothing=true"], "unrecognized feature gate: Nothing"),
+            (&["--emulated-version=1.20"], "emulation version 1.20 is not between [1.33, 1.36]"),
+            (&["--runtime-config=a.test/v1=true"], "unknown api groups a.test/v1"),
+            (&["--runtime-config=apps/v9=true"], "group version apps/v9 that has not been registered"),
             (&["-x"], "unknown shorthand flag: 'x' in -x"),
             (&["--secure-port"], "flag needs an argument: --secure-port"),
             (&["-v"], "flag needs an argument: 'v' in -v"),
