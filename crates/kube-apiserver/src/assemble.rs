@@ -9,7 +9,7 @@ use std::time::Duration;
 use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
 use binnacle_audit::Auditor;
 use binnacle_authn::{Authenticator, AuthoritiesError};
-use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, PrivilegedGroups, Rbac, Union as Authorizers};
+use binnacle_authz::Authorizer;
 use binnacle_controlplane::{
     ControlPlane, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed, default_advertise_address,
     escalation_hooks, service_hooks,
@@ -33,8 +33,10 @@ use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
 use crate::authentication::{self, AuthenticationError, Bundle};
+use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
-use crate::flags::{Config, Mode};
+use crate::flags::Config;
+use crate::health::{RolesCheck, StepCheck};
 use crate::kubeconfig::kubeconfig;
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{Names, Pki, PkiError};
@@ -44,6 +46,8 @@ use crate::upkeep::Upkeep;
 
 /// The reference's `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a start keeps silent when something that every cluster has cannot be made.
+const START_PATIENCE: Duration = Duration::from_secs(10);
 /// How many bytes of wire forms are kept beside the stored objects.
 const FORM_BUDGET: usize = 256 << 20;
 
@@ -89,10 +93,10 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
     #[error("unable to reach kubelets: {0}")]
     Kubelets(#[from] binnacle_kubelet::ConfigError),
-    #[error("cannot follow roles and bindings: {0}")]
-    Roles(String),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -106,7 +110,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let mut data = open_data(&config)?;
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
-    let Named { mut authentication, tls, kubelets } = named;
+    let Named { mut authentication, tls, authorization, kubelets } = named;
     let named_clients = authentication.clients.take();
     let Shown { tls, clients, kubectl, place, service_account } =
         Shown::prepare(tls, named_clients, &config, data.as_ref(), &url)?;
@@ -120,26 +124,23 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let flags = &config.authentication;
     let keys = authentication.service_account_keys(&service_account)?;
     let authentication = authentication::build(flags, authentication, &clients, &keys, &resources, &metrics)?;
-    let roles = RolesFeed::new(resources.clone());
-    let authorizer = authorizer(&config.authorization.modes, &roles);
+    let authorization = authorization.make(&resources, metrics.registry())?;
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
-    let health = stores.add_checks(health, &config.storage).ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
     let outward = Outward::new(kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access {
         authenticator: authentication.authenticator.clone(),
-        authorizer: Arc::clone(&authorizer),
-        roles,
+        authorizer: authorization.authorizer.clone(),
+        roles: authorization.roles.clone(),
         token_issuer: keys.issuer(flags),
         client_ca: clients.pem.clone(),
         request_header: authentication::request_header(flags, proxies.as_ref()),
     };
     let storage = stores.options(&config.storage);
     let (api, control_plane, served) =
-        built_in(storage, resources, &access, port.address(), &config, outward, &shutdown);
+        built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
     let named_files = [
         (flags.client_ca_file.as_ref(), Some(&clients)),
@@ -151,9 +152,13 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
             reload::follow(&mut followers, path.clone(), &shutdown, move |pem| authorities.replace(pem));
         }
     }
-    access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
+    authorization.follow(&resources, &mut followers, &shutdown);
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
         .map_err(|error| StartError::Metrics(error.to_string()))?;
+    let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
+    let health = stores.add_checks(health, &config.storage).ready(Arc::new(RolesCheck(access.roles.index().clone())));
+    let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
+    let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
@@ -170,7 +175,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     }
     let chain = Chain::new(ChainConfig {
         authentication,
-        authorizer,
+        authorizer: access.authorizer,
         links: Links::new(links),
         failure: failure_response,
         metrics,
@@ -198,8 +203,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
 }
 
 impl Assembled {
-    /// The three lines that a start prints.
-    pub(crate) fn greeting(&self) -> String {
+    /// The three lines of a start.
+    fn greeting(&self) -> String {
         let place = match &self.data {
             _ if self.stores.are_elsewhere() => self.stores.place(),
             Some(data) if !self.ephemeral => data.path().display().to_string(),
@@ -211,9 +216,22 @@ impl Assembled {
         )
     }
 
-    /// Serves until told to stop.
-    pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
-        self.server.run(stop).await;
+    /// Serves until told to stop. `say` prints the greeting once what every cluster has is there: who reads it can rely
+    /// on `/readyz`, and on the rights that everybody has.
+    pub(crate) async fn run(self, say: impl FnOnce(&str), stop: impl Future<Output = ()>) {
+        let greeting = self.greeting();
+        {
+            let served = self.server.run(stop);
+            tokio::pin!(served);
+            let ready = tokio::time::timeout(START_PATIENCE, self.control_plane.done());
+            tokio::select! {
+                () = &mut served => {}
+                _ = ready => {
+                    say(&greeting);
+                    served.await;
+                }
+            }
+        }
         drop(self.upkeep);
         if let Some(auditor) = self.auditor {
             auditor.shutdown().await;
@@ -337,6 +355,7 @@ struct Named {
     authentication: authentication::Named,
     /// With the text of the certificate file.
     tls: Option<(TlsFiles, String)>,
+    authorization: Prepared,
     kubelets: Kubelets,
 }
 
@@ -351,8 +370,9 @@ impl Named {
                 Some((TlsFiles::load(certificate, key)?, read_text(certificate)?))
             }
         };
+        let authorization = Prepared::load(&config.authorization)?;
         let kubelets = Kubelets::new(&config.misc.kubelet)?;
-        Ok(Self { authentication, tls, kubelets })
+        Ok(Self { authentication, tls, authorization, kubelets })
     }
 }
 
@@ -424,21 +444,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
-}
-
-/// The group of administrators first, then the modes in their order.
-fn authorizer(modes: &[Mode], roles: &RolesFeed) -> Arc<dyn Authorizer> {
-    let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroups::masters())];
-    for mode in modes {
-        match mode {
-            Mode::AlwaysAllow => all.push(Box::new(AlwaysAllow)),
-            Mode::AlwaysDeny => all.push(Box::new(AlwaysDeny)),
-            Mode::Rbac => all.push(Box::new(Rbac::new(roles.index().clone()))),
-            // The flags let these pass only where they add nothing yet: Node together with RBAC.
-            Mode::Node | Mode::Abac | Mode::Webhook => {}
-        }
-    }
-    Arc::new(Authorizers::new(all))
 }
 
 fn read_text(path: &Path) -> Result<String, StartError> {
