@@ -12,11 +12,6 @@ pub(crate) fn created(context: &Context, resource: &Resource, manager: &str, obj
     for member in ["deletionTimestamp", "deletionGracePeriodSeconds", "creationTimestamp", "uid", "selfLink"] {
         object::set_metadata(object, member, None);
     }
-    // Fields count as they come back from the stored version, which may fill in what this version leaves open.
-    if resource.conversion.is_some() {
-        resource.to_stored(object);
-        resource.from_stored(object);
-    }
     updated(context, resource, manager, "", None, object);
 }
 
@@ -30,6 +25,11 @@ pub(crate) fn updated(
     live: Option<&Value>,
     object: &mut Value,
 ) {
+    // Fields count as they come back from the stored version, which may fill in what this version leaves open.
+    if resource.conversion.is_some() {
+        resource.to_stored(object);
+        resource.from_stored(object);
+    }
     let live = live.map(|live| {
         let mut live = live.clone();
         resource.from_stored(&mut live);
