@@ -135,7 +135,7 @@ fn patches_of_parts() {
 /// Writes that change nothing: the object keeps its version, and the store its revision.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_new_is_no_write() {
-    const TIMES: i64 = 50;
+    const TIMES: i64 = 20;
     let server = Server::ephemeral();
     let mut client = server.client().await;
     let path = "/apis/apps/v1/namespaces/default/deployments/web";
