@@ -94,6 +94,10 @@ impl Api {
         if lifecycle.is_deprecated_in(RELEASE) {
             let api_version = GroupVersion::new(description.group, description.version).to_string();
             lifecycle.warning(&api_version, description.kind).into_iter().for_each(|text| warnings.add(text));
+            request.record.annotate("k8s.io/deprecated", "true");
+            if let Some(removed) = lifecycle.removed {
+                request.record.annotate("k8s.io/removed-release", &format!("{}.{}", removed.major, removed.minor));
+            }
         }
         request.record.note(|facts| facts.served = true);
         // `/watch/` in the path makes a watch of any GET.
@@ -143,7 +147,14 @@ impl Api {
                 if depth > 3 && !connects {
                     return Err(Status::path_not_found());
                 }
-                let verb = if request.method == Method::POST { Some(Verb::Create) } else { item_verb(&request.method) };
+                let verb = match request.method {
+                    Method::POST => Some(Verb::Create),
+                    // A proxy takes every method, also those that have no verb.
+                    Method::HEAD | Method::OPTIONS if connects && subresource.verbs.contains(Verb::Update) => {
+                        Some(Verb::Get)
+                    }
+                    ref method => item_verb(method),
+                };
                 if !verb.is_some_and(|verb| subresource.verbs.contains(verb)) {
                     return Err(Status::method_not_allowed());
                 }

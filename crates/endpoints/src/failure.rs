@@ -1,7 +1,9 @@
 //! The one place where a failure becomes an answer.
 
+use std::sync::Arc;
+
 use binnacle_meta::Status;
-use binnacle_request::{Body, Request, Response};
+use binnacle_request::{AnsweredStatus, Body, Request, Response};
 use binnacle_schema::{Value, json};
 use http::HeaderMap;
 use http::header::{HeaderValue, RETRY_AFTER};
@@ -36,6 +38,7 @@ pub(crate) fn of_encoding(status: &Status, encoding: Encoding) -> Response {
         other => respond::encode(&as_value(status), binnacle_kinds::tables::kind("", "v1", "Status"), other, false),
     };
     let mut response = respond::bytes(status.code(), encoding.media_type(), body);
+    response.extensions_mut().insert(AnsweredStatus(Arc::new(status.clone())));
     if let Some(seconds) = status.details().map(|d| d.retry_after_seconds).filter(|s| *s > 0) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

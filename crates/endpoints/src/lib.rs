@@ -3,6 +3,7 @@
 //! `http::Request` stops here: below, the registry sees contexts and trees. Knows nothing of particular kinds.
 
 mod api;
+mod audit;
 mod body;
 mod failure;
 mod list_stream;
@@ -18,6 +19,7 @@ mod verbs;
 mod watch_stream;
 
 pub use api::{Api, Special, SpecialCall, SpecialKey};
+pub use audit::{note_request_object, read_object};
 pub use body::{Expected, read as read_body, typed as decode_body};
 pub use failure::of_headers as failure_response;
 pub use negotiate::{Encoding, Output, Transform, input as input_encoding};

@@ -2,7 +2,7 @@
 
 mod certificate_signing_request;
 mod cluster_trust_bundle;
-mod pem;
+pub(crate) mod pem;
 mod pod_certificate;
 mod pod_certificate_request;
 mod signer_name;

@@ -1,5 +1,6 @@
 //! What all kinds share that hold a pod or a template for pods: defaults, and what this version drops.
 
+pub(crate) mod app_armor;
 mod containers;
 mod dropped;
 mod image;
@@ -7,6 +8,7 @@ pub(crate) mod resources;
 mod spec;
 pub(crate) mod validation;
 mod volumes;
+pub(crate) mod warnings;
 
 pub(crate) use dropped::{drop_disabled_spec_fields, drop_disabled_status_fields};
 pub(crate) use spec::{drop_init_container_annotations, set_spec_defaults, set_template_defaults};

@@ -13,6 +13,8 @@ pub struct Situation<'a> {
     pub now: i64,
     /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
+    /// The version that the client speaks (`events.k8s.io/v1`): a few rules are for newer versions only.
+    pub api_version: &'a str,
     pub dry_run: bool,
 }
 
@@ -76,6 +78,18 @@ pub trait Strategy: Send + Sync + 'static {
     /// Texts for `Warning` headers; `old` is `None` on create.
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let _ = (object, old);
+        Vec::new()
+    }
+
+    /// Texts for `Warning` headers about an object to be created as the client sent it, before it is prepared.
+    fn warnings_on_receipt(&self, object: &Value) -> Vec<String> {
+        let _ = object;
+        Vec::new()
+    }
+
+    /// Texts for `Warning` headers of an update through a subresource.
+    fn warnings_on_subresource(&self, subresource: &str, object: &Value) -> Vec<String> {
+        let _ = (subresource, object);
         Vec::new()
     }
 

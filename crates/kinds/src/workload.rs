@@ -2,11 +2,12 @@
 
 pub(crate) mod validation;
 
+use binnacle_meta::FieldPath;
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use crate::equality::equal;
-use crate::pod_spec::drop_disabled_spec_fields;
+use crate::pod_spec::{drop_disabled_spec_fields, warnings};
 use crate::spec_generation;
 use crate::tree::keep;
 
@@ -40,6 +41,39 @@ pub(crate) fn drop_disabled_template_fields(object: &mut Value, old: Option<&Val
     if let Some(spec) = object.at_mut(&path).and_then(Value::as_object_mut) {
         drop_disabled_spec_fields(spec, old.and_then(|old| old.at(&path)));
     }
+}
+
+/// What is said of the template at a path, where a write makes a new generation of the object.
+pub(crate) fn template_warnings(object: &Value, old: Option<&Value>, path: &[&str]) -> Vec<String> {
+    let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
+    if old.is_some_and(|old| generation(old) == generation(object)) {
+        return Vec::new();
+    }
+    let Some(template) = object.at(path).filter(|template| !template.is_null()) else { return Vec::new() };
+    let at = path.iter().fold(FieldPath::root(), |path, name| path.child(name));
+    warnings::of_template(template, &at)
+}
+
+/// The same for the spec of a job; with a warning for jobs that are too wide to be counted.
+pub(crate) fn job_warnings(object: &Value, old: Option<&Value>, path: &[&str]) -> Vec<String> {
+    const COMPLETIONS: i64 = 100_000;
+    const PARALLELISM: i64 = 10_000;
+    let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
+    if old.is_some_and(|old| generation(old) == generation(object)) {
+        return Vec::new();
+    }
+    let mut warnings = Vec::new();
+    let spec = object.at(path).unwrap_or(&Value::Null);
+    let above = |name: &str, limit: i64| spec.int_at(&[name]).unwrap_or(0) > limit;
+    let wide = above("completions", COMPLETIONS) && above("parallelism", PARALLELISM);
+    if spec.str_at(&["completionMode"]) == "Indexed" && wide {
+        warnings.push(format!(
+            "{}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail",
+            path.join(".")
+        ));
+    }
+    warnings.extend(template_warnings(object, old, &[path, &["template"]].concat()));
+    warnings
 }
 
 /// Names that pods are called after should be host names.

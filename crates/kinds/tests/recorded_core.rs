@@ -61,7 +61,8 @@ const FOREIGN_CASES: [&str; 15] = [
 
 /// The time of every request.
 const NOW: &str = "2023-11-14T22:13:20Z";
-const SITUATION: Situation<'static> = Situation { now: 1_700_000_000, namespace: "ns", dry_run: false };
+const SITUATION: Situation<'static> =
+    Situation { now: 1_700_000_000, namespace: "ns", api_version: "", dry_run: false };
 
 #[test]
 fn writes_are_answered_as_recorded() {

@@ -83,7 +83,8 @@ impl Context {
         self.now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64)
     }
 
-    pub fn situation(&self) -> Situation<'_> {
-        Situation { now: self.now_seconds(), namespace: &self.namespace, dry_run: self.dry_run }
+    /// What strategies may know; `api_version` is the one of the request.
+    pub fn situation<'a>(&'a self, api_version: &'a str) -> Situation<'a> {
+        Situation { now: self.now_seconds(), namespace: &self.namespace, api_version, dry_run: self.dry_run }
     }
 }

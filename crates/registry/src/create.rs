@@ -69,7 +69,8 @@ impl Resource {
             object::metadata_mut(object).insert("name", name);
         }
         ensure_namespace(context, collection.namespaced, object)?;
-        collection.strategy.prepare_for_create(&context.situation(), object);
+        collection.strategy.warnings_on_receipt(object).into_iter().for_each(|warning| context.warn(warning));
+        collection.strategy.prepare_for_create(&context.situation(self.api_version()), object);
         collection.hooks.begin_create(context, object).await
     }
 
@@ -130,7 +131,7 @@ impl Resource {
             |name, prefix| strategy.validate_name(name, prefix),
             &FieldPath::new("metadata"),
         );
-        errors.extend(strategy.validate(&context.situation(), object));
+        errors.extend(strategy.validate(&context.situation(self.api_version()), object));
         if !errors.is_empty() {
             return Err(Status::invalid(&collection.group_kind(), object::name(object), &errors));
         }

@@ -160,7 +160,7 @@ impl Resource {
         old: &Value,
     ) -> Result<(), Status> {
         let collection = &self.collection;
-        let (strategy, situation) = (collection.strategy, context.situation());
+        let (strategy, situation) = (collection.strategy, context.situation(self.api_version()));
         ensure_namespace(context, collection.namespaced, object)?;
         let old_member = |member: &str| old.at(&["metadata", member]).filter(|v| !v.is_null()).cloned();
         object::set_metadata(object, "generation", old_member("generation"));
@@ -188,7 +188,7 @@ impl Resource {
     /// The rules of metadata and kind; then the kind's warnings.
     fn validate_update(&self, context: &Context, subresource: &str, object: &Value, old: &Value) -> Result<(), Status> {
         let collection = &self.collection;
-        let (strategy, situation) = (collection.strategy, context.situation());
+        let (strategy, situation) = (collection.strategy, context.situation(self.api_version()));
         let path = FieldPath::new("metadata");
         let (new_metadata, old_metadata) = (object::metadata(object), object::metadata(old));
         // An update is held to the rule for names only as far as paths need it: the name cannot change.
@@ -213,11 +213,12 @@ impl Resource {
         if !errors.is_empty() {
             return Err(Status::invalid(&collection.group_kind(), object::name(object), &errors));
         }
-        if subresource.is_empty() {
-            for warning in strategy.warnings(object, Some(old)) {
-                context.warn(warning);
-            }
-        }
+        let warnings = if subresource.is_empty() {
+            strategy.warnings(object, Some(old))
+        } else {
+            strategy.warnings_on_subresource(subresource, object)
+        };
+        warnings.into_iter().for_each(|warning| context.warn(warning));
         Ok(())
     }
 
@@ -248,12 +249,14 @@ impl Resource {
         }
         let value = collection.encode(&mut object);
         collection.as_stored(&mut object);
-        // Nothing changed: nothing is written, and the version stays.
-        if value == *old_value {
-            collection.stamp(&mut object, old.revision);
-            return Ok(Ok(Stored { object, revision: old.revision }));
-        }
-        if context.dry_run {
+        // Nothing changed: nothing is written, and the version stays. Unless a new encryption key waits to be used.
+        let same = value == *old_value;
+        let stale = same
+            && match collection.store.is_stale(key.clone(), old.revision).await {
+                Ok(stale) => stale,
+                Err(error) => return Err((object, store_failure(error))),
+            };
+        if same && !stale || context.dry_run {
             collection.stamp(&mut object, old.revision);
             return Ok(Ok(Stored { object, revision: old.revision }));
         }

@@ -78,6 +78,15 @@ impl Body {
         Self(Inner::Boxed(Box::pin(body.map_err(Into::into))))
     }
 
+    /// The body, if all of it is there already.
+    pub fn whole(&self) -> Option<Bytes> {
+        match &self.0 {
+            Inner::Empty => Some(Bytes::new()),
+            Inner::Full(bytes) => Some(bytes.clone()),
+            Inner::Boxed(_) => None,
+        }
+    }
+
     /// Collects the body, at most `limit` bytes of it.
     pub async fn read(self, limit: usize) -> Result<Bytes, BodyError> {
         let mut body = match self.0 {

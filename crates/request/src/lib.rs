@@ -2,6 +2,7 @@
 //!
 //! Nothing here opens a socket or knows a kind. Filters fill a [`Request`] from the outside in; a [`Link`] answers it.
 
+mod audit;
 mod body;
 mod connection;
 mod info;
@@ -10,14 +11,17 @@ mod permit;
 mod query;
 mod record;
 mod shutdown;
+mod upgrade;
 mod user;
 
+pub use audit::{AuditLevel, AuditNotes, Impersonated, Noted, ObjectNotes};
 pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
 pub use connection::ConnectionInfo;
 pub use info::{InfoError, RequestInfo, Verb};
-pub use link::{BoxFuture, Link, Request, Response};
+pub use link::{AnsweredStatus, BoxFuture, Link, Request, Response};
 pub use permit::{Decision, Permit};
 pub use query::{Query, decode_path};
 pub use record::{Facts, Record, RecordSink};
 pub use shutdown::{Shutdown, ShutdownTrigger};
+pub use upgrade::{ByteStream, Upgrade};
 pub use user::User;

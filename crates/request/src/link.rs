@@ -5,10 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use binnacle_meta::Status;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 
-use crate::{Body, BodyError, ConnectionInfo, IncomingBody, Permit, Query, Record, RequestInfo, Shutdown, User};
+use crate::{
+    Body, BodyError, ConnectionInfo, IncomingBody, Permit, Query, Record, RequestInfo, Shutdown, Upgrade, User,
+};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -21,6 +24,8 @@ pub struct Request {
     pub uri: Uri,
     pub headers: HeaderMap,
     pub body: IncomingBody,
+    /// The connection itself, for who answers 101.
+    pub upgrade: Option<Upgrade>,
     pub info: Arc<RequestInfo>,
     pub query: Query,
     pub user: Arc<User>,
@@ -49,6 +54,10 @@ impl Request {
         self.headers.get(name)?.to_str().ok()
     }
 }
+
+/// An answer's extension: the Status that its body is, for who looks at answers on their way out.
+#[derive(Clone, Debug)]
+pub struct AnsweredStatus(pub Arc<Status>);
 
 /// A part of the server that answers some requests: aggregated groups, built-in resources, custom resources, health.
 /// Links are asked in order and the first that claims a request answers it, also when the answer is "not found".

@@ -1,15 +1,16 @@
-//! One record per request: what metrics, the access log and (later) audit and traces read when it is over.
+//! One record per request: what metrics, the access log, audit and (later) traces read when it is over.
 
+use std::any::Any;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use binnacle_meta::Text;
 use http::{HeaderValue, Method};
 use parking_lot::Mutex;
 
-use crate::{Decision, RequestInfo, User};
+use crate::{AuditLevel, AuditNotes, Decision, RequestInfo, User};
 
 /// The collected facts of one request. It is shared by the chain, the handler and the body of the answer; when the last
 /// of them lets go, the request is over and the sink is told.
@@ -22,7 +23,11 @@ pub struct Record {
     response_bytes: AtomicU64,
     request_bytes: AtomicU64,
     facts: Mutex<Facts>,
+    /// Absent when nothing is audited.
+    audit: OnceLock<AuditNotes>,
     sink: Option<Arc<dyn RecordSink>>,
+    /// What lasts as long as the request: let go after the sink has been told.
+    held: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 /// What becomes known on the way.
@@ -65,8 +70,15 @@ impl Record {
             response_bytes: AtomicU64::new(0),
             request_bytes: AtomicU64::new(0),
             facts: Mutex::new(Facts::default()),
+            audit: OnceLock::new(),
             sink,
+            held: Mutex::new(None),
         })
+    }
+
+    /// Keeps something until the request is over: its place among those in flight.
+    pub fn hold(&self, guard: impl Any + Send) {
+        *self.held.lock() = Some(Box::new(guard));
     }
 
     pub fn audit_id(&self) -> &Text {
@@ -106,6 +118,23 @@ impl Record {
 
     pub fn add_request_bytes(&self, count: u64) {
         self.request_bytes.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Begins to keep what audit events tell.
+    pub fn begin_audit(&self) -> &AuditNotes {
+        self.audit.get_or_init(AuditNotes::default)
+    }
+
+    /// The notes for audit events, unless this request is not audited.
+    pub fn audit(&self) -> Option<&AuditNotes> {
+        self.audit.get().filter(|notes| notes.level() != Some(AuditLevel::None))
+    }
+
+    /// Adds an annotation to the request's audit events.
+    pub fn annotate(&self, key: &str, value: &str) {
+        if let Some(notes) = self.audit() {
+            notes.annotate(key, value);
+        }
     }
 
     /// Notes what has become known.

@@ -1,7 +1,9 @@
 //! Answers that the server itself gives: refusals, plain texts, small JSON documents.
 
+use std::sync::Arc;
+
 use binnacle_meta::{Status, StatusReason};
-use binnacle_request::{Body, Response};
+use binnacle_request::{AnsweredStatus, Body, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
@@ -51,6 +53,10 @@ impl Refusal {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CloseConnection;
 
+/// An answer's extension: it stands in for one that a panic prevented. With the message of the panic.
+#[derive(Clone, Debug)]
+pub(crate) struct Panicked(pub(crate) String);
+
 /// A Status as JSON whatever the client accepts: the failure writer of a server whose links only speak JSON.
 pub fn json_failure(status: &Status, _: &HeaderMap) -> Response {
     let mut text = status.to_json();
@@ -58,6 +64,7 @@ pub fn json_failure(status: &Status, _: &HeaderMap) -> Response {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.extensions_mut().insert(AnsweredStatus(Arc::new(status.clone())));
     if let Some(seconds) = status.details().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use binnacle_audit::{Auditor, Trail};
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
-use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown};
+use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown, Upgrade};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::answer::Refusal;
-use crate::inflight::{Guard, InFlight};
+use crate::filters::audit::Ending;
+use crate::inflight::InFlight;
 use crate::{FailureWriter, Links, Metrics, filters};
 
 /// What a chain is made of.
@@ -25,6 +27,13 @@ pub struct ChainConfig {
     pub shutdown: Shutdown,
     /// The most that a request may take which is not long-running (`--request-timeout`).
     pub request_timeout: Duration,
+    pub options: ChainOptions,
+}
+
+/// What operators can turn on; nothing of it is by default.
+#[derive(Default)]
+pub struct ChainOptions {
+    pub auditor: Option<Arc<Auditor>>,
 }
 
 /// The handler chain.
@@ -54,23 +63,37 @@ impl Chain {
     /// Answers one request of a connection.
     pub async fn serve(
         &self,
-        request: http::Request<Body>,
+        mut request: http::Request<Body>,
         connection: Arc<ConnectionInfo>,
     ) -> http::Response<Tracked> {
         let is_head = request.method() == http::Method::HEAD;
         let record = filters::record::open(&request, &connection, &self.config.metrics);
-        let mut counted = None;
-        let answer = filters::panics::recover(&record, self.answer(request, connection, &record, &mut counted)).await;
-        filters::headers::finish(answer, &record, is_head).map(|body| Tracked { body, record, _counted: counted })
+        let (upgrade, kept) = filters::upgrade::of(request.extensions_mut());
+        let trail = filters::audit::open(self.config.options.auditor.as_ref(), &record, request.headers(), &connection);
+        let answering = self.answer(request, upgrade, connection, &record, trail.as_ref());
+        let answer = filters::panics::recover(&record, answering).await;
+        let answer = filters::headers::finish(answer, &record, is_head);
+        let mut ending = None;
+        if let Some(trail) = trail {
+            let mut info = None;
+            record.note(|facts| info = facts.info.clone());
+            ending = filters::audit::answered(trail, info, filters::audit::Head::of(&answer)).await;
+        }
+        if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
+            // The answer ends with its head; what it began goes on.
+            kept.keep(ending.take());
+        }
+        answer.map(|body| Tracked { body, record, ending })
     }
 
     /// From the first look at the path to the link that answers, or the first filter that refuses.
     async fn answer(
         &self,
         request: http::Request<Body>,
+        upgrade: Option<Upgrade>,
         connection: Arc<ConnectionInfo>,
         record: &Arc<Record>,
-        counted: &mut Option<Guard>,
+        trail: Option<&Arc<Trail>>,
     ) -> Response {
         let config = &self.config;
         let (mut parts, body) = request.into_parts();
@@ -83,7 +106,8 @@ impl Chain {
             Ok(info) => info,
             Err(refusal) => return refuse(refusal),
         };
-        *counted = Some(filters::inflight::count(&self.inflight, &info));
+        // Held by the record, which outlasts the answer where a connection is upgraded.
+        record.hold(filters::inflight::count(&self.inflight, &info));
         let deadline = match filters::deadline::of(&info, &query, record, config.request_timeout) {
             Ok(deadline) => deadline,
             Err(refusal) => return refuse(refusal),
@@ -97,6 +121,7 @@ impl Chain {
                 &config.metrics,
             )
             .await?;
+            filters::audit::received(trail, &info, &user, record).await?;
             let permit =
                 filters::authorize::permit(config.authorizer.as_ref(), &info, &user, &parts, record, &config.metrics)
                     .await?;
@@ -106,6 +131,7 @@ impl Chain {
                 uri: parts.uri,
                 headers: parts.headers,
                 body,
+                upgrade,
                 info: info.clone(),
                 query,
                 user,
@@ -128,12 +154,12 @@ impl Chain {
     }
 }
 
-/// The body of an answer. It counts what is sent, keeps the request's record open until everything has been sent, and
-/// turns a panic while sending into the end of that one stream.
+/// The body of an answer. It counts what is sent, keeps the request's record open until everything has been sent, has its
+/// end audited, and turns a panic while sending into the end of that one stream.
 pub struct Tracked {
     body: Body,
     record: Arc<Record>,
-    _counted: Option<Guard>,
+    ending: Option<Ending>,
 }
 
 impl HttpBody for Tracked {
@@ -143,15 +169,26 @@ impl HttpBody for Tracked {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         let polled = filters::panics::catch(&this.record, || Pin::new(&mut this.body).poll_frame(cx));
-        let polled = polled.unwrap_or_else(|| {
+        let polled = polled.unwrap_or_else(|message| {
             // Whatever the panic left behind is not asked again.
             this.body = Body::empty();
+            if let Some(ending) = &mut this.ending {
+                ending.panicked(message);
+            }
             Poll::Ready(Some(Err("the stream ended in a panic".into())))
         });
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(data) = frame.data_ref()
         {
             this.record.add_response_bytes(data.len() as u64);
+            if let Some(ending) = &mut this.ending {
+                ending.piece(data);
+            }
+        }
+        if let (Poll::Ready(None), Some(ending)) = (&polled, &mut this.ending) {
+            // It has ended, and is not asked again while this waits.
+            this.body = Body::empty();
+            std::task::ready!(ending.poll_sent(cx));
         }
         polled
     }
@@ -216,6 +253,7 @@ mod tests {
             metrics: Metrics::new().unwrap(),
             shutdown: ShutdownTrigger::new().1,
             request_timeout: Duration::from_secs(60),
+            options: ChainOptions::default(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! The filters of the chain, one file each. None of them knows another; `chain.rs` puts them in order.
 
+pub(crate) mod audit;
 pub(crate) mod authenticate;
 pub(crate) mod authorize;
 pub(crate) mod deadline;
@@ -8,3 +9,4 @@ pub(crate) mod inflight;
 pub(crate) mod info;
 pub(crate) mod panics;
 pub(crate) mod record;
+pub(crate) mod upgrade;

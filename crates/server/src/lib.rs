@@ -17,7 +17,7 @@ mod tls;
 mod version;
 
 pub use answer::{FailureWriter, json_failure, plain_text};
-pub use chain::{Chain, ChainConfig, Tracked};
+pub use chain::{Chain, ChainConfig, ChainOptions, Tracked};
 pub use health::{Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};
 pub use inflight::InFlight;
 pub use links::Links;

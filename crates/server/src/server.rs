@@ -50,7 +50,9 @@ impl Server {
         let _ = tokio::time::timeout(DRAIN_SHORT, short).await;
         // A connection ends when its last answer has left and its client knows.
         let closed = async { while let Ok(Some(_)) = tokio::time::timeout(STALL, connections.join_next()).await {} };
-        let _ = tokio::time::timeout(DRAIN_CONNECTIONS, closed).await;
+        // Sessions on upgraded connections are no longer among those: they say good-bye by themselves.
+        let sessions = tokio::time::timeout(STALL, inflight.none_left(Kind::LongRunning));
+        let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS, closed), sessions);
         let left =
             [Kind::ReadOnly, Kind::Mutating, Kind::LongRunning].map(|kind| inflight.now(kind)).iter().sum::<i64>();
         if left > 0 {

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use binnacle_authn::{Anonymous, FailFast, Union, X509};
 use binnacle_authz::AlwaysAllow;
 use binnacle_request::{Body, BoxError, BoxFuture, Link, Request, RequestInfo, Response, ShutdownTrigger};
-use binnacle_server::{BoundPort, Chain, ChainConfig, Links, Metrics, Server, TlsFiles, json_failure, tls_config};
+use binnacle_server::{
+    BoundPort, Chain, ChainConfig, ChainOptions, Links, Metrics, Server, TlsFiles, json_failure, tls_config,
+};
 use binnacle_testkit::https::{Client, Handshake};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -92,6 +94,7 @@ impl Running {
             metrics: Metrics::new().unwrap(),
             shutdown,
             request_timeout: Duration::from_secs(60),
+            options: ChainOptions::default(),
         });
         let (stop, stopped) = oneshot::channel::<()>();
         let server = Server::new(listener, Arc::new(chain), trigger);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use binnacle_endpoints::{
-    Expected, SpecialCall, WriteKind, decode_body, field_manager, input_encoding, read_body, respond_status,
-    respond_unstored, write_params,
+    Expected, SpecialCall, WriteKind, decode_body, field_manager, input_encoding, note_request_object, read_body,
+    respond_status, respond_unstored, write_params,
 };
 use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
@@ -67,6 +67,7 @@ impl Posted {
         let api_version = GroupVersionKind::new(kind.group, kind.version, kind.kind).api_version();
         object.make_object().insert("apiVersion", api_version.clone());
         defaults::apply_constants(&mut object, message);
+        note_request_object(&request.record, &object);
         settle_metadata(&mut object, &context.namespace, kind.keeps_uid)?;
         if object::dedup_owner_references(&mut object) {
             context.warn(binnacle_endpoints::DUPLICATE_OWNERS);

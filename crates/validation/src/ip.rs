@@ -7,6 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, go_quote};
+use binnacle_schema::Value;
 
 /// A range: an address and how many of its first bits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,13 @@ pub fn ip_warnings(path: &FieldPath, value: &str) -> Option<String> {
         Ok(IpAddr::V4(_)) => None,
         _ => Some(format!("{path}: non-standard IP address {quoted} is invalid: use \"{address}\"")),
     }
+}
+
+/// Warnings for the addresses of load balancers in a status.
+pub fn load_balancer_warnings(object: &Value) -> Vec<String> {
+    let path = FieldPath::new("status").child("loadBalancer").child("ingress");
+    let points = object.list_at(&["status", "loadBalancer", "ingress"]).iter().enumerate();
+    points.filter_map(|(i, point)| ip_warnings(&path.index(i), point.str_at(&["ip"]))).collect()
 }
 
 /// Warnings for a range that [`legacy_cidr`] lets pass and that is not as it should be.

@@ -84,12 +84,25 @@ pub fn of_containers(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     }
 }
 
+/// The rules for the name of a resource that quotas limit.
+pub fn of_quotas(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
+    any(path, name, errors);
+    if !name.contains('/') && !is_standard_for_quotas(name) {
+        errors.push(FieldError::invalid(path, name, "must be a standard resource for quota"));
+    }
+}
+
 pub fn is_standard(name: &str) -> bool {
     STANDARD.contains(&name) || is_huge_pages(name) || name.starts_with("requests.hugepages-")
 }
 
 pub fn is_standard_for_containers(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name)
+}
+
+/// All standard resources but plain storage, which claims request.
+pub fn is_standard_for_quotas(name: &str) -> bool {
+    is_standard(name) && name != "storage"
 }
 
 /// Without a domain, or with one of Kubernetes itself.

@@ -28,7 +28,19 @@ impl Backoff {
     }
 
     /// Runs `attempt` until it succeeds, fails for good, or all attempts are used up; the last outcome counts.
-    pub async fn run<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, WebhookError>
+    pub async fn run<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, WebhookError>
+    where
+        F: Future<Output = Result<T, WebhookError>>,
+    {
+        self.run_while(WebhookError::is_transient, attempt).await
+    }
+
+    /// The same for who has an opinion of their own about which failures pass.
+    pub async fn run_while<T, F>(
+        &self,
+        passes: impl Fn(&WebhookError) -> bool,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, WebhookError>
     where
         F: Future<Output = Result<T, WebhookError>>,
     {
@@ -37,7 +49,7 @@ impl Backoff {
         loop {
             left = left.saturating_sub(1);
             match attempt().await {
-                Err(error) if error.is_transient() && left > 0 => {
+                Err(error) if passes(&error) && left > 0 => {
                     let jittered = pause * (1.0 + self.jitter * fraction());
                     tokio::time::sleep(Duration::try_from_secs_f64(jittered).unwrap_or_default()).await;
                     pause *= self.factor;

@@ -7,16 +7,19 @@
 
 mod manifests;
 
+mod auditing;
 mod bad_input;
 mod controller;
 mod durability;
 mod election;
+mod etcd;
 mod kubectl_apply;
 mod kubectl_changes;
 mod kubectl_cluster;
 mod kubectl_objects;
 mod kubectl_restart;
 mod kubectl_rollout;
+mod kubectl_streams;
 mod kubectl_watch;
 mod kubectl_writes;
 mod namespaces;

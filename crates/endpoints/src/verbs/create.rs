@@ -6,7 +6,7 @@ use binnacle_registry::object;
 
 use super::{Answer, Call, DUPLICATE_OWNERS};
 use crate::params::{self, WriteKind};
-use crate::{body, managed, respond};
+use crate::{audit, body, managed, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
@@ -17,6 +17,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let resource = Arc::clone(&call.resource);
     let content_type = call.request.header("content-type");
     let mut object = body::object(&context, &resource, content_type, &bytes, params.validation)?;
+    audit::note_request_object(&call.request.record, &object);
     if object::dedup_owner_references(&mut object) {
         context.warn(DUPLICATE_OWNERS);
     }

@@ -8,7 +8,7 @@ use binnacle_schema::{Value, decode, json, proto, yaml};
 
 use super::{Answer, Call};
 use crate::negotiate::{self, Encoding};
-use crate::{body, list_stream, params, respond};
+use crate::{audit, body, list_stream, params, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
@@ -50,13 +50,15 @@ async fn options(call: &mut Call) -> Result<DeleteOptions, Status> {
     let options = if bytes.is_empty() {
         params::delete(&call.request.query)?
     } else {
-        from_body(negotiate::input(call.request.header("content-type"))?, &bytes)?
+        let value = from_body(negotiate::input(call.request.header("content-type"))?, &bytes)?;
+        audit::note_request_object(&call.request.record, &value);
+        from_value(&value)
     };
     options.validate()?;
     Ok(options)
 }
 
-fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<DeleteOptions, Status> {
+fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<Value, Status> {
     let limits = binnacle_schema::Limits::default();
     let bad = |why: String| Status::bad_request(why);
     let Some(message) = binnacle_kinds::tables::message("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions") else {
@@ -81,13 +83,17 @@ fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<DeleteOptions, Status> 
     if !kind.is_empty() && kind != "DeleteOptions" {
         return Err(bad("decoded object cannot be converted to DeleteOptions".to_owned()));
     }
+    Ok(value)
+}
+
+fn from_value(value: &Value) -> DeleteOptions {
     let text = |path: &[&str]| value.at(path).and_then(Value::as_str).map(Text::from);
-    Ok(DeleteOptions {
+    DeleteOptions {
         grace_period_seconds: value.int_at(&["gracePeriodSeconds"]),
         uid: text(&["preconditions", "uid"]),
         resource_version: text(&["preconditions", "resourceVersion"]),
         orphan_dependents: value.at(&["orphanDependents"]).and_then(Value::as_bool),
         propagation_policy: text(&["propagationPolicy"]),
         dry_run: value.list_at(&["dryRun"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-    })
+    }
 }

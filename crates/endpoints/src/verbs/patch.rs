@@ -11,7 +11,7 @@ use binnacle_schema::{Findings, Limits, Message, Value, decode, json, yaml};
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
-use crate::{body, managed, respond};
+use crate::{audit, body, managed, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let kind = PatchType::of(call.request.header("content-type")).ok_or_else(Status::router_unsupported_media_type)?;
@@ -20,6 +20,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let bytes = body::read(&mut call.request).await?;
     let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;
+    audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
     let context = call.context(params.dry_run);
     let resource = Arc::clone(&call.resource);
     let patch = Patch::parse(&context, kind, &bytes, &params)?;

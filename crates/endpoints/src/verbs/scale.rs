@@ -15,7 +15,7 @@ use super::{Answer, Call, check_name};
 use crate::negotiate::{self, Output, Transform};
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
-use crate::{body, respond, table};
+use crate::{audit, body, respond, table};
 
 const SCALE: &str = "autoscaling/v1";
 
@@ -42,6 +42,7 @@ async fn update(mut call: Call) -> Answer {
     let expected = body::Expected { group: "autoscaling", version: "v1", kind: "Scale" };
     let encoding = negotiate::input(call.request.header("content-type"))?;
     let scale = body::typed(&context, &expected, message()?, encoding, &bytes, params.validation)?;
+    audit::note_request_object(&call.request.record, &scale);
     check_name(&scale, call.name(), &context.namespace)?;
     write(call, context, output, &params, &mut |present, update| {
         let mut wanted = scale.clone();
@@ -57,6 +58,7 @@ async fn patch(mut call: Call) -> Answer {
     let bytes = body::read(&mut call.request).await?;
     let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;
+    audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
     let context = call.context(params.dry_run);
     let message = message()?;
     let undecodable = |e: json::JsonError| Status::bad_request(format!("error decoding patch: {e}"));

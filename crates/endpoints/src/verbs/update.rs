@@ -6,7 +6,7 @@ use binnacle_registry::{UpdateOptions, object};
 
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
 use crate::params::{self, WriteKind};
-use crate::{body, managed, respond};
+use crate::{audit, body, managed, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
@@ -17,6 +17,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let resource = Arc::clone(&call.resource);
     let content_type = call.request.header("content-type");
     let mut sent = body::object(&context, &resource, content_type, &bytes, params.validation)?;
+    audit::note_request_object(&call.request.record, &sent);
     check_name(&sent, call.name(), &context.namespace)?;
     if object::dedup_owner_references(&mut sent) {
         context.warn(DUPLICATE_OWNERS);

@@ -16,7 +16,7 @@ use crate::tree::{default_nil, default_zero, keep, keep_at, member, text};
 use crate::workload::validation::{
     amount, collision_count, immutable_selector, is_empty, lasting_template, mismatch, not_negative, number, selects,
 };
-use crate::workload::{drop_disabled_template_fields, prepare_create};
+use crate::workload::{drop_disabled_template_fields, prepare_create, template_warnings};
 use crate::{Situation, Strategy, spec_generation};
 
 /// Counts the versions of the template. `apps/v1` has no field for it: the number lives in this annotation.
@@ -93,6 +93,13 @@ impl Strategy for DaemonSet {
         collision_count(object, old, &mut errors);
         errors
     }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some_and(|old| template_generation(old) == template_generation(object)) {
+            return Vec::new();
+        }
+        template_warnings(object, None, TEMPLATE)
+    }
 }
 
 fn template_generation(object: &Value) -> i64 {
@@ -162,7 +169,7 @@ mod tests {
     use super::*;
     use binnacle_schema::value;
 
-    const SITUATION: Situation<'static> = Situation { now: 0, namespace: "default", dry_run: false };
+    const SITUATION: Situation<'static> = Situation { now: 0, namespace: "default", api_version: "", dry_run: false };
 
     #[test]
     fn template_generations() {

@@ -15,7 +15,9 @@ use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::Options;
 use crate::tree::{default_nil, default_zero, keep, keep_at, member, text};
 use crate::workload::validation::{amount, collision_count, immutable_selector, not_more, not_negative, number};
-use crate::workload::{dns_label_recommended, drop_disabled_template_fields, prepare_create, prepare_scale};
+use crate::workload::{
+    dns_label_recommended, drop_disabled_template_fields, prepare_create, prepare_scale, template_warnings,
+};
 use crate::{Situation, Strategy, spec_generation};
 
 /// The revision to roll back to. `apps/v1` has no field for it: the number lives in this annotation, and counts as part
@@ -92,7 +94,9 @@ impl Strategy for Deployment {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        if old.is_some() { Vec::new() } else { dns_label_recommended(object) }
+        let mut warnings = if old.is_some() { Vec::new() } else { dns_label_recommended(object) };
+        warnings.extend(template_warnings(object, old, &["spec", "template"]));
+        warnings
     }
 }
 
@@ -200,7 +204,7 @@ mod tests {
         ] {
             let mut object = new;
             Deployment.prepare_for_update(
-                &Situation { now: 0, namespace: "default", dry_run: false },
+                &Situation { now: 0, namespace: "default", api_version: "", dry_run: false },
                 &mut object,
                 &old,
             );

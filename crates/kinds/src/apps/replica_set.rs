@@ -12,7 +12,7 @@ use crate::tree::{default_nil, keep, member};
 use crate::workload::validation::{
     immutable_selector, lasting_template, mismatch, not_more, not_negative, required_selector, selects,
 };
-use crate::workload::{dns_label_recommended, prepare_create, prepare_scale, prepare_update};
+use crate::workload::{dns_label_recommended, prepare_create, prepare_scale, prepare_update, template_warnings};
 use crate::{Situation, Strategy};
 
 pub(super) struct ReplicaSet;
@@ -67,7 +67,9 @@ impl Strategy for ReplicaSet {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        if old.is_some() { Vec::new() } else { dns_label_recommended(object) }
+        let mut warnings = if old.is_some() { Vec::new() } else { dns_label_recommended(object) };
+        warnings.extend(template_warnings(object, old, &["spec", "template"]));
+        warnings
     }
 }
 

@@ -2,15 +2,15 @@
 
 mod validation;
 
-use binnacle_meta::FieldErrors;
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use super::TEMPLATE;
 use crate::core::persistent_volume_claim::set_claim_defaults;
-use crate::pod_spec::set_template_defaults;
+use crate::pod_spec::{set_template_defaults, warnings};
 use crate::tree::{default_nil, default_zero, is_zero, keep, remove_at, struct_mut, structs_mut, text};
-use crate::workload::{prepare_create, prepare_scale, prepare_update};
+use crate::workload::{prepare_create, prepare_scale, prepare_update, template_warnings};
 use crate::{Situation, Strategy};
 
 const MAX_UNAVAILABLE: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
@@ -92,8 +92,14 @@ impl Strategy for StatefulSet {
         names::dns1123_label_name(name, prefix)
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
-        let mut warnings = Vec::new();
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = template_warnings(object, old, &["spec", "template"]);
+        for (i, claim) in object.list_at(&["spec", "volumeClaimTemplates"]).iter().enumerate() {
+            let at = FieldPath::new("spec").child("volumeClaimTemplates").index(i);
+            // On update the reference tells another path.
+            let at = if old.is_some() { at.child("Spec") } else { at };
+            warnings.extend(warnings::of_claim_spec(claim.get("spec").unwrap_or(&Value::Null), &at));
+        }
         if object.int_at(&["spec", "revisionHistoryLimit"]).is_some_and(|limit| limit < 0) {
             warnings.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned());
         }

@@ -8,13 +8,16 @@ use binnacle_schema::Value;
 use super::job::set_failure_policy_defaults;
 use crate::pod_spec::set_template_defaults;
 use crate::tree::{default_nil, default_zero, keep};
-use crate::workload::{dns_label_recommended, prepare_create, prepare_update};
+use crate::workload::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
 use crate::{Situation, Strategy};
 
 const TEMPLATE: &[&str] = &["spec", "jobTemplate", "spec", "template"];
 
 /// Names of jobs, which end with a time, are no longer than 63 characters.
 const NAME_MAX: usize = 52;
+
+/// The path is the reference's.
+const TIME_ZONE_IN_SCHEDULE: &str = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
 
 pub(super) struct CronJob;
 
@@ -60,13 +63,11 @@ impl Strategy for CronJob {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let schedule = object.str_at(&["spec", "schedule"]);
-        match old {
-            None => dns_label_recommended(object),
-            Some(_) if schedule.contains("TZ") => vec![format!(
-                "cannot use TZ or CRON_TZ in {schedule}, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#time-zones for more details"
-            )],
-            Some(_) => Vec::new(),
+        let mut warnings = if old.is_some() { Vec::new() } else { dns_label_recommended(object) };
+        warnings.extend(job_warnings(object, old, &["spec", "jobTemplate", "spec"]));
+        if old.is_some() && object.str_at(&["spec", "schedule"]).contains("TZ") {
+            warnings.push(TIME_ZONE_IN_SCHEDULE.to_owned());
         }
+        warnings
     }
 }

@@ -12,7 +12,7 @@ use binnacle_schema::{Object, Value};
 
 use crate::pod_spec::set_template_defaults;
 use crate::tree::{default_nil, default_zero, is_nil, keep, struct_mut, structs_mut};
-use crate::workload::{dns_label_recommended, prepare_create, prepare_update};
+use crate::workload::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
 use crate::{Situation, Strategy};
 
 const TEMPLATE: &[&str] = &["spec", "template"];
@@ -89,7 +89,9 @@ impl Strategy for Job {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        if old.is_some() { Vec::new() } else { dns_label_recommended(object) }
+        let mut warnings = if old.is_some() { Vec::new() } else { dns_label_recommended(object) };
+        warnings.extend(job_warnings(object, old, &["spec"]));
+        warnings
     }
 }
 
@@ -154,7 +156,10 @@ mod tests {
             "metadata": {"name": "j", "uid": "u"},
             "spec": {"template": {"metadata": {"labels": {"job-name": "mine"}}}}
         });
-        Job.prepare_for_create(&Situation { now: 0, namespace: "default", dry_run: false }, &mut object);
+        Job.prepare_for_create(
+            &Situation { now: 0, namespace: "default", api_version: "", dry_run: false },
+            &mut object,
+        );
         assert_eq!(object.at(&["metadata", "labels"]), object.at(&["spec", "template", "metadata", "labels"]));
         assert_eq!(
             object.get("spec"),

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use binnacle_schema::value;
 
-    const SITUATION: Situation<'static> = Situation { now: 0, namespace: "", dry_run: false };
+    const SITUATION: Situation<'static> = Situation { now: 0, namespace: "", api_version: "", dry_run: false };
 
     #[test]
     fn approval_changes_conditions_only() {

@@ -5,14 +5,14 @@ use base64::engine::general_purpose::STANDARD;
 
 /// One block.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Block {
-    pub(super) kind: String,
-    pub(super) has_headers: bool,
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Block {
+    pub(crate) kind: String,
+    pub(crate) has_headers: bool,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// All blocks of a text, in order.
-pub(super) fn blocks(text: &[u8]) -> Vec<Block> {
+pub(crate) fn blocks(text: &[u8]) -> Vec<Block> {
     const BEGIN: &str = "-----BEGIN ";
     let text = String::from_utf8_lossy(text);
     let mut lines = text.lines();

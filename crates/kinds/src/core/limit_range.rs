@@ -1,10 +1,13 @@
 //! `LimitRange`: what one pod, container or claim of a namespace may ask for.
 
+mod validation;
+
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
-use crate::Strategy;
 use crate::pod_spec::resources;
 use crate::tree::{struct_mut, structs_mut, text};
+use crate::{Situation, Strategy};
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 
@@ -27,6 +30,10 @@ impl Strategy for LimitRange {
                 }
             }
         }
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::validate(object)
     }
 }
 

@@ -119,7 +119,8 @@ mod tests {
         let mut object =
             value!({"metadata": {"name": "a"}, "spec": {"finalizers": ["x/y"]}, "status": {"phase": "Terminating"}});
         Namespace.set_defaults("v1", &mut object);
-        Namespace.prepare_for_create(&Situation { now: 0, namespace: "", dry_run: false }, &mut object);
+        Namespace
+            .prepare_for_create(&Situation { now: 0, namespace: "", api_version: "", dry_run: false }, &mut object);
         assert_eq!(
             object,
             value!({

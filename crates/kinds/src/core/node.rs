@@ -1,6 +1,11 @@
 //! `Node`: a machine that runs pods.
 
+mod config_source;
+mod validation;
+
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::ip;
 
 use crate::pod_spec::resources;
 use crate::tree::{is_nil, keep, remove_at, struct_mut, text};
@@ -49,6 +54,24 @@ impl Strategy for Node {
         true
     }
 
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validation::node(object, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(situation, object);
+        validation::update(object, old, &mut errors);
+        errors
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validation::update(object, old, &mut errors);
+        errors
+    }
+
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         if object.at(&["spec", "configSource"]).is_some_and(|source| !source.is_null()) {
@@ -56,6 +79,10 @@ impl Strategy for Node {
         }
         if !object.str_at(&["spec", "externalID"]).is_empty() {
             warnings.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+        }
+        let path = FieldPath::new("spec").child("podCIDRs");
+        for (i, cidr) in object.list_at(&["spec", "podCIDRs"]).iter().filter_map(Value::as_str).enumerate() {
+            warnings.extend(ip::cidr_warnings(&path.index(i), cidr));
         }
         warnings
     }

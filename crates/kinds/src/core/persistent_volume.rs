@@ -127,7 +127,7 @@ mod tests {
             }
             value!({"status": status, "spec": {}})
         };
-        let situation = Situation { now: 60, namespace: "", dry_run: false };
+        let situation = Situation { now: 60, namespace: "", api_version: "", dry_run: false };
         for (old, new, want) in [
             (status("Pending", Some(t)), status("Pending", None), Some(t)),
             (status("Pending", None), status("Pending", None), None),

@@ -2,12 +2,15 @@
 
 mod validation;
 
-use binnacle_meta::FieldErrors;
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 
-use crate::pod_spec::{resources, set_claim_spec_defaults};
+use crate::pod_spec::{resources, set_claim_spec_defaults, warnings};
 use crate::tree::{default_zero, is_nil, keep, struct_mut, text};
 use crate::{Situation, Strategy};
+
+/// Named the class before there was a field for it.
+const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 pub(super) struct PersistentVolumeClaim;
 
@@ -47,6 +50,17 @@ impl Strategy for PersistentVolumeClaim {
 
     fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
         validation::validate_status(object)
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if object.at(&["metadata", "annotations", STORAGE_CLASS]).is_some() {
+            let at = FieldPath::new("metadata").child("annotations").key(STORAGE_CLASS);
+            warnings.push(format!("{at}: deprecated since v1.8; use \"storageClassName\" attribute instead"));
+        }
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        warnings.extend(warnings::of_claim_spec(spec, &FieldPath::new("spec")));
+        warnings
     }
 }
 

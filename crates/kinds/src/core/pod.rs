@@ -1,15 +1,15 @@
 //! `Pod`: containers that run together on one node.
 
-mod app_armor;
 mod scheduling;
 mod subresources;
 mod validation;
 
-use binnacle_meta::FieldErrors;
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
-use binnacle_validation::names;
+use binnacle_validation::{ip, names};
 
 use crate::equality::equal_at;
+use crate::pod_spec::{app_armor, warnings};
 use crate::pod_spec::{
     drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations, resources,
     set_spec_defaults,
@@ -93,14 +93,34 @@ impl Strategy for Pod {
         if old.is_some() {
             return Vec::new();
         }
+        let mut texts = Vec::new();
         let problems = names::dns1123_label(object.str_at(&["metadata", "name"]));
-        if problems.is_empty() {
+        if !problems.is_empty() {
+            texts.push(format!(
+                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
+                problems.join(" ")
+            ));
+        }
+        texts.extend(warnings::of_pod(object));
+        texts
+    }
+
+    fn warnings_on_receipt(&self, object: &Value) -> Vec<String> {
+        app_armor::pod_warnings(object)
+    }
+
+    fn warnings_on_subresource(&self, subresource: &str, object: &Value) -> Vec<String> {
+        if subresource != "status" {
             return Vec::new();
         }
-        vec![format!(
-            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
-            problems.join(" ")
-        )]
+        let mut warnings = Vec::new();
+        for list in ["podIPs", "hostIPs"] {
+            for (i, address) in object.list_at(&["status", list]).iter().enumerate() {
+                let at = FieldPath::new("status").child(list).index(i).child("ip");
+                warnings.extend(ip::ip_warnings(&at, address.str_at(&["ip"])));
+            }
+        }
+        warnings
     }
 
     fn delete_grace(&self, object: &Value, asked: Option<i64>) -> DeleteGrace {

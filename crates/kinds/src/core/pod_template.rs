@@ -6,7 +6,7 @@ use binnacle_schema::Value;
 use crate::equality::equal_at;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::{self, Options};
-use crate::workload::drop_disabled_template_fields;
+use crate::workload::{drop_disabled_template_fields, template_warnings};
 use crate::{Situation, Strategy, spec_generation};
 
 pub(super) struct PodTemplate;
@@ -26,6 +26,10 @@ impl Strategy for PodTemplate {
         spec_generation(object, Some(old), |object, old| {
             !equal_at("io.k8s.api.core.v1.PodTemplateSpec", object, old, &["template"])
         });
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        template_warnings(object, old, &["template"])
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

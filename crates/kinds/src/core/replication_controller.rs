@@ -8,7 +8,7 @@ use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::Options;
 use crate::tree::{default_nil, keep, member, struct_mut};
 use crate::workload::validation::{lasting_template, mismatch, not_more, not_negative};
-use crate::workload::{prepare_create, prepare_scale, prepare_update};
+use crate::workload::{dns_label_recommended, prepare_create, prepare_scale, prepare_update, template_warnings};
 use crate::{Situation, Strategy};
 
 /// The template may be absent here.
@@ -65,6 +65,20 @@ impl Strategy for ReplicationController {
             return self.validate_update(situation, object, old);
         }
         validate_status(object)
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
+        match old {
+            None => {
+                let mut warnings = dns_label_recommended(object);
+                warnings.extend(template_warnings(object, None, TEMPLATE));
+                warnings
+            }
+            // On update the reference looks at the old template.
+            Some(old) if generation(old) != generation(object) => template_warnings(old, None, TEMPLATE),
+            Some(_) => Vec::new(),
+        }
     }
 }
 

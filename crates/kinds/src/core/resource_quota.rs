@@ -1,5 +1,8 @@
 //! `ResourceQuota`: what a namespace may use in all.
 
+mod validation;
+
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
 use crate::pod_spec::resources;
@@ -28,5 +31,65 @@ impl Strategy for ResourceQuota {
 
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validation::spec(object, &mut errors);
+        validation::status(object, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validation::update(object, old, &mut errors);
+        errors
+    }
+
+    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validation::status(object, &mut errors);
+        errors
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some() {
+            return Vec::new();
+        }
+        ["cpu", "memory", "storage", "ephemeral-storage"].iter().filter_map(|name| unordered(object, name)).collect()
+    }
+}
+
+/// The warning about more requests of a resource than its limits allow.
+fn unordered(object: &Value, name: &str) -> Option<String> {
+    let hard = |name: &str| object.at(&["spec", "hard", name]).and_then(resources::quantity);
+    let (prefixed, limits) = (format!("requests.{name}"), format!("limits.{name}"));
+    let bare = matches!(name, "cpu" | "memory");
+    let (requests, request) = match hard(&prefixed) {
+        Some(request) => (prefixed.as_str(), request),
+        None => (name, hard(name).filter(|_| bare)?),
+    };
+    let limit = hard(&limits).filter(|limit| request > *limit)?;
+    Some(format!("ResourceQuota {requests} ({request}) should be less than {limits} ({limit})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn requests_above_limits_are_warned_of() {
+        for (hard, want) in [
+            (value!({"requests.cpu": "1", "limits.cpu": "1"}), vec![]),
+            (value!({"cpu": "2", "limits.cpu": "1"}), vec!["ResourceQuota cpu (2) should be less than limits.cpu (1)"]),
+            (value!({"storage": "2", "limits.storage": "1"}), vec![]),
+            (
+                value!({"requests.ephemeral-storage": "2", "limits.ephemeral-storage": "1"}),
+                vec!["ResourceQuota requests.ephemeral-storage (2) should be less than limits.ephemeral-storage (1)"],
+            ),
+        ] {
+            assert_eq!(ResourceQuota.warnings(&value!({"spec": {"hard": hard}}), None), want);
+        }
     }
 }

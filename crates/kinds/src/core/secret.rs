@@ -1,5 +1,7 @@
 //! `Secret`: bytes to keep from prying eyes.
 
+mod key_pair;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
@@ -58,6 +60,15 @@ impl Strategy for Secret {
         errors.extend(unchanged_if_immutable(object, old, &["data"]));
         errors.extend(self.validate(situation, object));
         errors
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        if object.str_at(&["type"]) != "kubernetes.io/tls" {
+            return Vec::new();
+        }
+        // The tree holds canonical base64.
+        let bytes = |key: &str| STANDARD.decode(object.str_at(&["data", key])).unwrap_or_default();
+        key_pair::problem(&bytes("tls.crt"), &bytes("tls.key")).into_iter().collect()
     }
 }
 

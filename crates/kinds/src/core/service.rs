@@ -73,6 +73,10 @@ impl Strategy for Service {
         validation::validate_status(object, old)
     }
 
+    fn warnings_on_subresource(&self, _: &str, object: &Value) -> Vec<String> {
+        binnacle_validation::ip::load_balancer_warnings(object)
+    }
+
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
         validation::warnings(object)
     }

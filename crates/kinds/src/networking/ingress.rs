@@ -66,6 +66,10 @@ impl Strategy for Ingress {
         errors
     }
 
+    fn warnings_on_subresource(&self, _: &str, object: &Value) -> Vec<String> {
+        ip::load_balancer_warnings(object)
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let annotated = object.at(&["metadata", "annotations", CLASS_ANNOTATION]).is_some();
         if old.is_none() && annotated && !is_set(object, &["spec", "ingressClassName"]) {

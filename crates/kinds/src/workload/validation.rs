@@ -53,8 +53,11 @@ pub(crate) fn is_empty(selector: &Value) -> bool {
 /// The template's labels do not match.
 pub(crate) fn mismatch(template: &Value, path: &FieldPath) -> FieldError {
     let at = path.child("metadata").child("labels");
-    let labels = shown(template.at(&["metadata", "labels"]));
-    FieldError::invalid(&at, labels, "`selector` does not match template `labels`")
+    let mut labels = template.at(&["metadata", "labels"]).cloned();
+    if let Some(labels) = labels.as_mut().and_then(Value::as_object_mut) {
+        labels.sort_by_name();
+    }
+    FieldError::invalid(&at, shown(labels.as_ref()), "`selector` does not match template `labels`")
 }
 
 /// A template whose pods run for ever; `kind` names whose it is.

@@ -201,7 +201,7 @@ impl Target {
     }
 
     fn situation(&self) -> Situation<'_> {
-        Situation { now: 1_767_225_600, namespace: &self.namespace, dry_run: false }
+        Situation { now: 1_767_225_600, namespace: &self.namespace, api_version: "", dry_run: false }
     }
 
     /// An object as the registry sees it: with defaults, in the stored version.

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::str::FromStr;
+use std::time::Duration;
 
-use binnacle_meta::go_quote;
+use binnacle_meta::{GoDuration, go_quote};
 
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -112,6 +113,12 @@ impl Given {
         self.all(name).pop().filter(|text| !text.is_empty())
     }
 
+    /// The parts of a flag whose values are lists with commas; several of them add up.
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        let parts = self.all(name).into_iter().flat_map(|text| text.split(','));
+        parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
     pub(super) fn flag(&self, name: &str) -> Result<bool, FlagError> {
         let Some(text) = self.all(name).pop() else { return Ok(false) };
         match text {
@@ -133,6 +140,21 @@ impl Given {
             };
             self.invalid(name, text, &format!("strconv.ParseInt: parsing {}: {why}", go_quote(text)))
         })
+    }
+
+    /// A number with a fraction.
+    pub(super) fn float(&self, name: &str) -> Result<f32, FlagError> {
+        let text = self.all(name).pop().unwrap_or_default();
+        text.parse().map_err(|_| {
+            self.invalid(name, text, &format!("strconv.ParseFloat: parsing {}: invalid syntax", go_quote(text)))
+        })
+    }
+
+    /// A duration as Go writes it; negative ones count as zero.
+    pub(super) fn duration(&self, name: &str) -> Result<Duration, FlagError> {
+        let text = self.all(name).pop().unwrap_or_default();
+        let parsed = GoDuration::parse(text).map_err(|error| self.invalid(name, text, &error.to_string()))?;
+        Ok(u64::try_from(parsed.nanos()).map_or(Duration::ZERO, Duration::from_nanos))
     }
 
     /// A value of a type that explains itself what is wrong.

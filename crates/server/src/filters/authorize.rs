@@ -24,6 +24,7 @@ pub(crate) async fn permit(
     let result = authorizer.authorize(&attributes).await;
     metrics.authorized(&result, began.elapsed());
     let decision = result.map_err(|error| {
+        record.annotate("authorization.k8s.io/reason", "internal error");
         tracing::error!(audit_id = %record.audit_id(), "{error}");
         let uri = go_quote(parts.uri.path_and_query().map_or("", |path| path.as_str()));
         Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Server Error: {uri}: {error}"))

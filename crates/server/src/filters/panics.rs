@@ -7,7 +7,7 @@ use binnacle_request::{Record, Response};
 use futures::FutureExt;
 use http::StatusCode;
 
-use crate::answer::error_text;
+use crate::answer::{Panicked, error_text};
 
 /// Runs a handler; the answer to a panic is a 500.
 pub(crate) async fn recover(record: &Record, handler: impl Future<Output = Response>) -> Response {
@@ -16,23 +16,26 @@ pub(crate) async fn recover(record: &Record, handler: impl Future<Output = Respo
     match AssertUnwindSafe(handler).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => {
-            report(record, panic.as_ref());
+            let message = report(record, panic.as_ref());
             let text = "This request caused apiserver to panic. Look in the logs for details.";
-            error_text(StatusCode::INTERNAL_SERVER_ERROR, text.to_owned())
+            let mut response = error_text(StatusCode::INTERNAL_SERVER_ERROR, text.to_owned());
+            response.extensions_mut().insert(Panicked(message));
+            response
         }
     }
 }
 
-/// Runs one step of something that is polled; `None` when it panicked.
-pub(crate) fn catch<T>(record: &Record, step: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(step)).map_err(|panic| report(record, panic.as_ref())).ok()
+/// Runs one step of something that is polled; the error is the message of its panic.
+pub(crate) fn catch<T>(record: &Record, step: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(step)).map_err(|panic| report(record, panic.as_ref()))
 }
 
-fn report(record: &Record, panic: &(dyn Any + Send)) {
+fn report(record: &Record, panic: &(dyn Any + Send)) -> String {
     let message = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
     tracing::error!(method = %record.method(), uri = record.uri(), audit_id = %record.audit_id(), "apiserver panic'd: {message}");
+    message.to_owned()
 }

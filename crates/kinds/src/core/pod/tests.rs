@@ -2,7 +2,7 @@ use binnacle_schema::{Value, value};
 
 use super::*;
 
-const SITUATION: Situation<'static> = Situation { now: 0, namespace: "default", dry_run: false };
+const SITUATION: Situation<'static> = Situation { now: 0, namespace: "default", api_version: "", dry_run: false };
 
 fn check_defaults(spec: Value, want: Value) {
     let mut object = value!({"spec": spec});

@@ -1,0 +1,57 @@
+//! Policy and backend together: what the server's chain asks.
+
+use std::sync::Arc;
+
+use binnacle_request::{RequestInfo, User};
+use bytes::Bytes;
+
+use crate::metrics::Metrics;
+use crate::policy::{Policy, Treatment};
+use crate::{Backend, Event};
+
+/// Makes the JSON of an API object out of an answer's body, by its media type; `None` for what is no such object. The
+/// flag says that managed fields are left out.
+pub type ObjectReader = fn(media_type: &str, body: &Bytes, omit_managed_fields: bool) -> Option<Bytes>;
+
+/// Decides what is recorded and records it.
+pub struct Auditor {
+    policy: Policy,
+    backend: Box<dyn Backend>,
+    metrics: Metrics,
+    read: ObjectReader,
+}
+
+impl Auditor {
+    pub(crate) fn new(policy: Policy, backend: Box<dyn Backend>, metrics: Metrics, read: ObjectReader) -> Self {
+        Self { policy, backend, metrics, read }
+    }
+
+    /// For the log and for tests.
+    pub fn backend_name(&self) -> String {
+        self.backend.name()
+    }
+
+    /// Waits until every event has been dealt with.
+    pub async fn shutdown(&self) {
+        self.backend.shutdown().await;
+    }
+
+    pub(crate) fn treatment(&self, info: &RequestInfo, user: Option<&User>) -> Treatment {
+        let treatment = self.policy.treatment(info, user);
+        self.metrics.level(treatment.level);
+        treatment
+    }
+
+    pub(crate) async fn process(&self, event: Event) -> bool {
+        self.metrics.event();
+        self.backend.process(vec![Arc::new(event)]).await
+    }
+
+    pub(crate) fn rejected(&self) {
+        self.metrics.rejected();
+    }
+
+    pub(crate) fn read(&self, media_type: &str, body: &Bytes, omit_managed_fields: bool) -> Option<Bytes> {
+        (self.read)(media_type, body, omit_managed_fields)
+    }
+}

@@ -1,0 +1,124 @@
+//! Where events go.
+
+use std::sync::Arc;
+
+use binnacle_request::BoxFuture;
+
+use crate::Event;
+
+/// Keeps or sends events.
+pub trait Backend: Send + Sync {
+    /// Whether all of them were taken. Those that were not are counted and logged already.
+    fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool>;
+
+    /// Waits until everything taken has been dealt with. Nothing is taken afterwards.
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
+    /// For the log: `buffered<webhook>`.
+    fn name(&self) -> String;
+}
+
+/// Events go to all of them.
+pub(crate) struct Union(pub(crate) Vec<Box<dyn Backend>>);
+
+impl Backend for Union {
+    fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let mut taken = true;
+            for backend in &self.0 {
+                taken &= backend.process(events.clone()).await;
+            }
+            taken
+        })
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            for backend in &self.0 {
+                backend.shutdown().await;
+            }
+        })
+    }
+
+    fn name(&self) -> String {
+        let names: Vec<String> = self.0.iter().map(|backend| backend.name()).collect();
+        format!("union[{}]", names.join(","))
+    }
+}
+
+/// Failures are counted and logged by the backend, and otherwise do not matter (`blocking`).
+pub(crate) struct IgnoreErrors<B>(pub(crate) B);
+
+impl<B: Backend> Backend for IgnoreErrors<B> {
+    fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            self.0.process(events).await;
+            true
+        })
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        self.0.shutdown()
+    }
+
+    fn name(&self) -> String {
+        format!("ignoreErrors<{}>", self.0.name())
+    }
+}
+
+impl Backend for Box<dyn Backend> {
+    fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
+        self.as_ref().process(events)
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        self.as_ref().shutdown()
+    }
+
+    fn name(&self) -> String {
+        self.as_ref().name()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Remembers the audit IDs of each batch; takes them or not.
+    #[derive(Default)]
+    pub(crate) struct Seen {
+        pub(crate) batches: Mutex<Vec<Vec<String>>>,
+        pub(crate) events: Mutex<Vec<Arc<Event>>>,
+        pub(crate) refuses: bool,
+    }
+
+    impl Backend for Arc<Seen> {
+        fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
+            self.batches.lock().push(events.iter().map(|event| event.audit_id.to_string()).collect());
+            self.events.lock().extend(events);
+            Box::pin(async { !self.refuses })
+        }
+
+        fn name(&self) -> String {
+            "seen".to_owned()
+        }
+    }
+
+    #[tokio::test]
+    async fn all_are_told_and_any_can_refuse() {
+        let good = Arc::new(Seen::default());
+        let bad = Arc::new(Seen { refuses: true, ..Seen::default() });
+        let event = Arc::new(crate::event::tests::full());
+        let union = Union(vec![Box::new(bad.clone()), Box::new(good.clone())]);
+        assert!(!union.process(vec![event.clone()]).await);
+        assert_eq!((good.batches.lock().len(), bad.batches.lock().len()), (1, 1));
+        assert_eq!(union.name(), "union[seen,seen]");
+        let lenient = IgnoreErrors(bad);
+        assert!(lenient.process(vec![event]).await);
+        assert_eq!(lenient.name(), "ignoreErrors<seen>");
+    }
+}

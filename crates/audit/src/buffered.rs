@@ -1,0 +1,243 @@
+//! Events wait in a bounded queue and leave in batches (`batch`): requests never wait, and what does not fit is lost,
+//! counted and logged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_request::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::mpsc::{self, Receiver, Sender, error::TrySendError};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+use crate::metrics::Metrics;
+use crate::{Backend, BatchOptions, Event};
+
+const PLUGIN: &str = "buffered";
+
+pub(crate) struct Buffered {
+    name: String,
+    queue: Mutex<Option<Sender<Arc<Event>>>>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+    metrics: Metrics,
+}
+
+impl Buffered {
+    /// Must be called on a runtime. With `concurrent`, a batch does not wait for the one before it to be dealt with.
+    pub(crate) fn new(next: Box<dyn Backend>, options: &BatchOptions, concurrent: bool, metrics: Metrics) -> Self {
+        let (sender, receiver) = mpsc::channel(options.buffer_size);
+        let name = format!("{PLUGIN}<{}>", next.name());
+        let worker = Worker {
+            queue: receiver,
+            next: next.into(),
+            max_size: options.max_batch_size,
+            max_wait: options.max_batch_wait,
+            throttle: options.throttle_enable.then(|| Throttle::new(options.throttle_qps, options.throttle_burst)),
+            concurrent,
+        };
+        let worker = tokio::spawn(worker.run());
+        Self { name, queue: Mutex::new(Some(sender)), worker: Mutex::new(Some(worker)), metrics }
+    }
+
+    fn enqueue(&self, events: &[Arc<Event>]) {
+        let queue = self.queue.lock();
+        for (at, event) in events.iter().enumerate() {
+            let why = match queue.as_ref().map(|queue| queue.try_send(event.clone())) {
+                Some(Ok(())) => continue,
+                Some(Err(TrySendError::Full(_))) => "audit buffer queue blocked",
+                Some(Err(TrySendError::Closed(_))) | None => "audit backend shut down",
+            };
+            return self.metrics.failed(PLUGIN, why, &events[at..]);
+        }
+    }
+}
+
+impl Backend for Buffered {
+    fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
+        self.enqueue(&events);
+        Box::pin(std::future::ready(true))
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        self.queue.lock().take();
+        let worker = self.worker.lock().take();
+        Box::pin(async {
+            if let Some(worker) = worker
+                && let Err(error) = worker.await
+            {
+                tracing::error!("the audit queue ended in a panic: {error}");
+            }
+        })
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+struct Worker {
+    queue: Receiver<Arc<Event>>,
+    next: Arc<dyn Backend>,
+    max_size: usize,
+    max_wait: Duration,
+    throttle: Option<Throttle>,
+    concurrent: bool,
+}
+
+impl Worker {
+    /// Until the queue is closed and empty and everything in it has been dealt with.
+    async fn run(mut self) {
+        let mut sending = JoinSet::new();
+        while let Some(batch) = self.collect().await {
+            if let Some(throttle) = &mut self.throttle {
+                throttle.wait().await;
+            }
+            while sending.try_join_next().is_some() {}
+            let next = self.next.clone();
+            let send = async move {
+                next.process(batch).await;
+            };
+            if self.concurrent {
+                sending.spawn(send);
+            } else {
+                send.await;
+            }
+        }
+        while sending.join_next().await.is_some() {}
+        self.next.shutdown().await;
+    }
+
+    /// As many events as a batch may have, or those that came until the first of them has waited long enough.
+    async fn collect(&mut self) -> Option<Vec<Arc<Event>>> {
+        let mut batch = vec![self.queue.recv().await?];
+        let deadline = Instant::now() + self.max_wait;
+        while batch.len() < self.max_size {
+            match tokio::time::timeout_at(deadline, self.queue.recv()).await {
+                Ok(Some(event)) => batch.push(event),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        Some(batch)
+    }
+}
+
+/// A token bucket.
+struct Throttle {
+    per_second: f64,
+    burst: f64,
+    tokens: f64,
+    filled: Instant,
+}
+
+impl Throttle {
+    fn new(per_second: f32, burst: usize) -> Self {
+        Self { per_second: f64::from(per_second), burst: burst as f64, tokens: burst as f64, filled: Instant::now() }
+    }
+
+    /// Takes a token, when there is one.
+    async fn wait(&mut self) {
+        tokio::time::sleep(self.take(Instant::now())).await;
+    }
+
+    /// Takes a token in advance and says how long it takes to earn.
+    fn take(&mut self, now: Instant) -> Duration {
+        let earned = now.duration_since(self.filled).as_secs_f64() * self.per_second;
+        self.tokens = (self.tokens + earned).min(self.burst) - 1.0;
+        self.filled = now;
+        Duration::from_secs_f64((-self.tokens).max(0.0) / self.per_second.max(1e-6))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::backend::tests::Seen;
+    use crate::event::tests::full;
+
+    fn options() -> BatchOptions {
+        BatchOptions {
+            buffer_size: 100,
+            max_batch_size: 3,
+            max_batch_wait: Duration::from_secs(30),
+            throttle_enable: false,
+            throttle_qps: 0.0,
+            throttle_burst: 0,
+        }
+    }
+
+    fn event(id: usize) -> Arc<Event> {
+        Arc::new(Event { audit_id: id.to_string().into(), ..full() })
+    }
+
+    #[tokio::test]
+    async fn batches_by_size_time_and_end() {
+        let seen = Arc::new(Seen::default());
+        let short = BatchOptions { max_batch_wait: Duration::from_millis(20), ..options() };
+        for (options, waits) in [(short, true), (options(), false)] {
+            seen.batches.lock().clear();
+            let backend = Buffered::new(Box::new(seen.clone()), &options, false, Metrics::fresh());
+            assert!(backend.process((0..4).map(event).collect()).await);
+            while waits && seen.batches.lock().len() < 2 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            backend.shutdown().await;
+            assert_eq!(*seen.batches.lock(), [vec!["0", "1", "2"], vec!["3"]]);
+        }
+        let backend = Buffered::new(Box::new(seen.clone()), &options(), false, Metrics::fresh());
+        backend.process(vec![event(4)]).await;
+        backend.shutdown().await;
+        assert_eq!(seen.batches.lock().last(), Some(&vec!["4".to_owned()]));
+        assert_eq!(backend.name(), "buffered<seen>");
+    }
+
+    /// Holds every batch until it is let go.
+    struct Slow(Arc<Semaphore>, Arc<AtomicUsize>);
+
+    impl Backend for Slow {
+        fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
+            Box::pin(async move {
+                self.1.fetch_add(events.len(), Ordering::SeqCst);
+                drop(self.0.acquire().await);
+                true
+            })
+        }
+
+        fn name(&self) -> String {
+            "slow".to_owned()
+        }
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_counted_and_the_request_goes_on() {
+        let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let metrics = Metrics::fresh();
+        let options = BatchOptions { buffer_size: 2, max_batch_size: 1, ..options() };
+        let slow = Slow(gate.clone(), begun.clone());
+        let backend = Buffered::new(Box::new(slow), &options, false, metrics.clone());
+        backend.process(vec![event(0)]).await;
+        while begun.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(backend.process((1..6).map(event).collect()).await);
+        assert_eq!(metrics.errors("buffered"), 3);
+        gate.add_permits(1);
+        backend.shutdown().await;
+        assert_eq!(begun.load(Ordering::SeqCst), 3);
+        assert!(backend.process(vec![event(9)]).await);
+        assert_eq!(metrics.errors("buffered"), 4);
+    }
+
+    #[test]
+    fn throttling() {
+        let began = Instant::now();
+        let at = |millis| began + Duration::from_millis(millis);
+        let mut throttle = Throttle { per_second: 10.0, burst: 2.0, tokens: 2.0, filled: began };
+        for (now, millis) in [(0, 0), (0, 0), (0, 100), (100, 100), (250, 50), (5000, 0), (5000, 0), (5000, 100)] {
+            assert_eq!(throttle.take(at(now)).as_millis(), millis, "{now}");
+        }
+    }
+}

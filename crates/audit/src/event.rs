@@ -1,0 +1,188 @@
+//! `audit.k8s.io/v1` Event: what one stage of one request looked like.
+
+mod json;
+mod legacy;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use binnacle_meta::{MicroTime, Status, Text};
+use binnacle_request::{AuditLevel, Impersonated, User};
+use bytes::Bytes;
+
+pub(crate) use json::{encode_line, encode_list, encoded_size};
+pub(crate) use legacy::line as legacy_line;
+
+/// When in the life of a request an event is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The caller is known, nothing else has happened.
+    RequestReceived,
+    /// The head of the answer is known; only for long-running requests.
+    ResponseStarted,
+    /// Everything has been sent.
+    ResponseComplete,
+    /// A panic ended it.
+    Panic,
+}
+
+impl Stage {
+    pub const ALL: [Self; 4] = [Self::RequestReceived, Self::ResponseStarted, Self::ResponseComplete, Self::Panic];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RequestReceived => "RequestReceived",
+            Self::ResponseStarted => "ResponseStarted",
+            Self::ResponseComplete => "ResponseComplete",
+            Self::Panic => "Panic",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.as_str() == text)
+    }
+}
+
+/// A set of stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stages(u8);
+
+impl Stages {
+    pub fn contains(self, stage: Stage) -> bool {
+        self.0 & (1 << stage as u8) != 0
+    }
+
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl FromIterator<Stage> for Stages {
+    fn from_iter<T: IntoIterator<Item = Stage>>(stages: T) -> Self {
+        Self(stages.into_iter().fold(0, |bits, stage| bits | 1 << stage as u8))
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub level: AuditLevel,
+    pub audit_id: Text,
+    pub stage: Stage,
+    /// Path and query as they were sent.
+    pub request_uri: Text,
+    pub verb: Text,
+    /// Who called, also when they act as somebody else. Absent when authentication failed.
+    pub user: Option<Arc<User>>,
+    pub impersonated: Option<Impersonated>,
+    /// From the farthest known to the connection's own; all but the last are the client's word.
+    pub source_ips: Arc<[IpAddr]>,
+    pub user_agent: Text,
+    /// Absent for requests that are not about a resource.
+    pub object: Option<ObjectReference>,
+    /// Absent until an answer has begun.
+    pub status: Option<ResponseStatus>,
+    /// JSON, as are response objects.
+    pub request_object: Option<Bytes>,
+    pub response_object: Option<Bytes>,
+    pub received: SystemTime,
+    pub stage_time: SystemTime,
+    pub annotations: BTreeMap<Text, Text>,
+}
+
+/// What a request is about. Empty texts are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectReference {
+    pub resource: Text,
+    pub namespace: Text,
+    pub name: Text,
+    pub uid: Text,
+    pub api_group: Text,
+    pub api_version: Text,
+    pub resource_version: Text,
+    pub subresource: Text,
+}
+
+/// How a request ended.
+#[derive(Clone, Debug)]
+pub enum ResponseStatus {
+    /// The answer was no Status: only its code counts.
+    Code(u16),
+    /// The answer was a Status.
+    Status(Arc<Status>, u16),
+    /// The server failed in a way that it has no Status for.
+    Failure { code: u16, reason: &'static str, message: String },
+    /// The client went before there was an answer.
+    ClosedEarly,
+}
+
+impl ResponseStatus {
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Code(code) | Self::Status(_, code) | Self::Failure { code, .. } => *code,
+            Self::ClosedEarly => 200,
+        }
+    }
+}
+
+/// A time as the API writes it, with microseconds.
+fn micro_time(time: SystemTime) -> MicroTime {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    MicroTime::from_unix(since.as_secs() as i64, since.subsec_nanos())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use binnacle_meta::GroupResource;
+
+    use super::*;
+
+    /// An event with everything in it.
+    pub(crate) fn full() -> Event {
+        let mut user = User::new("jane", &["dev", "system:authenticated"]);
+        user.uid = "7".into();
+        user.extra.insert("scopes".into(), vec!["a".into(), "b".into()]);
+        let received = UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456);
+        Event {
+            level: AuditLevel::RequestResponse,
+            audit_id: "id-1".into(),
+            stage: Stage::ResponseComplete,
+            request_uri: "/api/v1/namespaces/n/pods?a=1&b=2".into(),
+            verb: "create".into(),
+            user: Some(Arc::new(user)),
+            impersonated: Some(Impersonated { user: Arc::new(User::new("bob", &["x"])), constraint: "".into() }),
+            source_ips: [IpAddr::from([10, 0, 0, 1]), IpAddr::from([127, 0, 0, 1])].into(),
+            user_agent: "kubectl/v1.36".into(),
+            object: Some(ObjectReference {
+                resource: "pods".into(),
+                namespace: "n".into(),
+                name: "p".into(),
+                api_version: "v1".into(),
+                ..ObjectReference::default()
+            }),
+            status: Some(ResponseStatus::Status(
+                Arc::new(Status::not_found(&GroupResource::new("", "pods"), "p")),
+                404,
+            )),
+            request_object: Some(Bytes::from_static(b"{\"kind\":\"Pod\"}")),
+            response_object: Some(Bytes::from_static(b"{\"kind\":\"Status\"}")),
+            received,
+            stage_time: received + Duration::from_millis(1),
+            annotations: [("b".into(), "<2>".into()), ("a".into(), "1".into())].into(),
+        }
+    }
+
+    #[test]
+    fn sets_of_stages() {
+        let set: Stages = [Stage::Panic, Stage::RequestReceived].into_iter().collect();
+        assert!(set.contains(Stage::Panic) && !set.contains(Stage::ResponseComplete));
+        assert!(set.union([Stage::ResponseComplete].into_iter().collect()).contains(Stage::ResponseComplete));
+        assert_eq!(Stage::parse("Panic"), Some(Stage::Panic));
+        assert_eq!(Stage::parse("panic"), None);
+    }
+}

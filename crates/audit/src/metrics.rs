@@ -1,0 +1,86 @@
+//! The `apiserver_audit_*` families.
+
+use std::sync::Arc;
+
+use binnacle_request::AuditLevel;
+use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+
+use crate::Event;
+use crate::event::legacy_line;
+
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    events: IntCounter,
+    errors: IntCounterVec,
+    levels: IntCounterVec,
+    rejected: IntCounter,
+}
+
+impl Metrics {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let metrics = Self {
+            events: IntCounter::new(
+                "apiserver_audit_event_total",
+                "[ALPHA] Counter of audit events generated and sent to the audit backend.",
+            )?,
+            errors: IntCounterVec::new(
+                Opts::new(
+                    "apiserver_audit_error_total",
+                    "[ALPHA] Counter of audit events that failed to be audited properly. Plugin identifies the plugin \
+                     affected by the error.",
+                ),
+                &["plugin"],
+            )?,
+            levels: IntCounterVec::new(
+                Opts::new(
+                    "apiserver_audit_level_total",
+                    "[ALPHA] Counter of policy levels for audit events (1 per request).",
+                ),
+                &["level"],
+            )?,
+            rejected: IntCounter::new(
+                "apiserver_audit_requests_rejected_total",
+                "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend.",
+            )?,
+        };
+        registry.register(Box::new(metrics.events.clone()))?;
+        registry.register(Box::new(metrics.errors.clone()))?;
+        registry.register(Box::new(metrics.levels.clone()))?;
+        registry.register(Box::new(metrics.rejected.clone()))?;
+        Ok(metrics)
+    }
+
+    pub(crate) fn event(&self) {
+        self.events.inc();
+    }
+
+    pub(crate) fn level(&self, level: AuditLevel) {
+        self.levels.with_label_values(&[level.as_str()]).inc();
+    }
+
+    pub(crate) fn rejected(&self) {
+        self.rejected.inc();
+    }
+
+    /// Events that were lost or may have been: counted, and their outlines logged so that they are not gone without a
+    /// trace.
+    pub(crate) fn failed(&self, plugin: &str, error: &str, events: &[Arc<Event>]) {
+        self.errors.with_label_values(&[plugin]).inc_by(events.len() as u64);
+        let lines: Vec<String> = events.iter().map(|event| legacy_line(event)).collect();
+        tracing::error!(
+            "Error in audit plugin '{plugin}' affecting {} audit events: {error}\nImpacted events:\n{}",
+            events.len(),
+            lines.join("\n")
+        );
+    }
+
+    #[cfg(test)]
+    pub(crate) fn errors(&self, plugin: &str) -> u64 {
+        self.errors.with_label_values(&[plugin]).get()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fresh() -> Self {
+        Self::register(&Registry::new()).unwrap()
+    }
+}

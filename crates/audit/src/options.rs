@@ -1,0 +1,237 @@
+//! The settings of `--audit-*`, their checks with the reference's messages, and the backends they ask for.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use prometheus::Registry;
+
+use crate::auditor::{Auditor, ObjectReader};
+use crate::backend::{Backend, IgnoreErrors, Union};
+use crate::buffered::Buffered;
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::policy::{Policy, PolicyError};
+use crate::truncate::Truncate;
+use crate::webhook::Webhook;
+
+/// All settings of auditing.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Without one, nothing is audited.
+    pub policy_file: Option<PathBuf>,
+    pub log: Option<LogOptions>,
+    pub webhook: Option<WebhookOptions>,
+}
+
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// `-` for standard output.
+    pub path: PathBuf,
+    /// Zero: no limit, as for the next one.
+    pub max_age_days: u64,
+    pub max_backups: usize,
+    /// Zero: the file is never put aside.
+    pub max_size_mb: u64,
+    pub format: LogFormat,
+    pub compress: bool,
+    pub mode: Mode,
+    pub batch: BatchOptions,
+    pub truncate: TruncateOptions,
+}
+
+#[derive(Clone, Debug)]
+pub struct WebhookOptions {
+    /// In kubeconfig format.
+    pub config_file: PathBuf,
+    pub initial_backoff: Duration,
+    pub mode: Mode,
+    pub batch: BatchOptions,
+    pub truncate: TruncateOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Json,
+    Legacy,
+}
+
+/// What requests have to do with whether their events are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing: events wait in a queue.
+    Batch,
+    /// They wait for it.
+    Blocking,
+    /// They wait, and are refused when the event of their arrival cannot be kept.
+    BlockingStrict,
+}
+
+/// How events wait in [`Mode::Batch`].
+#[derive(Clone, Debug)]
+pub struct BatchOptions {
+    /// Events.
+    pub buffer_size: usize,
+    /// Events.
+    pub max_batch_size: usize,
+    /// How long the first of a batch waits for others.
+    pub max_batch_wait: Duration,
+    pub throttle_enable: bool,
+    /// Batches per second.
+    pub throttle_qps: f32,
+    pub throttle_burst: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct TruncateOptions {
+    pub enabled: bool,
+    /// Bytes, both.
+    pub max_event_size: usize,
+    pub max_batch_size: usize,
+}
+
+/// Why auditing cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    #[error("loading audit policy file: {0}")]
+    Policy(#[from] PolicyError),
+    #[error("ensureLogFile: {0}")]
+    LogFile(std::io::Error),
+    #[error("initializing audit webhook: {0}")]
+    Webhook(String),
+    #[error("cannot register metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+}
+
+impl LogFormat {
+    pub const ALLOWED: &str = "legacy,json";
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "json" => Some(Self::Json),
+            "legacy" => Some(Self::Legacy),
+            _ => None,
+        }
+    }
+}
+
+impl Mode {
+    pub const ALLOWED: &str = "batch,blocking,blocking-strict";
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "batch" => Some(Self::Batch),
+            "blocking" => Some(Self::Blocking),
+            "blocking-strict" => Some(Self::BlockingStrict),
+            _ => None,
+        }
+    }
+}
+
+impl Options {
+    /// The auditor, if there is a policy and somewhere for events to go. Must be called on a runtime.
+    pub fn build(&self, registry: &Registry, read: ObjectReader) -> Result<Option<Auditor>, OptionsError> {
+        // Families exist whether or not anything is audited.
+        let metrics = Metrics::register(registry)?;
+        let Some(policy_file) = &self.policy_file else {
+            if self.log.is_some() || self.webhook.is_some() {
+                tracing::warn!("No audit policy file provided, no events will be recorded");
+            }
+            return Ok(None);
+        };
+        let policy = Policy::load(policy_file)?;
+        let mut backends: Vec<Box<dyn Backend>> = Vec::new();
+        if let Some(log) = &self.log {
+            let file = Log::open(log, metrics.clone()).map_err(OptionsError::LogFile)?;
+            // Lines of one file only wait for each other when they are written at once.
+            let waiting = with_mode(Box::new(file), log.mode, &log.batch, false, &metrics);
+            backends.push(with_truncation(waiting, &log.truncate, &metrics));
+        }
+        if let Some(webhook) = &self.webhook {
+            let sender = Webhook::open(webhook, metrics.clone()).map_err(OptionsError::Webhook)?;
+            let waiting = with_mode(Box::new(sender), webhook.mode, &webhook.batch, true, &metrics);
+            backends.push(with_truncation(waiting, &webhook.truncate, &metrics));
+        }
+        let backend: Box<dyn Backend> = match backends.len() {
+            0 => return Ok(None),
+            1 => backends.remove(0),
+            _ => Box::new(Union(backends)),
+        };
+        tracing::info!("Using audit backend: {}", backend.name());
+        Ok(Some(Auditor::new(policy, backend, metrics, read)))
+    }
+}
+
+fn with_mode(
+    backend: Box<dyn Backend>,
+    mode: Mode,
+    batch: &BatchOptions,
+    concurrent: bool,
+    metrics: &Metrics,
+) -> Box<dyn Backend> {
+    match mode {
+        Mode::BlockingStrict => backend,
+        Mode::Blocking => Box::new(IgnoreErrors(backend)),
+        Mode::Batch => Box::new(Buffered::new(backend, batch, concurrent, metrics.clone())),
+    }
+}
+
+fn with_truncation(backend: Box<dyn Backend>, options: &TruncateOptions, metrics: &Metrics) -> Box<dyn Backend> {
+    if options.enabled { Box::new(Truncate::new(backend, options.clone(), metrics.clone())) } else { backend }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    pub(crate) fn log_options(path: &Path) -> LogOptions {
+        LogOptions {
+            path: path.to_owned(),
+            max_age_days: 0,
+            max_backups: 0,
+            max_size_mb: 100,
+            format: LogFormat::Json,
+            compress: false,
+            mode: Mode::Blocking,
+            batch: BatchOptions {
+                buffer_size: 10,
+                max_batch_size: 1,
+                max_batch_wait: Duration::ZERO,
+                throttle_enable: false,
+                throttle_qps: 0.0,
+                throttle_burst: 0,
+            },
+            truncate: TruncateOptions { enabled: false, max_event_size: 100, max_batch_size: 1000 },
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_built() {
+        let directory = tempfile::tempdir().unwrap();
+        let policy = directory.path().join("policy.yaml");
+        std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]").unwrap();
+        let log = |mode, enabled| {
+            let log = log_options(&directory.path().join("log"));
+            Some(LogOptions { mode, truncate: TruncateOptions { enabled, ..log.truncate }, ..log })
+        };
+        for (policy_file, log, want) in [
+            (None, None, None),
+            (None, log(Mode::Batch, false), None),
+            (Some(&policy), None, None),
+            (Some(&policy), log(Mode::BlockingStrict, false), Some("log")),
+            (Some(&policy), log(Mode::Blocking, false), Some("ignoreErrors<log>")),
+            (Some(&policy), log(Mode::Batch, true), Some("truncate<buffered<log>>")),
+        ] {
+            let options = Options { policy_file: policy_file.cloned(), log, webhook: None };
+            let built = options.build(&Registry::new(), |_, _, _| None).unwrap();
+            assert_eq!(built.map(|auditor| auditor.backend_name()).as_deref(), want);
+        }
+        let missing = Options { policy_file: Some("/no/such".into()), log: None, webhook: None };
+        let error = missing.build(&Registry::new(), |_, _, _| None).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "loading audit policy file: failed to read file path \"/no/such\": open /no/such: no such file or directory"
+        );
+    }
+}

@@ -1,0 +1,302 @@
+//! The events of one request, as it passes its stages.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use binnacle_meta::{Status, Text};
+use binnacle_request::{AuditLevel, Decision, Noted, Record, RequestInfo, User};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::auditor::Auditor;
+use crate::event::{Event, ObjectReference, ResponseStatus, Stage};
+use crate::policy::Treatment;
+use crate::truncate::TRUNCATED;
+
+/// One request's events. Nothing happens before [`Trail::begin`].
+pub struct Trail {
+    auditor: Arc<Auditor>,
+    record: Arc<Record>,
+    source_ips: Arc<[IpAddr]>,
+    user_agent: Text,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    begun: Option<Begun>,
+    status: Option<ResponseStatus>,
+    response_object: Option<Bytes>,
+    ended: bool,
+}
+
+#[derive(Clone)]
+struct Begun {
+    treatment: Treatment,
+    info: Arc<RequestInfo>,
+    user: Option<Arc<User>>,
+}
+
+/// The head of an answer, as far as events tell it.
+pub struct Answered {
+    pub code: u16,
+    /// When the answer is a Status.
+    pub status: Option<Arc<Status>>,
+}
+
+/// What a user agent may take up of an event.
+const MAX_USER_AGENT: usize = 1024;
+/// Larger answers are left out of events, which say so: they would have to be held as a whole.
+const MAX_RESPONSE_OBJECT: usize = 16 << 20;
+
+impl Trail {
+    pub fn new(auditor: Arc<Auditor>, record: Arc<Record>, source_ips: Vec<IpAddr>, user_agent: &str) -> Self {
+        let user_agent = if user_agent.len() > MAX_USER_AGENT {
+            let mut end = MAX_USER_AGENT;
+            while !user_agent.is_char_boundary(end) {
+                end -= 1;
+            }
+            Text::from(format!("{}...TRUNCATED", &user_agent[..end]))
+        } else {
+            Text::from(user_agent)
+        };
+        record.begin_audit();
+        Self { auditor, record, source_ips: source_ips.into(), user_agent, state: Mutex::default() }
+    }
+
+    /// Asks the policy, now that the caller is known (or known to be nobody). Says whether there will be events.
+    pub fn begin(&self, info: &Arc<RequestInfo>, user: Option<&Arc<User>>) -> bool {
+        let treatment = self.auditor.treatment(info, user.map(Arc::as_ref));
+        self.record.begin_audit().decide(treatment.level, treatment.omit_managed_fields);
+        if treatment.level == AuditLevel::None {
+            return false;
+        }
+        self.state.lock().begun = Some(Begun { treatment, info: info.clone(), user: user.cloned() });
+        true
+    }
+
+    /// Whether the policy has said that there are events.
+    pub fn is_begun(&self) -> bool {
+        self.state.lock().begun.is_some()
+    }
+
+    /// The request has arrived. `false` when it must not go on because that could not be recorded.
+    pub async fn received(&self) -> bool {
+        let taken = self.emit(Stage::RequestReceived).await;
+        if !taken {
+            self.auditor.rejected();
+        }
+        taken
+    }
+
+    /// Takes note of the answer's head. Only the first counts.
+    pub fn answered(&self, answered: &Answered) {
+        self.state.lock().status.get_or_insert_with(|| match &answered.status {
+            Some(status) => ResponseStatus::Status(status.clone(), answered.code),
+            None => ResponseStatus::Code(answered.code),
+        });
+    }
+
+    /// The head of the answer leaves.
+    pub async fn started(&self) {
+        self.emit(Stage::ResponseStarted).await;
+    }
+
+    /// How much of the answer's body is wanted; zero when none is.
+    pub fn wants_body(&self) -> usize {
+        let state = self.state.lock();
+        let wanted = state.begun.as_ref().is_some_and(|begun| begun.treatment.level >= AuditLevel::RequestResponse);
+        if wanted { MAX_RESPONSE_OBJECT } else { 0 }
+    }
+
+    /// The body of the answer, `None` when it was too large.
+    pub fn body(&self, media_type: &str, body: Option<&Bytes>) {
+        let Some(begun) = self.state.lock().begun.clone() else { return };
+        match body {
+            Some(body) => {
+                let object = self.auditor.read(media_type, body, begun.treatment.omit_managed_fields);
+                self.state.lock().response_object = object;
+            }
+            None => self.record.annotate(TRUNCATED, "true"),
+        }
+    }
+
+    /// Everything has been sent, or the client has gone. Only the first end counts.
+    pub async fn completed(&self) {
+        if self.end() {
+            self.state.lock().status.get_or_insert(ResponseStatus::ClosedEarly);
+            self.emit(Stage::ResponseComplete).await;
+        }
+    }
+
+    /// A panic ended the request.
+    pub async fn panicked(&self, message: &str) {
+        if self.end() {
+            self.state.lock().status = Some(ResponseStatus::Failure {
+                code: 500,
+                reason: "InternalError",
+                message: format!("APIServer panic'd: {message}"),
+            });
+            self.emit(Stage::Panic).await;
+        }
+    }
+
+    /// There will be no further event.
+    pub fn end(&self) -> bool {
+        !std::mem::replace(&mut self.state.lock().ended, true)
+    }
+
+    async fn emit(&self, stage: Stage) -> bool {
+        let Some(event) = self.event(stage) else { return true };
+        self.auditor.process(event).await
+    }
+
+    /// The event of a stage, unless the policy leaves it out.
+    fn event(&self, stage: Stage) -> Option<Event> {
+        let state = self.state.lock();
+        let begun = state.begun.as_ref()?;
+        if begun.treatment.omit_stages.contains(stage) {
+            return None;
+        }
+        let mut noted = self.record.begin_audit().noted();
+        self.record.note(|facts| annotate_decision(facts.decision.as_ref(), &mut noted));
+        let received = self.record.received();
+        let at_once = stage == Stage::RequestReceived;
+        let level = begun.treatment.level;
+        Some(Event {
+            level,
+            audit_id: self.record.audit_id().clone(),
+            stage,
+            request_uri: self.record.uri().into(),
+            verb: begun.info.verb.clone(),
+            user: begun.user.clone(),
+            impersonated: noted.impersonated.clone(),
+            source_ips: self.source_ips.clone(),
+            user_agent: self.user_agent.clone(),
+            object: reference(&begun.info, &noted),
+            status: state.status.clone(),
+            request_object: noted.request_object.filter(|_| level >= AuditLevel::Request),
+            response_object: state.response_object.clone(),
+            received,
+            stage_time: if at_once { received } else { SystemTime::now() },
+            annotations: noted.annotations,
+        })
+    }
+}
+
+fn annotate_decision(decision: Option<&Decision>, noted: &mut Noted) {
+    let Some(decision) = decision else { return };
+    let word = if decision.is_allow() { "allow" } else { "forbid" };
+    noted.annotations.insert("authorization.k8s.io/decision".into(), word.into());
+    noted.annotations.insert("authorization.k8s.io/reason".into(), decision.reason().into());
+}
+
+/// What the path says, completed by what the object that was sent says.
+fn reference(info: &RequestInfo, noted: &Noted) -> Option<ObjectReference> {
+    if !info.is_resource_request {
+        return None;
+    }
+    let or = |first: &Text, second: &Text| if first.is_empty() { second.clone() } else { first.clone() };
+    Some(ObjectReference {
+        resource: info.resource.clone(),
+        namespace: or(&info.namespace, &noted.object.namespace),
+        name: or(&info.name, &noted.object.name),
+        uid: noted.object.uid.clone(),
+        api_group: info.api_group.clone(),
+        api_version: info.api_version.clone(),
+        resource_version: noted.object.resource_version.clone(),
+        subresource: info.subresource.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_meta::GroupResource;
+    use binnacle_request::{ObjectNotes, Query};
+    use http::Method;
+
+    use super::*;
+    use crate::backend::tests::Seen;
+    use crate::metrics::Metrics;
+    use crate::policy::Policy;
+
+    fn trail(rules: &str, seen: &Arc<Seen>, method: Method, path: &str) -> (Trail, Arc<RequestInfo>) {
+        let text = format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{rules}]");
+        let policy = Policy::parse(text.as_bytes()).unwrap();
+        let read: ObjectReader = |_, body, _| Some(body.clone());
+        let auditor = Arc::new(Auditor::new(policy, Box::new(seen.clone()), Metrics::fresh(), read));
+        let info = Arc::new(RequestInfo::parse(&method, path, &Query::default(), path).unwrap());
+        let record = Record::open(method, path.into(), Some("id".into()), None);
+        (Trail::new(auditor, record, vec![[127, 0, 0, 1].into()], &"a".repeat(2000)), info)
+    }
+
+    use crate::ObjectReader;
+
+    #[tokio::test]
+    async fn the_stages_of_a_create() {
+        let seen = Arc::new(Seen::default());
+        let path = "/api/v1/namespaces/n/pods";
+        let (trail, info) = trail("{level: RequestResponse}", &seen, Method::POST, path);
+        let user = Arc::new(User::new("jane", &[]));
+        trail.record.annotate("early", "1");
+        assert!(trail.begin(&info, Some(&user)) && trail.received().await);
+        trail.record.note(|facts| facts.decision = Some(Decision::Allow("RBAC: because".into())));
+        trail.record.begin_audit().note(|noted| {
+            noted.object = ObjectNotes { name: "p".into(), ..ObjectNotes::default() };
+            noted.request_object = Some(Bytes::from_static(b"{}"));
+        });
+        trail.answered(&Answered { code: 201, status: None });
+        assert_eq!(trail.wants_body(), MAX_RESPONSE_OBJECT);
+        trail.body("application/json", Some(&Bytes::from_static(b"{\"kind\":\"Pod\"}")));
+        trail.completed().await;
+        trail.completed().await;
+        trail.panicked("too late").await;
+        let events = seen.events.lock();
+        let [first, last] = events.as_slice() else { panic!("{events:?}") };
+        assert_eq!((first.stage, last.stage), (Stage::RequestReceived, Stage::ResponseComplete));
+        assert_eq!((first.stage_time, first.annotations.len()), (first.received, 1));
+        assert!(first.status.is_none() && first.request_object.is_none());
+        assert_eq!(last.status.as_ref().map(ResponseStatus::code), Some(201));
+        assert_eq!(last.object.as_ref().map(|object| object.name.as_str()), Some("p"));
+        assert!(last.request_object.is_some() && last.response_object.is_some());
+        assert_eq!(last.annotations[&Text::from("authorization.k8s.io/decision")], "allow");
+        assert_eq!(last.annotations[&Text::from("authorization.k8s.io/reason")], "RBAC: because");
+        assert_eq!(last.user_agent.len(), 1024 + "...TRUNCATED".len());
+    }
+
+    #[tokio::test]
+    async fn levels_and_omitted_stages() {
+        let seen = Arc::new(Seen::default());
+        let path = "/api/v1/nodes/x";
+        let (none, info) = trail("{level: None}", &seen, Method::GET, path);
+        assert!(!none.begin(&info, None) && none.received().await);
+        none.completed().await;
+        assert!(none.record.audit().is_none() && seen.events.lock().is_empty());
+
+        let rule = "{level: Metadata, omitStages: [RequestReceived]}";
+        let (trail, info) = trail(rule, &seen, Method::GET, path);
+        assert!(trail.begin(&info, None) && trail.received().await);
+        let status = Arc::new(Status::not_found(&GroupResource::new("", "nodes"), "x"));
+        trail.answered(&Answered { code: 404, status: Some(status) });
+        assert_eq!(trail.wants_body(), 0);
+        trail.panicked("on purpose").await;
+        let events = seen.events.lock();
+        let [event] = events.as_slice() else { panic!("{events:?}") };
+        assert_eq!((event.stage, event.level), (Stage::Panic, AuditLevel::Metadata));
+        match &event.status {
+            Some(ResponseStatus::Failure { code: 500, message, .. }) => {
+                assert_eq!(message, "APIServer panic'd: on purpose");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_strict_backend_can_refuse_a_request() {
+        let seen = Arc::new(Seen { refuses: true, ..Seen::default() });
+        let (trail, info) = trail("{level: Metadata}", &seen, Method::GET, "/version");
+        assert!(trail.begin(&info, None));
+        assert!(!trail.received().await);
+    }
+}

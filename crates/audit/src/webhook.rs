@@ -1,0 +1,115 @@
+//! Events as `EventList`s to a server that a kubeconfig file names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_request::BoxFuture;
+use binnacle_webhook::{Backoff, Client, load};
+use bytes::Bytes;
+
+use crate::event::encode_list;
+use crate::metrics::Metrics;
+use crate::{Backend, Event, WebhookOptions};
+
+const PLUGIN: &str = "webhook";
+/// How long one call may take. The reference has no limit here; one that hangs would keep its events in memory for good.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(crate) struct Webhook {
+    client: Client,
+    backoff: Backoff,
+    metrics: Metrics,
+}
+
+impl Webhook {
+    pub(crate) fn open(options: &WebhookOptions, metrics: Metrics) -> Result<Self, String> {
+        let target = load(&options.config_file).map_err(|error| error.to_string())?;
+        let client = Client::new(target, TIMEOUT).map_err(|error| error.to_string())?;
+        Ok(Self { client, backoff: Backoff::starting_at(options.initial_backoff), metrics })
+    }
+}
+
+impl Backend for Webhook {
+    fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let list = Bytes::from(encode_list(events.iter().map(Arc::as_ref)));
+            // Hardly any failure is a good reason to lose events, so every one is taken to pass.
+            match self.backoff.run_while(|_| true, || self.client.post(list.clone())).await {
+                Ok(_) => true,
+                Err(error) => {
+                    self.metrics.failed(PLUGIN, &error.to_string(), &events);
+                    false
+                }
+            }
+        })
+    }
+
+    fn name(&self) -> String {
+        PLUGIN.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU16, Ordering};
+
+    use binnacle_testkit::Hook;
+    use http::Response;
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::event::tests::full;
+    use crate::options::tests::log_options;
+
+    async fn webhook(answers: &'static [u16]) -> (Webhook, Hook, Arc<Mutex<Vec<serde_json::Value>>>, Metrics) {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let at = Arc::new(AtomicU16::new(0));
+        let hook = Hook::start({
+            let seen = seen.clone();
+            move |request| {
+                let (seen, at) = (seen.clone(), at.clone());
+                async move {
+                    seen.lock().push(serde_json::from_slice(request.body()).unwrap());
+                    let code = answers[usize::from(at.fetch_add(1, Ordering::SeqCst)).min(answers.len() - 1)];
+                    Response::builder().status(code).body(Vec::new()).unwrap()
+                }
+            }
+        })
+        .await;
+        let directory = tempfile::tempdir().unwrap();
+        let (authority, config) = (directory.path().join("ca.crt"), directory.path().join("config"));
+        std::fs::write(&authority, &hook.authority).unwrap();
+        let text = format!(
+            "clusters: [{{name: c, cluster: {{server: 'https://{}', certificate-authority: {}}}}}]\n\
+             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\nusers: [{{name: u, user: {{}}}}]\n",
+            hook.address,
+            authority.display()
+        );
+        std::fs::write(&config, text).unwrap();
+        let metrics = Metrics::fresh();
+        let log = log_options(&config);
+        let options = WebhookOptions {
+            config_file: config,
+            initial_backoff: Duration::from_millis(1),
+            mode: log.mode,
+            batch: log.batch,
+            truncate: log.truncate,
+        };
+        let webhook = Webhook::open(&options, metrics.clone()).unwrap();
+        (webhook, hook, seen, metrics)
+    }
+
+    #[tokio::test]
+    async fn lists_of_events_are_sent_and_sent_again() {
+        for (answers, taken, calls, errors) in
+            [(&[200][..], true, 1, 0), (&[400, 500, 200], true, 3, 0), (&[403], false, 5, 2)]
+        {
+            let (webhook, _hook, seen, metrics) = webhook(answers).await;
+            assert_eq!(webhook.process(vec![Arc::new(full()), Arc::new(full())]).await, taken, "{answers:?}");
+            let seen = seen.lock();
+            assert_eq!((seen.len(), metrics.errors("webhook")), (calls, errors), "{answers:?}");
+            assert_eq!(seen[0]["kind"], "EventList");
+            assert_eq!(seen[0]["items"][1]["auditID"], "id-1");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The tree of an expression after macros were expanded.
+
+use binnacle_meta::Text;
+
+/// The number of a node: index into tables of places, types and references.
+pub(crate) type Id = u32;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Expr {
+    pub(crate) id: Id,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// What stands where the text is broken.
+    Unspecified,
+    Literal(Literal),
+    Ident(Text),
+    Select(Box<Select>),
+    Call(Box<Call>),
+    List(List),
+    Map(Vec<MapEntry>),
+    Struct(Struct),
+    Comprehension(Box<Comprehension>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(Text),
+    Bytes(Vec<u8>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Select {
+    pub(crate) operand: Expr,
+    pub(crate) field: Text,
+    /// `has(operand.field)`
+    pub(crate) test_only: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) function: Text,
+    pub(crate) target: Option<Expr>,
+    pub(crate) args: Vec<Expr>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct List {
+    pub(crate) elements: Vec<Expr>,
+    /// Indexes of elements written `?element`, in order.
+    pub(crate) optional: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct MapEntry {
+    pub(crate) key: Expr,
+    pub(crate) value: Expr,
+    pub(crate) optional: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Struct {
+    pub(crate) name: Text,
+    pub(crate) fields: Vec<FieldInit>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FieldInit {
+    pub(crate) id: Id,
+    pub(crate) name: Text,
+    pub(crate) value: Expr,
+    pub(crate) optional: bool,
+}
+
+/// A loop over `range`: `accumulator` starts as `init` and becomes `step` for each element while `condition` is not
+/// false; then `result` is the value.
+#[derive(Clone, Debug)]
+pub(crate) struct Comprehension {
+    pub(crate) range: Expr,
+    pub(crate) variable: Text,
+    /// With two variables the first is the index or key and the second the element or value.
+    pub(crate) variable2: Option<Text>,
+    pub(crate) accumulator: Text,
+    pub(crate) init: Expr,
+    pub(crate) condition: Expr,
+    pub(crate) step: Expr,
+    pub(crate) result: Expr,
+}
+
+impl Expr {
+    /// The expression as a dotted name, `a.b.c`.
+    pub(crate) fn qualified_name(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Ident(name) => Some(name.to_string()),
+            Kind::Select(select) if !select.test_only => {
+                let mut name = select.operand.qualified_name()?;
+                name.push('.');
+                name.push_str(&select.field);
+                Some(name)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_string_literal(&self) -> Option<&Text> {
+        match &self.kind {
+            Kind::Literal(Literal::String(text)) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// Names under which operators are functions.
+pub(crate) mod operators {
+    pub(crate) const CONDITIONAL: &str = "_?_:_";
+    pub(crate) const AND: &str = "_&&_";
+    pub(crate) const OR: &str = "_||_";
+    pub(crate) const NOT: &str = "!_";
+    pub(crate) const NEGATE: &str = "-_";
+    pub(crate) const EQUALS: &str = "_==_";
+    pub(crate) const NOT_EQUALS: &str = "_!=_";
+    pub(crate) const ADD: &str = "_+_";
+    pub(crate) const INDEX: &str = "_[_]";
+    pub(crate) const OPT_INDEX: &str = "_[?_]";
+    pub(crate) const OPT_SELECT: &str = "_?._";
+    pub(crate) const NOT_STRICTLY_FALSE: &str = "@not_strictly_false";
+    /// Not writable in an expression, unlike the identifier that older versions used.
+    pub(crate) const ACCUMULATOR: &str = "@result";
+}
+
+impl Expr {
+    /// Shows every node, outer ones first.
+    pub(crate) fn visit(&self, see: &mut impl FnMut(&Expr)) {
+        see(self);
+        stacker::maybe_grow(32 * 1024, 1024 * 1024, || {
+            self.for_each_child(&mut |child| child.visit(see));
+        });
+    }
+
+    fn for_each_child(&self, see: &mut dyn FnMut(&Expr)) {
+        match &self.kind {
+            Kind::Unspecified | Kind::Literal(_) | Kind::Ident(_) => {}
+            Kind::Select(select) => see(&select.operand),
+            Kind::Call(call) => call.target.iter().chain(&call.args).for_each(see),
+            Kind::List(list) => list.elements.iter().for_each(see),
+            Kind::Map(entries) => entries.iter().for_each(|entry| {
+                see(&entry.key);
+                see(&entry.value);
+            }),
+            Kind::Struct(message) => message.fields.iter().for_each(|field| see(&field.value)),
+            Kind::Comprehension(fold) => {
+                [&fold.range, &fold.init, &fold.condition, &fold.step, &fold.result].into_iter().for_each(see);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What agrees with what: assignability with type parameters that are found on the way.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+
+use crate::types::Type;
+
+/// What is known of type parameters. Attempts that fail leave no trace.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    known: HashMap<Text, Type>,
+    /// What each entry was before, to go back.
+    journal: Vec<(Text, Option<Type>)>,
+    /// How many more parts of types are looked at. Types share their parts, so that a short expression can have types
+    /// that would take forever to walk.
+    steps: Cell<usize>,
+}
+
+const MAX_STEPS: usize = 10_000_000;
+/// The largest type that is worked with.
+pub(crate) const MAX_TYPE_SIZE: usize = 1_000;
+
+impl Default for Mapping {
+    fn default() -> Self {
+        Self { known: HashMap::new(), journal: Vec::new(), steps: Cell::new(MAX_STEPS) }
+    }
+}
+
+impl Mapping {
+    /// Whether the types were too large to be worked out: nothing that was found counts then.
+    pub(crate) fn exhausted(&self) -> bool {
+        self.steps.get() == 0
+    }
+
+    fn step(&self) -> bool {
+        let left = self.steps.get().saturating_sub(1);
+        self.steps.set(left);
+        left > 0
+    }
+
+    /// Whether each of the types can be given where the other stands.
+    pub(crate) fn assign_all(&mut self, from: &[Type], to: &[Type]) -> bool {
+        let assignable = from.len() == to.len() && from.iter().zip(to).all(|(from, to)| self.try_assign(from, to));
+        self.settle(assignable)
+    }
+
+    pub(crate) fn assign(&mut self, from: &Type, to: &Type) -> bool {
+        let assignable = self.try_assign(from, to);
+        self.settle(assignable)
+    }
+
+    fn settle(&mut self, keep: bool) -> bool {
+        while let Some((name, before)) = self.journal.pop() {
+            if keep {
+                self.journal.clear();
+                break;
+            }
+            match before {
+                Some(ty) => self.known.insert(name, ty),
+                None => self.known.remove(&name),
+            };
+        }
+        keep
+    }
+
+    fn learn(&mut self, name: &Text, ty: &Type) {
+        let before = self.known.insert(name.clone(), ty.clone());
+        self.journal.push((name.clone(), before));
+    }
+
+    fn find(&self, ty: &Type) -> Option<&Type> {
+        match ty {
+            Type::Param(name) => self.known.get(name),
+            _ => None,
+        }
+    }
+
+    fn try_assign(&mut self, a: &Type, b: &Type) -> bool {
+        if !self.step() {
+            return false;
+        }
+        if let Type::Param(name) = b {
+            match self.substitution(a, name, b) {
+                Substitution::Valid => return true,
+                Substitution::Conflict => return false,
+                Substitution::Impossible => {}
+            }
+        }
+        if let Type::Param(name) = a {
+            return matches!(self.substitution(b, name, a), Substitution::Valid);
+        }
+        if a.is_dyn_or_error() || b.is_dyn_or_error() {
+            return true;
+        }
+        let nullable = |ty: &Type| {
+            matches!(ty, Type::Null | Type::Opaque(..) | Type::Object(_) | Type::Duration | Type::Timestamp)
+        };
+        if *a == Type::Null {
+            return nullable(b);
+        }
+        if *b == Type::Null {
+            return nullable(a);
+        }
+        match (a, b) {
+            (Type::Type(_), Type::Type(_)) => true,
+            (Type::List(a), Type::List(b)) => self.try_assign(a, b),
+            (Type::Map(a), Type::Map(b)) => self.try_assign(&a.0, &b.0) && self.try_assign(&a.1, &b.1),
+            (Type::Opaque(a, a_params), Type::Opaque(b, b_params)) => {
+                a == b
+                    && a_params.len() == b_params.len()
+                    && a_params.iter().zip(b_params.iter()).all(|(a, b)| self.try_assign(a, b))
+            }
+            (a, b) => a == b,
+        }
+    }
+
+    /// Whether the parameter can stand for the type.
+    fn substitution(&mut self, ty: &Type, name: &Text, param: &Type) -> Substitution {
+        if ty == param {
+            return Substitution::Valid;
+        }
+        if let Some(known) = self.known.get(name).cloned() {
+            if *ty == known {
+                return Substitution::Valid;
+            }
+            if !self.try_assign(ty, &known) {
+                return Substitution::Conflict;
+            }
+            let general = most_general(ty, &known);
+            if self.not_within(param, general) {
+                let general = general.clone();
+                self.learn(name, &general);
+            }
+            return Substitution::Valid;
+        }
+        if self.not_within(param, ty) {
+            self.learn(name, ty);
+            return Substitution::Valid;
+        }
+        Substitution::Impossible
+    }
+
+    /// Whether the parameter is no part of the type.
+    fn not_within(&self, param: &Type, ty: &Type) -> bool {
+        if param == ty || !self.step() {
+            return false;
+        }
+        match ty {
+            Type::Param(_) => self.find(ty).is_none_or(|known| self.not_within(param, known)),
+            ty => ty.params().iter().all(|part| self.not_within(param, part)),
+        }
+    }
+
+    /// The type with everything that is known put in; what stays unknown becomes dyn on request.
+    pub(crate) fn substitute(&self, ty: &Type, to_dyn: bool) -> Type {
+        let mut size = MAX_TYPE_SIZE;
+        self.put_in(ty, to_dyn, &mut size)
+    }
+
+    fn put_in(&self, ty: &Type, to_dyn: bool, size: &mut usize) -> Type {
+        *size = size.saturating_sub(1);
+        if *size == 0 {
+            self.steps.set(0);
+        }
+        if !self.step() {
+            return Type::Error;
+        }
+        let mut part = |ty: &Type| self.put_in(ty, to_dyn, size);
+        match ty {
+            Type::Param(_) => match self.find(ty) {
+                Some(known) => part(known),
+                None if to_dyn => Type::Dyn,
+                None => ty.clone(),
+            },
+            Type::List(element) => Type::list(part(element)),
+            Type::Map(entry) => Type::map(part(&entry.0), part(&entry.1)),
+            Type::Opaque(_, params) if params.is_empty() => ty.clone(),
+            Type::Opaque(name, params) => Type::Opaque(name.clone(), params.iter().map(part).collect()),
+            Type::Type(Some(of)) => Type::Type(Some(Arc::new(part(of)))),
+            ty => ty.clone(),
+        }
+    }
+}
+
+enum Substitution {
+    Valid,
+    /// The parameter stands for something else.
+    Conflict,
+    /// The parameter occurs in the type.
+    Impossible,
+}
+
+pub(crate) fn most_general<'t>(a: &'t Type, b: &'t Type) -> &'t Type {
+    if equal_or_less_specific(a, b) { a } else { b }
+}
+
+fn equal_or_less_specific(a: &Type, b: &Type) -> bool {
+    let open = |ty: &Type| ty.is_dyn() || matches!(ty, Type::Param(_));
+    if open(a) {
+        return true;
+    }
+    if open(b) {
+        return false;
+    }
+    match (a, b) {
+        (Type::Opaque(a, a_params), Type::Opaque(b, b_params)) => {
+            a == b
+                && a_params.len() == b_params.len()
+                && a_params.iter().zip(b_params.iter()).all(|(a, b)| equal_or_less_specific(a, b))
+        }
+        (Type::List(a), Type::List(b)) => equal_or_less_specific(a, b),
+        (Type::Map(a), Type::Map(b)) => equal_or_less_specific(&a.0, &b.0) && equal_or_less_specific(&a.1, &b.1),
+        (Type::Type(_), Type::Type(_)) => true,
+        (a, b) => a == b,
+    }
+}

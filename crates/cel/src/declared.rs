@@ -1,0 +1,301 @@
+//! The types of data: what variables hold, how JSON values become values of expressions, how large they can be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema::{ListType, Message, Ty};
+
+use crate::types::Type;
+
+/// The type of some data, with what the cost estimate wants to know of it.
+#[derive(Clone, Debug)]
+pub struct DeclType {
+    pub shape: Shape,
+    /// The most elements, entries, code points or bytes there can be; `None` where nothing bounds them.
+    pub max_elements: Option<u64>,
+    /// The fewest bytes the value takes as JSON.
+    pub min_serialized_size: u64,
+    pub nullable: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// Known only when it is seen.
+    Dyn,
+    /// As `Dyn`, but called `any`.
+    Any,
+    Bool,
+    Int,
+    Uint,
+    Double,
+    String,
+    /// Base64 in JSON.
+    Bytes,
+    /// `2006-01-02` in JSON.
+    Date,
+    /// RFC 3339 in JSON.
+    DateTime,
+    /// `1h30m` in JSON.
+    Duration,
+    IntOrString,
+    /// A value of a type of a library: an authorizer.
+    Value(Type),
+    List {
+        element: Arc<DeclType>,
+        kind: ListKind,
+    },
+    /// With strings for keys.
+    Map {
+        value: Arc<DeclType>,
+        /// The most code points of a key, as far as it is known.
+        key_max: u64,
+    },
+    Object(Arc<ObjectType>),
+}
+
+/// How lists are compared and added to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    Atomic,
+    Set,
+    /// By the values of these members.
+    Map(Vec<Text>),
+}
+
+#[derive(Clone, Debug)]
+pub struct ObjectType {
+    /// Unique within an environment.
+    pub name: Text,
+    /// By the name that expressions use, see [`escape`].
+    pub fields: BTreeMap<Text, DeclField>,
+    /// Whether a member can also be named by a keyword as it is, where the name that expressions use is `__keyword__`.
+    pub keywords: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeclField {
+    /// The name in JSON.
+    pub name: Text,
+    pub ty: DeclType,
+    pub required: bool,
+}
+
+/// The size of the largest request, which bounds everything in it.
+const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
+
+impl DeclType {
+    pub fn new(shape: Shape) -> Self {
+        let min = match shape {
+            Shape::Dyn | Shape::Any | Shape::Uint | Shape::Int | Shape::Double | Shape::IntOrString => 1,
+            Shape::Bool => 4,
+            Shape::Duration => 3,
+            Shape::Date | Shape::DateTime => 12,
+            Shape::Value(_) => 8,
+            Shape::String | Shape::Bytes | Shape::List { .. } | Shape::Map { .. } | Shape::Object(_) => 2,
+        };
+        Self { shape, max_elements: None, min_serialized_size: min, nullable: false }
+    }
+
+    pub fn list(element: DeclType) -> Self {
+        Self::new(Shape::List { element: Arc::new(element), kind: ListKind::Atomic })
+    }
+
+    /// A map with strings for keys.
+    pub fn map(value: DeclType) -> Self {
+        Self::new(Shape::Map { value: Arc::new(value), key_max: 0 })
+    }
+
+    /// An object with fields of these names and types, none of them required.
+    pub fn object(name: impl Into<Text>, fields: impl IntoIterator<Item = (&'static str, DeclType)>) -> Self {
+        let field = |(name, ty): (&'static str, DeclType)| {
+            let name = Text::new_static(name);
+            (name.clone(), DeclField { name, ty, required: false })
+        };
+        let fields = fields.into_iter().map(field).collect();
+        Self::new(Shape::Object(Arc::new(ObjectType { name: name.into(), fields, keywords: false })))
+    }
+
+    /// The type of a message of the schema: how expressions see objects of a built-in kind. A message within itself is
+    /// dyn.
+    pub fn of_message(message: &Message) -> Self {
+        Self::message_within(message, &mut Vec::new())
+    }
+
+    /// The type of a field of a message.
+    pub fn of_ty(ty: &Ty) -> Self {
+        Self::ty_within(ty, &mut Vec::new())
+    }
+
+    fn message_within(message: &Message, around: &mut Vec<Text>) -> Self {
+        if around.contains(&message.name) {
+            return Self::new(Shape::Dyn);
+        }
+        around.push(message.name.clone());
+        let mut fields = BTreeMap::new();
+        for field in message.fields.iter() {
+            let Some(escaped) = escape(&field.name) else { continue };
+            let mut ty = Self::ty_within(&field.ty, around);
+            if let (Shape::List { kind, .. }, list) = (&mut ty.shape, &field.list_type) {
+                *kind = match list {
+                    ListType::Set => ListKind::Set,
+                    ListType::Map(keys) => ListKind::Map(keys.to_vec()),
+                    _ => ListKind::Atomic,
+                };
+            }
+            fields.insert(escaped, DeclField { name: field.name.clone(), ty, required: field.required });
+        }
+        around.pop();
+        let object = ObjectType { name: message.name.clone(), fields, keywords: false };
+        Self::new(Shape::Object(Arc::new(object)))
+    }
+
+    fn ty_within(ty: &Ty, around: &mut Vec<Text>) -> Self {
+        if let Some(element) = ty.element() {
+            return Self::list(Self::ty_within(element, around)).bounded();
+        }
+        if let Some(value) = ty.map_value() {
+            return Self::map(Self::ty_within(value, around)).bounded();
+        }
+        match ty {
+            Ty::String | Ty::Quantity | Ty::Duration => Self::new(Shape::String).bounded(),
+            Ty::Bool => Self::new(Shape::Bool),
+            Ty::Int32 | Ty::Int64 | Ty::Uint32 => Self::new(Shape::Int),
+            Ty::Double => Self::new(Shape::Double),
+            Ty::Bytes => Self::new(Shape::Bytes).bounded(),
+            Ty::Time | Ty::MicroTime => Self::new(Shape::DateTime),
+            Ty::IntOrString => Self::new(Shape::IntOrString),
+            Ty::Message(message) => Self::message_within(message, around),
+            _ => Self::new(Shape::Dyn),
+        }
+    }
+
+    /// What a request can hold at most bounds what has no bound of its own.
+    fn bounded(mut self) -> Self {
+        let smallest = match &self.shape {
+            Shape::List { element, .. } => element.min_serialized_size,
+            // A key, a colon and a comma are the least around a value.
+            Shape::Map { value, .. } => value.min_serialized_size + 4,
+            _ => 1,
+        };
+        self.max_elements = Some(MAX_REQUEST_BYTES.saturating_sub(2) / (smallest + 1));
+        if matches!(self.shape, Shape::String | Shape::Bytes) {
+            self.max_elements = Some(MAX_REQUEST_BYTES - 2);
+        }
+        self
+    }
+
+    /// The most elements or code points, as cost estimates take it: lists and maps without a bound can have any number.
+    pub(crate) fn max_size(&self) -> u64 {
+        let unbounded = if matches!(self.shape, Shape::List { .. } | Shape::Map { .. }) { u64::MAX } else { 0 };
+        self.max_elements.unwrap_or(unbounded)
+    }
+
+    /// As the checker sees it.
+    pub fn ty(&self) -> Type {
+        match &self.shape {
+            Shape::Dyn | Shape::IntOrString => Type::Dyn,
+            Shape::Any => Type::Any,
+            Shape::Bool => Type::Bool,
+            Shape::Int => Type::Int,
+            Shape::Uint => Type::Uint,
+            Shape::Double => Type::Double,
+            Shape::String => Type::String,
+            Shape::Bytes => Type::Bytes,
+            Shape::Date | Shape::DateTime => Type::Timestamp,
+            Shape::Duration => Type::Duration,
+            Shape::Value(ty) => ty.clone(),
+            Shape::List { element, .. } => Type::list(element.ty()),
+            Shape::Map { value, .. } => Type::map(Type::String, value.ty()),
+            Shape::Object(object) => Type::Object(object.name.clone()),
+        }
+    }
+}
+
+impl ObjectType {
+    /// The field of that name in expressions.
+    pub fn field(&self, name: &str) -> Option<&DeclField> {
+        self.fields.get(name).or_else(|| {
+            let keyword = self.keywords && ESCAPED_KEYWORDS.contains(&name);
+            self.fields.get(format!("__{name}__").as_str()).filter(|_| keyword)
+        })
+    }
+
+    /// The field of that name in JSON.
+    pub(crate) fn field_of_json(&self, name: &str) -> Option<(&Text, &DeclField)> {
+        if let Some((escaped, field)) = self.fields.get_key_value(name)
+            && field.name == name
+        {
+            return Some((escaped, field));
+        }
+        let escaped = escape(name)?;
+        self.fields.get_key_value(escaped.as_str()).filter(|(_, field)| field.name == name)
+    }
+}
+
+/// Words of the language that a member is not named by.
+const ESCAPED_KEYWORDS: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// The name by which expressions call a member: what no identifier can hold is written out (`a.b` is `a__dot__b`), and
+/// so are keywords (`__if__`). `None` where that does not make an identifier either.
+pub fn escape(name: &str) -> Option<Text> {
+    let first = *name.as_bytes().first()?;
+    if first.is_ascii_digit() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-/".contains(&b)) {
+        return None;
+    }
+    if ESCAPED_KEYWORDS.contains(&name) {
+        return Some(format!("__{name}__").into());
+    }
+    if !name.contains(['.', '-', '/']) && !name.contains("__") {
+        return Some(name.into());
+    }
+    let escaped = name
+        .replace("__", "__underscores__")
+        .replace('.', "__dot__")
+        .replace('-', "__dash__")
+        .replace('/', "__slash__");
+    Some(escaped.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped() {
+        for (name, escaped) in [
+            ("spec", Some("spec")),
+            ("a.b/c-d", Some("a__dot__b__slash__c__dash__d")),
+            ("x__y", Some("x__underscores__y")),
+            ("namespace", Some("__namespace__")),
+            ("_x", Some("_x")),
+            ("9x", None),
+            ("a$", None),
+            ("", None),
+        ] {
+            assert_eq!(escape(name).as_deref(), escaped, "{name}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What expressions of one kind can use: variables, types, functions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+
+use crate::ast::{Expr, Kind, operators};
+use crate::check::{self, Checked};
+use crate::cost::{self, Estimate};
+use crate::declared::{DeclType, ObjectType, Shape};
+use crate::error::Error;
+use crate::eval::Activation;
+use crate::functions::{Function, FunctionSet};
+use crate::parser::{self, Features};
+use crate::plan::Program;
+use crate::source::{CompileErrors, Issues, Source};
+use crate::types::Type;
+use crate::validate;
+
+/// The Kubernetes version whose libraries an expression can use: that with which the server must stay compatible for
+/// new expressions, and [`Version::STORED`] for those that are stored already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(u16);
+
+impl Version {
+    /// Everything that this server knows.
+    pub const STORED: Self = Self(u16::MAX);
+    /// What servers of the version before this one know as well.
+    pub const COMPATIBLE: Self = Self(35);
+
+    /// Version 1 and this minor one.
+    pub const fn minor(minor: u16) -> Self {
+        Self(minor)
+    }
+
+    pub(crate) fn at_least(self, minor: u16) -> bool {
+        self.0 >= minor
+    }
+
+    /// All versions before the first and after the last change are the same.
+    pub(crate) fn rounded(self) -> Self {
+        Self(self.0.clamp(26, 38))
+    }
+}
+
+/// Variables, types and functions that expressions can use.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    version: Version,
+    variables: Vec<Variable>,
+    objects: HashMap<Text, Arc<ObjectType>>,
+    functions: &'static FunctionSet,
+    /// Types that expressions can make values of: `Object{...}`, `JSONPatch{...}`.
+    constructors: Constructors,
+    bind: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Variable {
+    name: Text,
+    ty: Type,
+    /// What it holds, where that is known in detail.
+    data: Option<Arc<DeclType>>,
+}
+
+/// Which messages expressions can make.
+#[derive(Clone, Copy, Debug, Default)]
+struct Constructors {
+    objects: bool,
+    json_patch: bool,
+}
+
+impl Environment {
+    pub fn new(version: Version) -> Self {
+        Self {
+            version,
+            variables: Vec::new(),
+            objects: HashMap::new(),
+            functions: FunctionSet::of(version),
+            constructors: Constructors::default(),
+            bind: false,
+        }
+    }
+
+    /// Declares a variable. A dotted name is found before members of a variable with the first part as its name.
+    pub fn with_variable(mut self, name: impl Into<Text>, ty: Type) -> Self {
+        let name = name.into();
+        self.declare(Variable { name, ty, data: None });
+        self
+    }
+
+    /// Declares a variable that holds data of a type, and all object types within it.
+    pub fn with_data(self, name: impl Into<Text>, ty: &DeclType) -> Self {
+        let mut env = self.with_types_of(ty);
+        env.declare(Variable { name: name.into(), ty: ty.ty(), data: Some(Arc::new(ty.clone())) });
+        env
+    }
+
+    fn declare(&mut self, variable: Variable) {
+        match self.variables.iter_mut().find(|known| known.name == variable.name) {
+            Some(known) => *known = variable,
+            None => self.variables.push(variable),
+        }
+    }
+
+    /// Declares the object types within a type.
+    pub fn with_types_of(mut self, ty: &DeclType) -> Self {
+        self.collect_types(ty);
+        self
+    }
+
+    /// Lets expressions make objects: `Object{spec: Object.spec{replicas: 1}}`, of which nothing but the path is checked.
+    pub fn with_object_construction(mut self) -> Self {
+        self.constructors.objects = true;
+        self
+    }
+
+    /// Lets expressions give names to values: `cel.bind(x, value, x + x)`.
+    pub fn with_bind(mut self) -> Self {
+        self.bind = true;
+        self
+    }
+
+    /// Lets expressions make operations of a JSON patch: `JSONPatch{op: "add", path: "/x", value: 1}`.
+    pub fn with_json_patch(mut self) -> Self {
+        self.constructors.json_patch = true;
+        self
+    }
+
+    fn collect_types(&mut self, ty: &DeclType) {
+        match &ty.shape {
+            Shape::List { element, .. } => self.collect_types(element),
+            Shape::Map { value, .. } => self.collect_types(value),
+            Shape::Object(object) => {
+                let known = self.objects.insert(object.name.clone(), object.clone()).is_some();
+                object.fields.values().filter(|_| !known).for_each(|field| self.collect_types(&field.ty));
+            }
+            _ => {}
+        }
+    }
+
+    /// Parses and checks an expression.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, in the reference's words.
+    pub fn compile(&self, expression: &str) -> Result<Ast, CompileErrors> {
+        let source = Source::new(expression);
+        let mut issues = Issues::default();
+        let checked = self.check(&source, &mut issues);
+        match checked {
+            Some(checked) if issues.is_empty() => Ok(Ast { checked, variables: self.variables.clone() }),
+            _ => Err(CompileErrors::new(&source, issues)),
+        }
+    }
+
+    fn check(&self, source: &Source, issues: &mut Issues) -> Option<Checked> {
+        let features = Features {
+            optionals: self.version.at_least(28),
+            two_variables: self.version.at_least(32),
+            lists: self.version.at_least(34),
+            bind: self.bind,
+        };
+        let parsed = parser::parse(source, features, issues)?;
+        let checked = check::check(self, source, parsed.expr, parsed.positions, issues)?;
+        if self.version.at_least(29) {
+            validate::literals(&checked, source, issues);
+        }
+        Some(checked)
+    }
+
+    /// Compiles an expression into a program.
+    ///
+    /// # Errors
+    /// See [`Environment::compile`] and [`Ast::program`]; the text is that of the reference, without what it puts before
+    /// it (`compilation failed: `).
+    pub fn program(&self, expression: &str) -> Result<Program, String> {
+        let ast = self.compile(expression).map_err(|errors| errors.to_string())?;
+        ast.program().map_err(|error| error.to_string())
+    }
+
+    /// Room for the values of the variables.
+    pub fn activation<'a>(&self) -> Activation<'a> {
+        Activation::new(self.variables.len())
+    }
+
+    /// The number of a variable in activations.
+    pub fn variable_index(&self, name: &str) -> Option<usize> {
+        self.variables.iter().position(|known| known.name == name)
+    }
+
+    // === What the checker asks ===
+
+    pub(crate) fn variable(&self, name: &str) -> Option<(usize, &Type)> {
+        let index = self.variable_index(name)?;
+        Some((index, &self.variables[index].ty))
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Option<&'static Function> {
+        // Only expressions that can make operations of a patch need to write paths.
+        self.functions.get(name).filter(|_| name != "jsonpatch.escapeKey" || self.constructors.json_patch)
+    }
+
+    /// The type that a name stands for.
+    pub(crate) fn type_named(&self, name: &str) -> Option<Type> {
+        Some(match name {
+            "bool" => Type::Bool,
+            "bytes" => Type::Bytes,
+            "double" => Type::Double,
+            "google.protobuf.Duration" => Type::Duration,
+            "google.protobuf.Timestamp" => Type::Timestamp,
+            "int" => Type::Int,
+            "list" => Type::list(Type::Dyn),
+            "map" => Type::map(Type::Dyn, Type::Dyn),
+            "null_type" => Type::Null,
+            "string" => Type::String,
+            "type" => Type::Type(None),
+            "uint" => Type::Uint,
+            crate::types::OPTIONAL if self.version.at_least(28) => Type::optional(Type::Dyn),
+            name if self.objects.contains_key(name) || self.constructs(name) => Type::object(name),
+            name if self.functions.types.contains(name) => Type::opaque(name),
+            _ => return None,
+        })
+    }
+
+    /// The type of a field of an object type: the outer `None` where there is no such type.
+    pub(crate) fn field_of(&self, object: &str, field: &str) -> Option<Option<Type>> {
+        if let Some(object) = self.objects.get(object) {
+            return Some(object.field(field).map(|field| field.ty.ty()));
+        }
+        if !self.constructs(object) {
+            return None;
+        }
+        Some(match (object, field) {
+            ("JSONPatch", "op" | "path" | "from") => Some(Type::String),
+            ("JSONPatch", "value") => Some(Type::Dyn),
+            ("JSONPatch", _) => None,
+            _ => Some(Type::Dyn),
+        })
+    }
+
+    fn constructs(&self, name: &str) -> bool {
+        let object = name == "Object" || name.starts_with("Object.");
+        (self.constructors.objects && object) || (self.constructors.json_patch && name == "JSONPatch")
+    }
+}
+
+/// A checked expression.
+#[derive(Debug)]
+pub struct Ast {
+    pub(crate) checked: Checked,
+    variables: Vec<Variable>,
+}
+
+impl Ast {
+    /// The type of its result.
+    pub fn output_type(&self) -> &Type {
+        self.checked.ty(self.checked.expr.id)
+    }
+
+    /// What evaluating it costs at least and at most, from what is known of the sizes of the variables' data.
+    pub fn estimate_cost(&self) -> Estimate {
+        let data = |name: &str| {
+            let variable = self.variables.iter().find(|variable| variable.name == name)?;
+            variable.data.as_deref()
+        };
+        cost::estimate(&self.checked, &data)
+    }
+
+    /// Whether it selects a field of this name anywhere.
+    pub fn mentions_field(&self, name: &str) -> bool {
+        let mut found = false;
+        self.checked.expr.visit(&mut |expr| match &expr.kind {
+            Kind::Select(select) => found |= select.field == name,
+            Kind::Call(call) if call.function == operators::OPT_SELECT => {
+                found |= call.args.last().and_then(Expr::as_string_literal).is_some_and(|field| field == name);
+            }
+            _ => {}
+        });
+        found
+    }
+
+    /// Makes it ready to be evaluated.
+    ///
+    /// # Errors
+    /// Where a constant part of it has no value: `int("x")`.
+    pub fn program(&self) -> Result<Program, Error> {
+        Program::new(&self.checked, true)
+    }
+}

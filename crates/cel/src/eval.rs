@@ -1,0 +1,468 @@
+//! The evaluator: walks a plan and counts what it costs.
+
+use crate::cost::{self, STRING_TRAVERSAL};
+use crate::error::Error;
+use crate::meter::Meter;
+use crate::plan::{Attribute, CallPlan, Fold, ListPlan, MessagePlan, Plan, Program, Qualifier, QualifierKey, Root};
+use crate::value::{Entries, Key, Map, Message, Val, equal};
+use std::sync::Arc;
+
+/// What one evaluation may cost at most: the limit of Kubernetes for a single expression.
+pub const PER_CALL_LIMIT: u64 = 1_000_000;
+
+/// The values of the variables of an environment.
+#[derive(Clone, Debug)]
+pub struct Activation<'a> {
+    values: Vec<Option<Val<'a>>>,
+}
+
+impl<'a> Activation<'a> {
+    pub(crate) fn new(variables: usize) -> Self {
+        Self { values: vec![None; variables] }
+    }
+
+    /// Sets the variable of that number (see [`crate::Environment::variable_index`]).
+    ///
+    /// # Panics
+    /// On a number of no variable.
+    pub fn set(&mut self, index: usize, value: Val<'a>) {
+        self.values[index] = Some(value);
+    }
+
+    /// The same values with this one set: `env.activation().with(0, value)`.
+    pub fn with(mut self, index: usize, value: Val<'a>) -> Self {
+        self.set(index, value);
+        self
+    }
+}
+
+/// A result and what it cost.
+#[derive(Clone, Debug)]
+pub struct Evaluated<'a> {
+    pub result: Result<Val<'a>, Error>,
+    pub cost: u64,
+}
+
+impl Program {
+    /// Evaluates the program with a limit on its cost.
+    ///
+    /// # Errors
+    /// What the expression failed with, or that it cost more than the limit.
+    pub fn eval<'a>(&'a self, activation: &'a Activation<'a>, limit: u64) -> Result<Val<'a>, Error> {
+        self.evaluate(activation, limit).result
+    }
+
+    /// Evaluates the program and says what it cost, also where it failed.
+    pub fn evaluate<'a>(&'a self, activation: &'a Activation<'a>, limit: u64) -> Evaluated<'a> {
+        let meter = Meter::new(limit);
+        let mut eval = Eval { meter: &meter, variables: activation, slots: vec![Ok(Val::Null); self.slots] };
+        let result = eval.plan(&self.plan);
+        Evaluated { result, cost: meter.cost() }
+    }
+}
+
+struct Eval<'a, 'm> {
+    meter: &'m Meter,
+    variables: &'a Activation<'a>,
+    /// The variables of loops. An error stays in an accumulator, where a later round may absorb it.
+    slots: Vec<Evaluation<'a>>,
+}
+
+type Evaluation<'a> = Result<Val<'a>, Error>;
+
+impl<'a> Eval<'a, '_> {
+    fn plan(&mut self, plan: &'a Plan) -> Evaluation<'a> {
+        match plan {
+            Plan::Const(value) => Ok(value.borrow()),
+            Plan::Attribute(attribute) => {
+                let value = self.attribute(attribute);
+                // Neither a condition nor a test for presence costs anything by itself.
+                if !attribute.test && !matches!(attribute.root, Root::Conditional(_)) {
+                    self.meter.charge(cost::SELECT)?;
+                }
+                value
+            }
+            Plan::And(operands) => self.logic(operands, false),
+            Plan::Or(operands) => self.logic(operands, true),
+            Plan::Equals { operands, negated } => {
+                let a = uncancelled(self.plan(&operands.0))?;
+                let b = uncancelled(self.plan(&operands.1))?;
+                let (a, b) = match (a, b) {
+                    (Ok(a), Ok(b)) => (a, b),
+                    (Err(error), _) | (_, Err(error)) => {
+                        self.meter.charge(1)?;
+                        return Err(error);
+                    }
+                };
+                let same = equal(self.meter, &a, &b);
+                let size = if matches!(a, Val::Opaque(_)) { 10 } else { a.size().min(b.size()) };
+                self.meter.charge(cost::scaled(size, STRING_TRAVERSAL))?;
+                Ok(Val::Bool(same? != *negated))
+            }
+            Plan::NotStrictlyFalse(operand) => {
+                let value = uncancelled(self.plan(operand))?;
+                self.meter.charge(1)?;
+                Ok(Val::Bool(!matches!(value, Ok(Val::Bool(false)))))
+            }
+            Plan::Call(call) => self.call(call),
+            Plan::Regex { text, regex, pattern_size } => {
+                let text = self.plan(text)?;
+                let result = match &text {
+                    Val::Str(text) => Ok(Val::Bool(regex.is_match(text))),
+                    _ => Err(Error::new("no such overload: matches")),
+                };
+                let text_cost = cost::scaled(text.size() + 1, STRING_TRAVERSAL);
+                self.meter.charge(text_cost.saturating_mul(cost::scaled(*pattern_size, cost::REGEX)))?;
+                result
+            }
+            Plan::OneOf { value, set } => {
+                let value = self.plan(value)?;
+                Ok(Val::Bool(Key::of(&value).is_some_and(|key| set.contains(&key))))
+            }
+            Plan::List(list) => {
+                let value = self.list(list);
+                self.meter.charge(cost::LIST)?;
+                value
+            }
+            Plan::Map(entries) => {
+                let value = self.map(entries);
+                self.meter.charge(cost::MAP)?;
+                value
+            }
+            Plan::Message(message) => {
+                let value = self.message(message);
+                self.meter.charge(cost::MESSAGE)?;
+                value
+            }
+            Plan::Otherwise { operands, unwrap } => {
+                let value = match self.plan(&operands.0)? {
+                    Val::Optional(Some(value)) if *unwrap => (*value).clone(),
+                    Val::Optional(None) => self.plan(&operands.1)?,
+                    value => value,
+                };
+                Ok(value)
+            }
+            Plan::Append { slot, element } => {
+                // The accumulator is looked at, a list is made, and both are added.
+                self.meter.charge(cost::SELECT)?;
+                let element = self.plan(element)?;
+                self.meter.charge(cost::LIST + 1)?;
+                match std::mem::replace(&mut self.slots[*slot], Ok(Val::Null))? {
+                    Val::List(list) => Ok(Val::List(list.push(element)?)),
+                    _ => Err(Error::no_such_overload()),
+                }
+            }
+            Plan::Fold(fold) => self.fold(fold),
+            Plan::Deep(plan) => stacker::maybe_grow(256 * 1024, 1024 * 1024, || self.plan(plan)),
+        }
+    }
+
+    /// `&&` and `||`: the deciding value wins over an error on the other side.
+    fn logic(&mut self, operands: &'a (Plan, Plan), deciding: bool) -> Evaluation<'a> {
+        let mut failed = None;
+        for operand in [&operands.0, &operands.1] {
+            match uncancelled(self.plan(operand))? {
+                Ok(Val::Bool(value)) if value == deciding => return Ok(Val::Bool(deciding)),
+                Ok(Val::Bool(_)) => {}
+                Ok(_) => failed = failed.or(Some(Error::no_such_overload())),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(Val::Bool(!deciding)),
+        }
+    }
+
+    // === Variables and members ===
+
+    /// The value of an attribute without what looking at it costs in all, but with what its parts cost.
+    fn attribute(&mut self, attribute: &'a Attribute) -> Evaluation<'a> {
+        let value = match &attribute.root {
+            Root::Variable(index, name) => match &self.variables.values[*index] {
+                Some(value) => value.clone(),
+                None => return Err(Error::new(format!("no such attribute(s): {name}"))),
+            },
+            Root::Local(slot) => self.slots[*slot].clone()?,
+            Root::Value(plan) => self.plan(plan)?,
+            Root::Conditional(parts) => {
+                let branch = match self.plan(&parts.0)? {
+                    Val::Bool(true) => &parts.1,
+                    Val::Bool(false) => &parts.2,
+                    _ => return Err(Error::no_such_overload()),
+                };
+                self.unobserved(branch)?
+            }
+        };
+        if attribute.path.is_empty() {
+            return Ok(value);
+        }
+        self.qualify(value, attribute)
+    }
+
+    /// A part that is an attribute is resolved without being looked at.
+    fn unobserved(&mut self, plan: &'a Plan) -> Evaluation<'a> {
+        match plan {
+            Plan::Attribute(attribute) => self.attribute(attribute),
+            plan => self.plan(plan),
+        }
+    }
+
+    fn qualify(&mut self, mut value: Val<'a>, attribute: &'a Attribute) -> Evaluation<'a> {
+        let mut optional = false;
+        if let Val::Optional(inner) = value {
+            match inner {
+                Some(inner) => value = (*inner).clone(),
+                None if attribute.test => return Ok(Val::Bool(false)),
+                None => return Ok(Val::Optional(None)),
+            }
+            optional = true;
+        }
+        let last = attribute.path.len() - 1;
+        for (i, qualifier) in attribute.path.iter().enumerate() {
+            optional |= qualifier.optional;
+            let test = attribute.test && i == last;
+            let found = self.member(&value, qualifier, optional || test);
+            match found {
+                Ok(Some(found)) => {
+                    self.meter.charge(cost::SELECT)?;
+                    value = if test { Val::Bool(true) } else { found };
+                }
+                Ok(None) if test => {
+                    if !optional {
+                        self.meter.charge(cost::SELECT)?;
+                    }
+                    return Ok(Val::Bool(false));
+                }
+                Ok(None) => return Ok(Val::Optional(None)),
+                Err(error) => {
+                    self.meter.charge(cost::SELECT)?;
+                    return Err(error);
+                }
+            }
+        }
+        if optional && !attribute.test { Ok(Val::some(value)) } else { Ok(value) }
+    }
+
+    /// A member of a value; `None` only where absence is expected.
+    fn member(&mut self, value: &Val<'a>, qualifier: &'a Qualifier, may_miss: bool) -> Result<Option<Val<'a>>, Error> {
+        let dynamic;
+        let key: &Val<'a> = match &qualifier.key {
+            QualifierKey::Name(name) => {
+                if let Val::Map(map) = value {
+                    return match map.find_name(name)? {
+                        None if !may_miss => Err(Error::new(format!("no such key: {name}"))),
+                        found => Ok(found),
+                    };
+                }
+                dynamic = Val::from(name.as_str());
+                &dynamic
+            }
+            QualifierKey::Const(value) => value,
+            QualifierKey::Dynamic(plan) => {
+                dynamic = self.unobserved(plan)?;
+                &dynamic
+            }
+        };
+        match value {
+            Val::Map(map) => match map.find(key)? {
+                None if !may_miss => Err(Error::new(format!("no such key: {key}"))),
+                found => Ok(found),
+            },
+            Val::List(list) => {
+                let index = index(key)?;
+                match usize::try_from(index).ok().filter(|i| *i < list.len()) {
+                    Some(i) => list.get(i).map(Some),
+                    None if may_miss => Ok(None),
+                    None => Err(Error::new(format!("index out of bounds: {key}"))),
+                }
+            }
+            Val::Message(message) => {
+                let Val::Str(name) = key else { return Err(Error::no_such_overload()) };
+                match message.fields.iter().find(|(known, _)| **known == **name) {
+                    Some((_, value)) => Ok(Some(value.clone())),
+                    None if may_miss => Ok(None),
+                    None => Err(Error::new(format!("no such key: {key}"))),
+                }
+            }
+            _ if may_miss => Ok(None),
+            _ => Err(Error::new(format!("no such key: {key}"))),
+        }
+    }
+
+    // === Calls ===
+
+    fn call(&mut self, call: &'a CallPlan) -> Evaluation<'a> {
+        match &call.args[..] {
+            [] => self.apply(call, &[]),
+            [a] => {
+                let a = uncancelled(self.plan(a))?;
+                self.strict(call, [a])
+            }
+            [a, b] => {
+                let a = uncancelled(self.plan(a))?;
+                let b = uncancelled(self.plan(b))?;
+                self.strict(call, [a, b])
+            }
+            args => {
+                let values = args.iter().map(|arg| self.plan(arg)).collect::<Result<Vec<_>, _>>()?;
+                self.apply(call, &values)
+            }
+        }
+    }
+
+    fn strict<const N: usize>(&mut self, call: &'a CallPlan, args: [Evaluation<'a>; N]) -> Evaluation<'a> {
+        let mut values = [const { Val::Null }; N];
+        for (value, arg) in values.iter_mut().zip(args) {
+            match arg {
+                Ok(arg) => *value = arg,
+                Err(error) => {
+                    self.meter.charge(1)?;
+                    return Err(error);
+                }
+            }
+        }
+        self.apply(call, &values)
+    }
+
+    fn apply(&mut self, call: &'a CallPlan, args: &[Val<'a>]) -> Evaluation<'a> {
+        let result = uncancelled(call.function.call(call.overload, self.meter, args))?;
+        let cost = match call.cost {
+            cost::ActualCost::Fixed(cost) => cost,
+            cost::ActualCost::Of(cost) => cost(args, result.as_ref().ok()),
+        };
+        self.meter.charge(cost)?;
+        result
+    }
+
+    // === Literals ===
+
+    fn list(&mut self, list: &'a ListPlan) -> Evaluation<'a> {
+        let mut values = Vec::with_capacity(list.elements.len());
+        for (i, element) in list.elements.iter().enumerate() {
+            let value = self.plan(element)?;
+            if list.optional.binary_search(&i).is_err() {
+                values.push(value);
+                continue;
+            }
+            match value {
+                Val::Optional(None) => {}
+                Val::Optional(Some(value)) => values.push((*value).clone()),
+                value => {
+                    let text = format!("cannot initialize optional list element from non-optional value {value}");
+                    return Err(Error::new(text));
+                }
+            }
+        }
+        Ok(Val::list(values))
+    }
+
+    fn map(&mut self, planned: &'a [(Plan, Plan, bool)]) -> Evaluation<'a> {
+        let mut entries = Entries::default();
+        for (key, value, optional) in planned {
+            let key = self.plan(key)?;
+            let value = self.plan(value)?;
+            match present(value, *optional, &key)? {
+                Some(value) => entries.insert(key, value)?,
+                None => entries.remove(&key),
+            }
+        }
+        Ok(Val::Map(Map::Entries(Arc::new(entries))))
+    }
+
+    fn message(&mut self, message: &'a MessagePlan) -> Evaluation<'a> {
+        let mut fields = Vec::with_capacity(message.fields.len());
+        for (name, value, optional) in &message.fields {
+            let value = self.plan(value)?;
+            if let Some(value) = present(value, *optional, &Val::from(name.as_str()))? {
+                fields.push((name.clone(), value));
+            }
+        }
+        Ok(Val::Message(Arc::new(Message { name: message.name.clone(), fields })))
+    }
+
+    // === Loops ===
+
+    fn fold(&mut self, fold: &'a Fold) -> Evaluation<'a> {
+        let range = self.plan(&fold.range)?;
+        if fold.init_used {
+            self.slots[fold.accumulator] = uncancelled(self.plan(&fold.init))?;
+        }
+        match &range {
+            Val::List(list) => {
+                for i in 0..list.len() {
+                    let item = list.get(i)?;
+                    match fold.variable2 {
+                        Some(second) => {
+                            self.slots[fold.variable] = Ok(Val::Int(i as i64));
+                            self.slots[second] = Ok(item);
+                        }
+                        None => self.slots[fold.variable] = Ok(item),
+                    }
+                    if !self.round(fold)? {
+                        break;
+                    }
+                }
+            }
+            Val::Map(map) => {
+                for key in map.keys() {
+                    if let Some(second) = fold.variable2 {
+                        self.slots[second] = Ok(map.find(&key)?.unwrap_or(Val::Null));
+                    }
+                    self.slots[fold.variable] = Ok(key);
+                    if !self.round(fold)? {
+                        break;
+                    }
+                }
+            }
+            range => {
+                let ty = range.type_name();
+                return Err(Error::new(match fold.variable2 {
+                    Some(_) => format!("unsupported comprehension range type: {ty}"),
+                    None => format!("got '{ty}', expected iterable type"),
+                }));
+            }
+        }
+        self.plan(&fold.result)
+    }
+
+    /// One round of a loop; false ends it.
+    fn round(&mut self, fold: &'a Fold) -> Result<bool, Error> {
+        self.meter.work(1)?;
+        if let Ok(Val::Bool(false)) = uncancelled(self.plan(&fold.condition))? {
+            return Ok(false);
+        }
+        self.slots[fold.accumulator] = uncancelled(self.plan(&fold.step))?;
+        Ok(true)
+    }
+}
+
+/// Sets apart errors that an operator may absorb from that the evaluation was given up.
+fn uncancelled<T>(result: Result<T, Error>) -> Result<Result<T, Error>, Error> {
+    match result {
+        Err(error) if error.is_cost_limit() => Err(error),
+        result => Ok(result),
+    }
+}
+
+/// The value of an entry or field, `None` where it is optional and absent.
+fn present<'a>(value: Val<'a>, optional: bool, name: &Val<'a>) -> Result<Option<Val<'a>>, Error> {
+    match value {
+        value if !optional => Ok(Some(value)),
+        Val::Optional(value) => Ok(value.map(|value| (*value).clone())),
+        value => {
+            let text = format!("cannot initialize optional entry '{name}' from non-optional value {value}");
+            Err(Error::new(text))
+        }
+    }
+}
+
+fn index(key: &Val<'_>) -> Result<i64, Error> {
+    match key {
+        Val::Int(n) => Ok(*n),
+        Val::Uint(n) => i64::try_from(*n).map_err(|_| Error::new(format!("unsupported index value {n} in list"))),
+        Val::Double(n) if n.fract() == 0.0 && n.abs() < 9e18 => Ok(*n as i64),
+        Val::Double(_) => Err(Error::new(format!("unsupported index value {key} in list"))),
+        key => Err(Error::new(format!("unsupported index type '{}' in list", key.type_name()))),
+    }
+}

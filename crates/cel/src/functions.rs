@@ -1,0 +1,163 @@
+//! Functions: their overloads for the checker, their implementations for the evaluator.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, OnceLock};
+
+use binnacle_meta::Text;
+
+use crate::environment::Version;
+use crate::error::Error;
+use crate::library;
+use crate::meter::Meter;
+use crate::types::{Type, read_type, read_types};
+use crate::value::Val;
+
+/// What a function does with its arguments, the target of a member call first.
+pub(crate) type Imp = for<'a> fn(&Meter, &[Val<'a>]) -> Result<Val<'a>, Error>;
+
+/// A function as libraries declare it.
+pub(crate) struct Decl {
+    pub(crate) name: &'static str,
+    /// One implementation for all overloads, which looks at the types itself.
+    pub(crate) all: Option<Imp>,
+    pub(crate) overloads: &'static [OverloadDecl],
+}
+
+/// An identifier, a signature (`string.(int, A) -> bool` for a member, `(string) -> bool` for a function), and the
+/// implementation where the overload has one of its own.
+pub(crate) type OverloadDecl = (&'static str, &'static str, Option<Imp>);
+
+impl Decl {
+    pub(crate) const fn all(name: &'static str, imp: Imp, overloads: &'static [OverloadDecl]) -> Self {
+        Self { name, all: Some(imp), overloads }
+    }
+
+    pub(crate) const fn each(name: &'static str, overloads: &'static [OverloadDecl]) -> Self {
+        Self { name, all: None, overloads }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    pub(crate) overloads: Vec<Overload>,
+    all: Option<Imp>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Overload {
+    pub(crate) id: &'static str,
+    pub(crate) member: bool,
+    pub(crate) args: Vec<Type>,
+    pub(crate) result: Type,
+    /// The type parameters of the signature.
+    pub(crate) params: Vec<Text>,
+    imp: Option<Imp>,
+}
+
+/// The functions and type names of one version.
+#[derive(Debug)]
+pub(crate) struct FunctionSet {
+    functions: HashMap<&'static str, Function>,
+    pub(crate) types: HashSet<&'static str>,
+}
+
+impl FunctionSet {
+    /// The functions that expressions of a version can use. There are few versions, and each set is made once.
+    pub(crate) fn of(version: Version) -> &'static Self {
+        static SETS: OnceLock<Mutex<HashMap<Version, &'static FunctionSet>>> = OnceLock::new();
+        let version = version.rounded();
+        let mut sets = match SETS.get_or_init(Mutex::default).lock() {
+            Ok(sets) => sets,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        sets.entry(version).or_insert_with(|| Box::leak(Box::new(Self::new(version))))
+    }
+
+    fn new(version: Version) -> Self {
+        let mut set = Self { functions: HashMap::new(), types: HashSet::new() };
+        for library in library::of_version(version) {
+            set.types.extend(library.types);
+            for decl in library.functions {
+                let function = set.functions.entry(decl.name).or_insert_with(|| Function {
+                    name: decl.name,
+                    overloads: Vec::new(),
+                    all: None,
+                });
+                function.all = function.all.or(decl.all);
+                function.overloads.extend(decl.overloads.iter().map(Overload::read));
+            }
+        }
+        set
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Function> {
+        self.functions.get(name)
+    }
+}
+
+impl Overload {
+    fn read(&(id, signature, imp): &OverloadDecl) -> Self {
+        let (args, result) = signature.split_once("->").expect("signatures have a result");
+        let args = args.trim().strip_suffix(')').expect("signatures have arguments");
+        // The target, if any, stands before the first `.(`; names of types hold dots as well.
+        let (target, args) = match args.rsplit_once(".(") {
+            Some((target, rest)) => (Some(target), rest),
+            None => (None, args.strip_prefix('(').expect("arguments stand in parentheses")),
+        };
+        let args: Vec<Type> = target.map(read_type).into_iter().chain(read_types(args)).collect();
+        let mut params = Vec::new();
+        args.iter().for_each(|arg| collect_params(arg, &mut params));
+        let result = read_type(result);
+        collect_params(&result, &mut params);
+        Self { id, member: target.is_some(), args, result, params, imp }
+    }
+
+    fn accepts(&self, args: &[Val<'_>]) -> bool {
+        self.args.len() == args.len() && self.args.iter().zip(args).all(|(ty, arg)| accepts(ty, arg))
+    }
+}
+
+fn collect_params(ty: &Type, params: &mut Vec<Text>) {
+    match ty {
+        Type::Param(name) if !params.contains(name) => params.push(name.clone()),
+        ty => ty.params().into_iter().for_each(|part| collect_params(part, params)),
+    }
+}
+
+/// Whether a value can be given where a type is declared; of lists and maps the first element is looked at.
+fn accepts(ty: &Type, value: &Val<'_>) -> bool {
+    match (ty, value) {
+        (Type::Dyn | Type::Any | Type::Param(_), _) => true,
+        (Type::List(element), Val::List(list)) => {
+            list.is_empty() || list.get(0).is_ok_and(|first| accepts(element, &first))
+        }
+        (Type::Map(entry), Val::Map(map)) => map.keys().first().is_none_or(|key| {
+            accepts(&entry.0, key)
+                && map.find(key).is_ok_and(|value| value.is_none_or(|value| accepts(&entry.1, &value)))
+        }),
+        (ty, value) => ty.name() == value.ty().name(),
+    }
+}
+
+impl Function {
+    /// Calls the function; `overload` is the one that the checker found to be the only one that fits.
+    pub(crate) fn call<'a>(&self, overload: Option<usize>, meter: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+        if let Some(imp) = self.all {
+            return imp(meter, args);
+        }
+        let found = match overload {
+            Some(index) => Some(&self.overloads[index]).filter(|overload| overload.accepts(args)),
+            None => self.overloads.iter().find(|overload| overload.imp.is_some() && overload.accepts(args)),
+        };
+        match found.and_then(|overload| overload.imp) {
+            Some(imp) => imp(meter, args),
+            None => Err(self.no_such_overload(args)),
+        }
+    }
+
+    fn no_such_overload(&self, args: &[Val<'_>]) -> Error {
+        let types: Vec<Text> = args.iter().map(Val::type_name).collect();
+        Error::new(format!("no such overload: {}({})", self.name, types.join(", ")))
+    }
+}

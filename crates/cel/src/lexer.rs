@@ -1,0 +1,311 @@
+//! Tokens of an expression, with the longest match of CEL's lexical grammar.
+
+use crate::source::{Issues, Source};
+
+/// The numbers are those of the reference's grammar: expected tokens are listed in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Equals = 1,
+    NotEquals,
+    In,
+    Less,
+    LessEquals,
+    GreaterEquals,
+    Greater,
+    And,
+    Or,
+    LBracket,
+    RBracket,
+    LBrace,
+    RBrace,
+    LParen,
+    RParen,
+    Dot,
+    Comma,
+    Minus,
+    Exclam,
+    Question,
+    Colon,
+    Plus,
+    Star,
+    Slash,
+    Percent,
+    True,
+    False,
+    Null,
+    Float = 31,
+    Int,
+    Uint,
+    String,
+    Bytes,
+    Identifier,
+    EscIdentifier,
+    Eof,
+}
+
+impl Kind {
+    /// How messages name the token.
+    pub(crate) fn display(self) -> &'static str {
+        match self {
+            Self::Equals => "'=='",
+            Self::NotEquals => "'!='",
+            Self::In => "'in'",
+            Self::Less => "'<'",
+            Self::LessEquals => "'<='",
+            Self::GreaterEquals => "'>='",
+            Self::Greater => "'>'",
+            Self::And => "'&&'",
+            Self::Or => "'||'",
+            Self::LBracket => "'['",
+            Self::RBracket => "']'",
+            Self::LBrace => "'{'",
+            Self::RBrace => "'}'",
+            Self::LParen => "'('",
+            Self::RParen => "')'",
+            Self::Dot => "'.'",
+            Self::Comma => "','",
+            Self::Minus => "'-'",
+            Self::Exclam => "'!'",
+            Self::Question => "'?'",
+            Self::Colon => "':'",
+            Self::Plus => "'+'",
+            Self::Star => "'*'",
+            Self::Slash => "'/'",
+            Self::Percent => "'%'",
+            Self::True => "'true'",
+            Self::False => "'false'",
+            Self::Null => "'null'",
+            Self::Float => "NUM_FLOAT",
+            Self::Int => "NUM_INT",
+            Self::Uint => "NUM_UINT",
+            Self::String => "STRING",
+            Self::Bytes => "BYTES",
+            Self::Identifier => "IDENTIFIER",
+            Self::EscIdentifier => "ESC_IDENTIFIER",
+            Self::Eof => "<EOF>",
+        }
+    }
+}
+
+/// Offsets count code points.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// The tokens, the last of them the end, and what could not be read.
+pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
+    let chars = &source.chars;
+    let mut tokens = Vec::with_capacity(chars.len() / 3 + 1);
+    let mut at = 0;
+    while at < chars.len() {
+        match scan(&chars[at..]) {
+            Scan::Token(kind, len) => {
+                tokens.push(Token { kind, start: at, end: at + len });
+                at += len;
+            }
+            Scan::Hidden(len) => at += len,
+            // The character that fits nothing is part of the message and is skipped with what came before it.
+            Scan::Bad(len) => {
+                let end = (at + len + 1).min(chars.len());
+                let mut text = String::new();
+                for c in &chars[at..end] {
+                    match c {
+                        '\t' => text.push_str("\\t"),
+                        '\n' => text.push_str("\\n"),
+                        '\r' => text.push_str("\\r"),
+                        c => text.push(*c),
+                    }
+                }
+                issues.add(source.location(at), format!("Syntax error: token recognition error at: '{text}'"));
+                at = end;
+            }
+        }
+    }
+    tokens.push(Token { kind: Kind::Eof, start: chars.len(), end: chars.len() });
+    tokens
+}
+
+enum Scan {
+    Token(Kind, usize),
+    Hidden(usize),
+    /// So many characters could be the beginning of a token, the next one fits nothing.
+    Bad(usize),
+}
+
+fn scan(chars: &[char]) -> Scan {
+    let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
+    let one = |kind| Scan::Token(kind, 1);
+    match chars[0] {
+        '\t' | ' ' | '\r' | '\n' | '\u{c}' => {
+            Scan::Hidden(chars.iter().take_while(|c| matches!(c, '\t' | ' ' | '\r' | '\n' | '\u{c}')).count())
+        }
+        '/' if at(1) == '/' => Scan::Hidden(chars.iter().take_while(|c| **c != '\n').count()),
+        '=' if at(1) == '=' => Scan::Token(Kind::Equals, 2),
+        '=' => Scan::Bad(1),
+        '!' if at(1) == '=' => Scan::Token(Kind::NotEquals, 2),
+        '!' => one(Kind::Exclam),
+        '<' if at(1) == '=' => Scan::Token(Kind::LessEquals, 2),
+        '<' => one(Kind::Less),
+        '>' if at(1) == '=' => Scan::Token(Kind::GreaterEquals, 2),
+        '>' => one(Kind::Greater),
+        '&' if at(1) == '&' => Scan::Token(Kind::And, 2),
+        '|' if at(1) == '|' => Scan::Token(Kind::Or, 2),
+        '&' | '|' => Scan::Bad(1),
+        '[' => one(Kind::LBracket),
+        ']' => one(Kind::RBracket),
+        '{' => one(Kind::LBrace),
+        '}' => one(Kind::RBrace),
+        '(' => one(Kind::LParen),
+        ')' => one(Kind::RParen),
+        '.' if at(1).is_ascii_digit() => {
+            let len = 1 + digits(&chars[1..]);
+            Scan::Token(Kind::Float, len + exponent(&chars[len..]))
+        }
+        '.' => one(Kind::Dot),
+        ',' => one(Kind::Comma),
+        '-' => one(Kind::Minus),
+        '?' => one(Kind::Question),
+        ':' => one(Kind::Colon),
+        '+' => one(Kind::Plus),
+        '*' => one(Kind::Star),
+        '/' => one(Kind::Slash),
+        '%' => one(Kind::Percent),
+        '0'..='9' => number(chars),
+        '"' | '\'' => string(chars, false, 0, Kind::String),
+        'b' | 'B' if matches!(at(1), '"' | '\'') => or_word(string(chars, false, 1, Kind::Bytes), chars),
+        'r' | 'R' if matches!(at(1), '"' | '\'') => or_word(string(chars, true, 1, Kind::String), chars),
+        'b' | 'B' if matches!(at(1), 'r' | 'R') && matches!(at(2), '"' | '\'') => {
+            or_word(string(chars, true, 2, Kind::Bytes), chars)
+        }
+        c if c.is_ascii_alphabetic() || c == '_' => word(chars),
+        '`' => {
+            let len = chars[1..]
+                .iter()
+                .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' '))
+                .count();
+            if len > 0 && at(len + 1) == '`' { Scan::Token(Kind::EscIdentifier, len + 2) } else { Scan::Bad(len + 1) }
+        }
+        _ => Scan::Bad(0),
+    }
+}
+
+/// A prefix of a string that turns out to be none is a word.
+fn or_word(scan: Scan, chars: &[char]) -> Scan {
+    match scan {
+        Scan::Bad(_) => word(chars),
+        scan => scan,
+    }
+}
+
+fn word(chars: &[char]) -> Scan {
+    let len = chars.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == '_').count();
+    let kind = match len {
+        2 if chars[..2] == ['i', 'n'] => Kind::In,
+        4 if chars[..4] == ['t', 'r', 'u', 'e'] => Kind::True,
+        5 if chars[..5] == ['f', 'a', 'l', 's', 'e'] => Kind::False,
+        4 if chars[..4] == ['n', 'u', 'l', 'l'] => Kind::Null,
+        _ => Kind::Identifier,
+    };
+    Scan::Token(kind, len)
+}
+
+fn digits(chars: &[char]) -> usize {
+    chars.iter().take_while(|c| c.is_ascii_digit()).count()
+}
+
+/// The length of an exponent, 0 for none.
+fn exponent(chars: &[char]) -> usize {
+    if !matches!(chars.first(), Some('e' | 'E')) {
+        return 0;
+    }
+    let sign = usize::from(matches!(chars.get(1), Some('+' | '-')));
+    match digits(&chars[1 + sign..]) {
+        0 => 0,
+        n => 1 + sign + n,
+    }
+}
+
+fn number(chars: &[char]) -> Scan {
+    if chars[0] == '0' && chars.get(1) == Some(&'x') {
+        let hex = chars[2..].iter().take_while(|c| c.is_ascii_hexdigit()).count();
+        if hex > 0 {
+            return integer(chars, 2 + hex);
+        }
+    }
+    let len = digits(chars);
+    if chars.get(len) == Some(&'.') {
+        let fraction = digits(&chars[len + 1..]);
+        if fraction > 0 {
+            let len = len + 1 + fraction;
+            return Scan::Token(Kind::Float, len + exponent(&chars[len..]));
+        }
+    }
+    match exponent(&chars[len..]) {
+        0 => integer(chars, len),
+        n => Scan::Token(Kind::Float, len + n),
+    }
+}
+
+fn integer(chars: &[char], len: usize) -> Scan {
+    match chars.get(len) {
+        Some('u' | 'U') => Scan::Token(Kind::Uint, len + 1),
+        _ => Scan::Token(Kind::Int, len),
+    }
+}
+
+fn string(chars: &[char], raw: bool, prefix: usize, kind: Kind) -> Scan {
+    let quote = chars[prefix];
+    let body = prefix + 1;
+    if chars.get(body) == Some(&quote) && chars.get(body + 1) == Some(&quote) {
+        // Three quotes, or an empty string with another quote behind it.
+        return match triple(chars, raw, body + 2, quote) {
+            Ok(len) => Scan::Token(kind, len),
+            Err(_) => Scan::Token(kind, body + 1),
+        };
+    }
+    let mut at = body;
+    loop {
+        match chars.get(at) {
+            None | Some('\n' | '\r') => return Scan::Bad(at),
+            Some(c) if *c == quote => return Scan::Token(kind, at + 1),
+            Some('\\') if !raw => match escape(&chars[at..]) {
+                Ok(len) => at += len,
+                Err(len) => return Scan::Bad(at + len),
+            },
+            Some(_) => at += 1,
+        }
+    }
+}
+
+fn triple(chars: &[char], raw: bool, mut at: usize, quote: char) -> Result<usize, usize> {
+    loop {
+        match chars.get(at) {
+            None => return Err(at),
+            Some(c) if *c == quote && chars.get(at + 1) == Some(&quote) && chars.get(at + 2) == Some(&quote) => {
+                return Ok(at + 3);
+            }
+            Some('\\') if !raw => at += escape(&chars[at..]).map_err(|len| at + len)?,
+            Some(_) => at += 1,
+        }
+    }
+}
+
+/// The length of an escape, or how much of it is one.
+fn escape(chars: &[char]) -> Result<usize, usize> {
+    let run = |count: usize, test: fn(&char) -> bool| {
+        let fits = chars[2..].iter().take(count).take_while(|c| test(c)).count();
+        if fits == count { Ok(2 + count) } else { Err(2 + fits) }
+    };
+    match chars.get(1) {
+        Some('a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '"' | '\'' | '\\' | '?' | '`') => Ok(2),
+        Some('x' | 'X') => run(2, char::is_ascii_hexdigit),
+        Some('u') => run(4, char::is_ascii_hexdigit),
+        Some('U') => run(8, char::is_ascii_hexdigit),
+        Some('0'..='3') => run(2, |c| matches!(c, '0'..='7')),
+        _ => Err(1),
+    }
+}

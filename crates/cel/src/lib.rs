@@ -1,0 +1,59 @@
+//! The Common Expression Language as Kubernetes uses it.
+//!
+//! An [`Environment`] says which variables, types and libraries expressions of one kind can use. It compiles an
+//! expression into an [`Ast`], which knows its type and can estimate its cost, and that into a [`Program`]. Programs are
+//! evaluated over an [`Activation`] with the values of the variables, which borrow from object trees; what it costs is
+//! counted as the reference counts, and evaluation ends where the limit is reached.
+//!
+//! ```
+//! use binnacle_cel::{DeclType, Environment, PER_CALL_LIMIT, Shape, Type, Val, Version};
+//!
+//! let request = DeclType::object("example.Request", [("namespace", DeclType::new(Shape::String))]);
+//! let env = Environment::new(Version::STORED).with_data("request", &request);
+//! assert_eq!(
+//!     env.compile("request.name == 'x'").unwrap_err().to_string(),
+//!     "ERROR: <input>:1:8: undefined field 'name'\n | request.name == 'x'\n | .......^"
+//! );
+//!
+//! let ast = env.compile("request.namespace == 'kube-system'").unwrap();
+//! assert_eq!(*ast.output_type(), Type::Bool);
+//! let program = ast.program().unwrap();
+//! let object = binnacle_schema::value!({"namespace": "kube-system"});
+//! let activation = env.activation().with(0, Val::typed(&object, &request).unwrap());
+//! assert_eq!(program.eval(&activation, PER_CALL_LIMIT).unwrap().as_bool(), Some(true));
+//! ```
+//!
+//! Knows nothing of kinds, requests or policies.
+
+mod ast;
+mod check;
+mod cost;
+mod declared;
+mod environment;
+mod error;
+mod eval;
+mod functions;
+mod lexer;
+mod library;
+mod meter;
+mod parser;
+mod plan;
+mod regexp;
+mod source;
+mod types;
+mod validate;
+mod value;
+
+pub use cost::Estimate;
+pub use declared::{DeclField, DeclType, ListKind, ObjectType, Shape, escape};
+pub use environment::{Ast, Environment, Version};
+pub use error::Error;
+pub use eval::{Activation, Evaluated, PER_CALL_LIMIT};
+pub use library::authz::{
+    Authorizer, Check, CheckOf, Decision, ResourceCheck, authorizer_type, authorizer_value, resource_check_type,
+    resource_check_value,
+};
+pub use plan::Program;
+pub use source::{CompileErrors, Issue, Location};
+pub use types::Type;
+pub use value::{Fields, List, Map, Message, Opaque, Str, Timestamp, Val};

@@ -1,0 +1,36 @@
+//! What loops that make maps are built from.
+
+use super::Library;
+use crate::error::Error;
+use crate::functions::Decl;
+use crate::meter::Meter;
+use crate::value::Val;
+
+pub(super) fn library() -> Library {
+    Library { functions: FUNCTIONS, types: &[] }
+}
+
+const FUNCTIONS: &[Decl] = &[Decl::each(
+    "cel.@mapInsert",
+    &[
+        ("@mapInsert_map_key_value", "(map(K, V), K, V) -> map(K, V)", Some(insert)),
+        ("@mapInsert_map_map", "(map(K, V), map(K, V)) -> map(K, V)", Some(insert_all)),
+    ],
+)];
+
+fn insert<'a>(_: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    let [Val::Map(map), key, value] = args else { return Err(Error::no_such_overload()) };
+    Ok(Val::Map(map.clone().inserted(key.clone(), value.clone())?))
+}
+
+fn insert_all<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    let [Val::Map(map), Val::Map(more)] = args else { return Err(Error::no_such_overload()) };
+    meter.work(more.len() as u64)?;
+    let mut map = map.clone();
+    for key in more.keys() {
+        if let Some(value) = more.find(&key)? {
+            map = map.inserted(key, value)?;
+        }
+    }
+    Ok(Val::Map(map))
+}

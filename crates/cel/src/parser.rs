@@ -1,0 +1,640 @@
+//! From text to tree. Nesting, size and the number of nodes are bounded, so that no expression can exhaust the stack or
+//! the memory.
+
+mod literal;
+mod macros;
+mod syntax;
+
+use binnacle_meta::Text;
+
+use crate::ast::{Call, Expr, FieldInit, Id, Kind, List, Literal, MapEntry, Select, Struct, operators};
+use crate::lexer::{self, Kind as T, Token};
+use crate::source::{Issues, Location, Source};
+
+/// The bounds of the reference's parser, of which messages speak.
+pub(crate) const MAX_CODE_POINTS: usize = 100_000;
+const MAX_RECURSION: usize = 250;
+/// Macros may copy what they are applied to; the reference has no bound here.
+const MAX_NODES: usize = 200_000;
+
+/// What the environment adds to the language.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Features {
+    /// `a.?b`, `a[?b]`, `[?a]`, `optMap`
+    pub(crate) optionals: bool,
+    /// `all(k, v, ...)` and the like
+    pub(crate) two_variables: bool,
+    /// `sortBy(x, ...)`
+    pub(crate) lists: bool,
+    /// `cel.bind(x, value, ...)`
+    pub(crate) bind: bool,
+}
+
+/// A tree and where its nodes stand.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) expr: Expr,
+    /// The offset of each node by its number.
+    pub(crate) positions: Vec<u32>,
+}
+
+pub(crate) fn parse(source: &Source, features: Features, issues: &mut Issues) -> Option<Parsed> {
+    let size = source.chars.len();
+    if size > MAX_CODE_POINTS {
+        let message = format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}");
+        issues.add(Location::NONE, message);
+        return None;
+    }
+    let tokens = lexer::tokens(source, issues);
+    let mut parser = Parser {
+        source,
+        tokens: &tokens,
+        at: 0,
+        issues,
+        positions: Vec::with_capacity(tokens.len()),
+        depths: Vec::with_capacity(tokens.len()),
+        features,
+        open: Open::default(),
+    };
+    let expr = match parser.whole() {
+        Ok(expr) => Some(expr),
+        Err(Stop::Syntax) => {
+            syntax::report(source, &tokens, parser.issues);
+            None
+        }
+        Err(Stop::Limit(message)) => {
+            parser.issues.add(Location::NONE, message);
+            None
+        }
+    };
+    let positions = parser.positions;
+    expr.filter(|_| issues.is_empty()).map(|expr| Parsed { expr, positions })
+}
+
+enum Stop {
+    Syntax,
+    Limit(String),
+}
+
+type Parse<T = Expr> = Result<T, Stop>;
+
+/// How many rules of a kind are open.
+#[derive(Default)]
+struct Open {
+    expr: usize,
+    relation: usize,
+    calc: usize,
+}
+
+struct Parser<'a> {
+    source: &'a Source,
+    tokens: &'a [Token],
+    at: usize,
+    issues: &'a mut Issues,
+    positions: Vec<u32>,
+    /// How deep operators, selections and calls of members are nested below each node.
+    depths: Vec<u16>,
+    features: Features,
+    open: Open,
+}
+
+impl Parser<'_> {
+    fn whole(&mut self) -> Parse {
+        let expr = self.expr()?;
+        self.expect(T::Eof)?;
+        Ok(expr)
+    }
+
+    fn expr(&mut self) -> Parse {
+        self.open.expr += 1;
+        check_recursion(self.open.expr)?;
+        let condition = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.or())?;
+        let expr = if let Some(op) = self.take(T::Question) {
+            let id = self.id(op)?;
+            let yes = self.or()?;
+            self.expect(T::Colon)?;
+            let no = self.expr()?;
+            self.operator(id, operators::CONDITIONAL, vec![condition, yes, no])?
+        } else {
+            condition
+        };
+        self.open.expr -= 1;
+        Ok(expr)
+    }
+
+    fn or(&mut self) -> Parse {
+        let first = self.and()?;
+        if self.peek() != T::Or {
+            return Ok(first);
+        }
+        let (mut terms, mut ops) = (vec![first], Vec::new());
+        while let Some(op) = self.take(T::Or) {
+            terms.push(self.and()?);
+            ops.push(self.id(op)?);
+        }
+        Ok(self.balanced(operators::OR, &ops, terms))
+    }
+
+    fn and(&mut self) -> Parse {
+        let first = self.relation()?;
+        if self.peek() != T::And {
+            return Ok(first);
+        }
+        let (mut terms, mut ops) = (vec![first], Vec::new());
+        while let Some(op) = self.take(T::And) {
+            terms.push(self.relation()?);
+            ops.push(self.id(op)?);
+        }
+        Ok(self.balanced(operators::AND, &ops, terms))
+    }
+
+    fn relation(&mut self) -> Parse {
+        self.open.relation += 1;
+        check_recursion(self.open.relation)?;
+        let mut left = self.sum()?;
+        loop {
+            let function = match self.peek() {
+                T::Less => "_<_",
+                T::LessEquals => "_<=_",
+                T::GreaterEquals => "_>=_",
+                T::Greater => "_>_",
+                T::Equals => operators::EQUALS,
+                T::NotEquals => operators::NOT_EQUALS,
+                T::In => "@in",
+                _ => break,
+            };
+            let op = self.advance();
+            let id = self.id(op)?;
+            self.open.relation += 1;
+            check_recursion(self.open.relation)?;
+            let right = self.sum()?;
+            self.open.relation -= 1;
+            left = self.operator(id, function, vec![left, right])?;
+        }
+        self.open.relation -= 1;
+        Ok(left)
+    }
+
+    fn sum(&mut self) -> Parse {
+        self.open.calc += 1;
+        check_recursion(self.open.calc)?;
+        let mut left = self.product()?;
+        loop {
+            let function = match self.peek() {
+                T::Plus => operators::ADD,
+                T::Minus => "_-_",
+                _ => break,
+            };
+            let op = self.advance();
+            let id = self.id(op)?;
+            self.open.calc += 1;
+            check_recursion(self.open.calc)?;
+            let right = self.product()?;
+            self.open.calc -= 1;
+            left = self.operator(id, function, vec![left, right])?;
+        }
+        self.open.calc -= 1;
+        Ok(left)
+    }
+
+    fn product(&mut self) -> Parse {
+        let mut left = self.unary()?;
+        loop {
+            let function = match self.peek() {
+                T::Star => "_*_",
+                T::Slash => "_/_",
+                T::Percent => "_%_",
+                _ => break,
+            };
+            let op = self.advance();
+            let id = self.id(op)?;
+            self.open.calc += 1;
+            check_recursion(self.open.calc)?;
+            let right = self.unary()?;
+            self.open.calc -= 1;
+            left = self.operator(id, function, vec![left, right])?;
+        }
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Parse {
+        let (kind, function) = match self.peek() {
+            T::Exclam => (T::Exclam, operators::NOT),
+            // A sign directly before a number belongs to the number.
+            T::Minus if !matches!(self.peek_at(1), T::Int | T::Float) => (T::Minus, operators::NEGATE),
+            _ => return self.member(),
+        };
+        let first = self.advance();
+        let mut count = 1;
+        while self.take(kind).is_some() {
+            count += 1;
+        }
+        let id = if count % 2 == 1 { Some(self.id(first)?) } else { None };
+        let operand = self.member()?;
+        Ok(match id {
+            Some(id) => {
+                self.depths[id as usize] = self.depth(&operand);
+                call(id, function, vec![operand])
+            }
+            None => operand,
+        })
+    }
+
+    fn member(&mut self) -> Parse {
+        let mut operand = self.primary()?;
+        loop {
+            match self.peek() {
+                T::Dot => operand = self.select_or_call(operand)?,
+                T::LBracket => {
+                    let op = self.advance();
+                    let optional = self.take(T::Question).is_some();
+                    let id = self.id(op)?;
+                    let index = self.expr()?;
+                    self.expect(T::RBracket)?;
+                    operand = if optional && !self.features.optionals {
+                        self.unsupported(op, "unsupported syntax '[?'")?
+                    } else {
+                        let function = if optional { operators::OPT_INDEX } else { operators::INDEX };
+                        self.operator(id, function, vec![operand, index])?
+                    };
+                }
+                _ => return Ok(operand),
+            }
+        }
+    }
+
+    fn select_or_call(&mut self, operand: Expr) -> Parse {
+        let dot = self.advance();
+        if self.peek() == T::Identifier && self.peek_at(1) == T::LParen {
+            let name = self.advance();
+            let open = self.advance();
+            let id = self.id(open)?;
+            let args = self.arguments()?;
+            return self.call_or_macro(id, &self.text(name), Some(operand), args);
+        }
+        let optional = self.take(T::Question).is_some();
+        let name = match self.peek() {
+            T::Identifier | T::EscIdentifier => self.advance(),
+            _ => return Err(Stop::Syntax),
+        };
+        let field = self.field_name(name)?;
+        if !optional {
+            let id = self.id(dot)?;
+            self.nest(id, self.depth(&operand) + 1)?;
+            let kind = Kind::Select(Box::new(Select { operand, field, test_only: false }));
+            return Ok(Expr { id, kind });
+        }
+        if !self.features.optionals {
+            return self.unsupported(dot, "unsupported syntax '.?'");
+        }
+        let name = Expr { id: self.id(name)?, kind: Kind::Literal(Literal::String(field)) };
+        let id = self.id(dot)?;
+        self.operator(id, operators::OPT_SELECT, vec![operand, name])
+    }
+
+    fn primary(&mut self) -> Parse {
+        let token = self.tokens[self.at];
+        match token.kind {
+            T::Dot | T::Identifier => self.name(),
+            T::LParen => {
+                self.at += 1;
+                let expr = self.expr()?;
+                self.expect(T::RParen)?;
+                Ok(expr)
+            }
+            T::LBracket => {
+                self.at += 1;
+                let id = self.id(token)?;
+                let list = self.list()?;
+                self.depths[id as usize] = self.deepest(&list.elements);
+                Ok(Expr { id, kind: Kind::List(list) })
+            }
+            T::LBrace => {
+                self.at += 1;
+                let id = self.id(token)?;
+                let entries = self.map()?;
+                let depth = entries.iter().map(|e| self.depth(&e.key).max(self.depth(&e.value))).max();
+                self.depths[id as usize] = depth.unwrap_or(0);
+                Ok(Expr { id, kind: Kind::Map(entries) })
+            }
+            _ => self.literal(),
+        }
+    }
+
+    /// An identifier, a call of a function, or a message `a.b{...}`.
+    fn name(&mut self) -> Parse {
+        let leading = self.take(T::Dot).is_some();
+        if self.peek() != T::Identifier {
+            return Err(Stop::Syntax);
+        }
+        let mut end = 1;
+        while self.peek_at(end) == T::Dot && self.peek_at(end + 1) == T::Identifier {
+            end += 2;
+        }
+        if self.peek_at(end) == T::LBrace {
+            return self.message(leading, end);
+        }
+        let token = self.advance();
+        let name = self.text(token);
+        let open = self.take(T::LParen);
+        let args = match open {
+            Some(open) if !RESERVED.contains(&name.as_str()) => Some((self.id(open)?, self.arguments()?)),
+            Some(_) => {
+                // The arguments of a reserved word are read over.
+                let positions = self.positions.len();
+                self.arguments()?;
+                self.positions.truncate(positions);
+                self.depths.truncate(positions);
+                None
+            }
+            None => None,
+        };
+        if RESERVED.contains(&name.as_str()) {
+            return self.unsupported(token, &format!("reserved identifier: {name}"));
+        }
+        let name = if leading { Text::from(format!(".{name}")) } else { name };
+        match args {
+            Some((id, args)) => self.call_or_macro(id, &name, None, args),
+            None => Ok(Expr { id: self.id(token)?, kind: Kind::Ident(name) }),
+        }
+    }
+
+    /// `count` tokens are the name.
+    fn message(&mut self, leading: bool, count: usize) -> Parse {
+        let mut name = String::from(if leading { "." } else { "" });
+        for _ in 0..count {
+            let token = self.advance();
+            name.push_str(&self.text(token));
+        }
+        let open = self.advance();
+        let id = self.id(open)?;
+        let mut fields = Vec::new();
+        while !matches!(self.peek(), T::RBrace | T::Comma) {
+            let optional = self.take(T::Question);
+            let field = match self.peek() {
+                T::Identifier | T::EscIdentifier => self.advance(),
+                _ => return Err(Stop::Syntax),
+            };
+            let colon = self.expect(T::Colon)?;
+            let id = self.id(colon)?;
+            if let Some(mark) = optional.filter(|_| !self.features.optionals) {
+                self.unsupported(mark, "unsupported syntax '?'")?;
+            }
+            let name = self.field_name(field)?;
+            let value = self.expr()?;
+            fields.push(FieldInit { id, name, value, optional: optional.is_some() });
+            if self.peek() == T::Comma && self.peek_at(1) != T::RBrace {
+                self.at += 1;
+                if matches!(self.peek(), T::Comma) {
+                    return Err(Stop::Syntax);
+                }
+            } else {
+                break;
+            }
+        }
+        self.take(T::Comma);
+        self.expect(T::RBrace)?;
+        self.depths[id as usize] = fields.iter().map(|field| self.depth(&field.value)).max().unwrap_or(0);
+        Ok(Expr { id, kind: Kind::Struct(Struct { name: name.into(), fields }) })
+    }
+
+    fn list(&mut self) -> Parse<List> {
+        let mut list = List { elements: Vec::new(), optional: Vec::new() };
+        while !matches!(self.peek(), T::RBracket | T::Comma) {
+            if let Some(mark) = self.take(T::Question) {
+                if !self.features.optionals {
+                    self.unsupported(mark, "unsupported syntax '?'")?;
+                }
+                list.optional.push(list.elements.len());
+            }
+            list.elements.push(self.expr()?);
+            if self.peek() != T::Comma || self.peek_at(1) == T::RBracket {
+                break;
+            }
+            self.at += 1;
+            if self.peek() == T::Comma {
+                return Err(Stop::Syntax);
+            }
+        }
+        self.take(T::Comma);
+        self.expect(T::RBracket)?;
+        Ok(list)
+    }
+
+    fn map(&mut self) -> Parse<Vec<MapEntry>> {
+        let mut entries = Vec::new();
+        while !matches!(self.peek(), T::RBrace | T::Comma) {
+            let optional = self.take(T::Question);
+            if let Some(mark) = optional.filter(|_| !self.features.optionals) {
+                self.unsupported(mark, "unsupported syntax '?'")?;
+            }
+            let key = self.expr()?;
+            self.expect(T::Colon)?;
+            let value = self.expr()?;
+            entries.push(MapEntry { key, value, optional: optional.is_some() });
+            if self.peek() != T::Comma || self.peek_at(1) == T::RBrace {
+                break;
+            }
+            self.at += 1;
+            if self.peek() == T::Comma {
+                return Err(Stop::Syntax);
+            }
+        }
+        self.take(T::Comma);
+        self.expect(T::RBrace)?;
+        Ok(entries)
+    }
+
+    /// What stands between the parentheses of a call, and the closing one.
+    fn arguments(&mut self) -> Parse<Vec<Expr>> {
+        let mut args = Vec::new();
+        if self.take(T::RParen).is_some() {
+            return Ok(args);
+        }
+        loop {
+            args.push(self.expr()?);
+            if self.take(T::Comma).is_none() {
+                break;
+            }
+        }
+        self.expect(T::RParen)?;
+        Ok(args)
+    }
+
+    fn literal(&mut self) -> Parse {
+        let first = self.tokens[self.at];
+        let negative = first.kind == T::Minus;
+        if negative {
+            self.at += 1;
+        }
+        let token = self.tokens[self.at];
+        let text = self.text(token);
+        let value = match token.kind {
+            T::Int => literal::int(&text, negative),
+            T::Float => literal::double(&text, negative),
+            _ if negative => return Err(Stop::Syntax),
+            T::Uint => literal::uint(&text),
+            T::String => literal::string(&text),
+            T::Bytes => literal::bytes(&text),
+            T::True => Ok(Literal::Bool(true)),
+            T::False => Ok(Literal::Bool(false)),
+            T::Null => Ok(Literal::Null),
+            _ => return Err(Stop::Syntax),
+        };
+        self.at += 1;
+        match value {
+            Ok(value) => Ok(Expr { id: self.id(first)?, kind: Kind::Literal(value) }),
+            Err(message) => self.unsupported(first, message),
+        }
+    }
+
+    fn call_or_macro(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse {
+        let mut depth = self.deepest(&args);
+        if let Some(target) = &target {
+            depth = depth.max(self.depth(target)) + 1;
+        }
+        let expr = match self.expand(id, function, target, args)? {
+            macros::Expanded::Macro(expr) => expr,
+            macros::Expanded::Call(target, args) => {
+                let call = Call { function: function.into(), target, args };
+                Expr { id, kind: Kind::Call(Box::new(call)) }
+            }
+        };
+        self.nest(expr.id, depth)?;
+        Ok(expr)
+    }
+
+    fn operator(&mut self, id: Id, function: &str, args: Vec<Expr>) -> Parse {
+        self.nest(id, self.deepest(&args) + 1)?;
+        Ok(call(id, function, args))
+    }
+
+    /// A tree of little depth over the terms of a commutative operator.
+    fn balanced(&mut self, function: &str, ops: &[Id], terms: Vec<Expr>) -> Expr {
+        let depth = self.deepest(&terms);
+        let expr = balanced(function, ops, &mut terms.into_iter());
+        self.depths[expr.id as usize] = depth;
+        expr
+    }
+
+    fn depth(&self, expr: &Expr) -> u16 {
+        self.depths[expr.id as usize]
+    }
+
+    fn deepest(&self, exprs: &[Expr]) -> u16 {
+        exprs.iter().map(|expr| self.depth(expr)).max().unwrap_or(0)
+    }
+
+    fn nest(&mut self, id: Id, depth: u16) -> Parse<()> {
+        if depth as usize > MAX_RECURSION {
+            return Err(Stop::Limit("max recursion depth exceeded".into()));
+        }
+        self.depths[id as usize] = depth;
+        Ok(())
+    }
+
+    fn field_name(&mut self, token: Token) -> Parse<Text> {
+        if token.kind == T::EscIdentifier {
+            self.unsupported(token, "unsupported syntax: '`'")?;
+        }
+        Ok(self.text(token))
+    }
+
+    // === Tokens ===
+
+    fn peek(&self) -> T {
+        self.tokens[self.at].kind
+    }
+
+    fn peek_at(&self, ahead: usize) -> T {
+        self.tokens.get(self.at + ahead).map_or(T::Eof, |token| token.kind)
+    }
+
+    fn advance(&mut self) -> Token {
+        let token = self.tokens[self.at];
+        self.at += 1;
+        token
+    }
+
+    fn take(&mut self, kind: T) -> Option<Token> {
+        (self.peek() == kind).then(|| self.advance())
+    }
+
+    fn expect(&mut self, kind: T) -> Parse<Token> {
+        if kind == T::Eof && self.peek() == T::Eof {
+            return Ok(self.tokens[self.at]);
+        }
+        self.take(kind).ok_or(Stop::Syntax)
+    }
+
+    fn text(&self, token: Token) -> Text {
+        self.source.chars[token.start..token.end].iter().collect::<String>().into()
+    }
+
+    // === Nodes ===
+
+    fn id(&mut self, token: Token) -> Parse<Id> {
+        self.id_at(token.start as u32)
+    }
+
+    fn id_at(&mut self, offset: u32) -> Parse<Id> {
+        if self.positions.len() >= MAX_NODES {
+            return Err(Stop::Limit(format!("expression is too large: it has more than {MAX_NODES} nodes")));
+        }
+        self.positions.push(offset);
+        self.depths.push(0);
+        Ok(self.positions.len() as Id - 1)
+    }
+
+    /// Notes an error and goes on, for more may follow.
+    fn unsupported(&mut self, token: Token, message: &str) -> Parse {
+        self.issues.add(self.source.location(token.start), message);
+        Ok(Expr { id: self.id(token)?, kind: Kind::Unspecified })
+    }
+}
+
+fn check_recursion(open: usize) -> Parse<()> {
+    if open > MAX_RECURSION {
+        return Err(Stop::Limit(format!("expression recursion limit exceeded: {MAX_RECURSION}")));
+    }
+    Ok(())
+}
+
+fn call(id: Id, function: &str, args: Vec<Expr>) -> Expr {
+    Expr { id, kind: Kind::Call(Box::new(Call { function: function.into(), target: None, args })) }
+}
+
+fn balanced(function: &str, ops: &[Id], terms: &mut std::vec::IntoIter<Expr>) -> Expr {
+    if ops.is_empty() {
+        return terms.next().expect("there is one term more than operators");
+    }
+    let middle = ops.len() / 2;
+    let left = balanced(function, &ops[..middle], terms);
+    let right = balanced(function, &ops[middle + 1..], terms);
+    call(ops[middle], function, vec![left, right])
+}
+
+/// Words that may not name anything.
+pub(crate) const RESERVED: [&str; 21] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "null",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
+];

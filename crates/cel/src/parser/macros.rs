@@ -1,0 +1,393 @@
+//! Macros: calls that become loops and tests before anything is checked.
+
+use binnacle_meta::Text;
+
+use super::{Features, Parse, Parser, call};
+use crate::ast::{Call, Comprehension, Expr, Id, Kind, List, Literal, MapEntry, Select, operators};
+
+pub(super) enum Expanded {
+    Macro(Expr),
+    /// No macro: the parts are given back.
+    Call(Option<Expr>, Vec<Expr>),
+}
+
+#[derive(Clone, Copy)]
+enum Quantifier {
+    All,
+    Exists,
+    ExistsOne,
+}
+
+/// The variable of loops over nothing.
+const UNUSED: &str = "#unused";
+
+impl Parser<'_> {
+    pub(super) fn expand(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse<Expanded> {
+        let Features { optionals, two_variables: two, lists, bind } = self.features;
+        // New nodes stand where the call stands.
+        let mut maker = Maker { parser: self, at: id };
+        let expr = match (function, target, args.len()) {
+            ("has", None, 1) => maker.has(args)?,
+            ("all", Some(target), 2) => maker.quantifier(Quantifier::All, target, args)?,
+            ("exists", Some(target), 2) => maker.quantifier(Quantifier::Exists, target, args)?,
+            ("exists_one" | "existsOne", Some(target), 2) => maker.quantifier(Quantifier::ExistsOne, target, args)?,
+            ("all", Some(target), 3) if two => maker.quantifier(Quantifier::All, target, args)?,
+            ("exists", Some(target), 3) if two => maker.quantifier(Quantifier::Exists, target, args)?,
+            ("exists_one" | "existsOne", Some(target), 3) if two => {
+                maker.quantifier(Quantifier::ExistsOne, target, args)?
+            }
+            ("map", Some(target), 2 | 3) => maker.map(target, args)?,
+            ("filter", Some(target), 2) => maker.filter(target, args)?,
+            ("transformList", Some(target), 3 | 4) if two => maker.transform(Transform::List, target, args)?,
+            ("transformMap", Some(target), 3 | 4) if two => maker.transform(Transform::Map, target, args)?,
+            ("transformMapEntry", Some(target), 3 | 4) if two => maker.transform(Transform::Entry, target, args)?,
+            ("bind", Some(Expr { kind: Kind::Ident(namespace), .. }), 3) if bind && namespace == "cel" => {
+                maker.bind(args)?
+            }
+            ("sortBy", Some(target), 2) if lists => maker.sort_by(target, args)?,
+            ("optMap", Some(target), 2) if optionals => maker.opt_map(target, args, false)?,
+            ("optFlatMap", Some(target), 2) if optionals => maker.opt_map(target, args, true)?,
+            (_, target, _) => return Ok(Expanded::Call(target, args)),
+        };
+        Ok(Expanded::Macro(expr))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Transform {
+    List,
+    Map,
+    Entry,
+}
+
+struct Maker<'p, 'a> {
+    parser: &'p mut Parser<'a>,
+    at: Id,
+}
+
+impl Maker<'_, '_> {
+    fn has(&mut self, args: Vec<Expr>) -> Parse {
+        let [arg] = exactly(args);
+        match arg.kind {
+            Kind::Select(select) => {
+                let select = Select { test_only: true, ..*select };
+                self.node(Kind::Select(Box::new(select)))
+            }
+            _ => self.error(arg.id, "invalid argument to has() macro"),
+        }
+    }
+
+    fn quantifier(&mut self, quantifier: Quantifier, target: Expr, mut args: Vec<Expr>) -> Parse {
+        let predicate = args.pop().expect("a quantifier has a variable and a predicate");
+        let variables = match self.variables(&args, "argument must be a simple name") {
+            Ok(variables) => variables,
+            Err((id, message)) => return self.error(id, &message),
+        };
+        let (init, condition, step, result);
+        match quantifier {
+            Quantifier::All => {
+                init = self.literal(Literal::Bool(true))?;
+                let accumulator = self.accumulator()?;
+                condition = self.call(operators::NOT_STRICTLY_FALSE, vec![accumulator])?;
+                let accumulator = self.accumulator()?;
+                step = self.call(operators::AND, vec![accumulator, predicate])?;
+                result = self.accumulator()?;
+            }
+            Quantifier::Exists => {
+                init = self.literal(Literal::Bool(false))?;
+                let accumulator = self.accumulator()?;
+                let not = self.call(operators::NOT, vec![accumulator])?;
+                condition = self.call(operators::NOT_STRICTLY_FALSE, vec![not])?;
+                let accumulator = self.accumulator()?;
+                step = self.call(operators::OR, vec![accumulator, predicate])?;
+                result = self.accumulator()?;
+            }
+            Quantifier::ExistsOne => {
+                init = self.literal(Literal::Int(0))?;
+                condition = self.literal(Literal::Bool(true))?;
+                let accumulator = self.accumulator()?;
+                let one = self.literal(Literal::Int(1))?;
+                let more = self.call(operators::ADD, vec![accumulator, one])?;
+                step = self.unless(predicate, more)?;
+                let accumulator = self.accumulator()?;
+                let one = self.literal(Literal::Int(1))?;
+                result = self.call(operators::EQUALS, vec![accumulator, one])?;
+            }
+        }
+        self.comprehension(target, variables, init, condition, step, result)
+    }
+
+    fn map(&mut self, target: Expr, mut args: Vec<Expr>) -> Parse {
+        let transform = args.pop().expect("map has a variable and a transformation");
+        let filter = if args.len() == 2 { args.pop() } else { None };
+        let variables = match self.variables(&args, "argument is not an identifier") {
+            Ok(variables) => variables,
+            Err((id, message)) => return self.error(id, &message),
+        };
+        self.collect(target, variables, filter, transform)
+    }
+
+    fn filter(&mut self, target: Expr, args: Vec<Expr>) -> Parse {
+        let [variable, predicate] = exactly(args);
+        let variables = match self.variables(std::slice::from_ref(&variable), "argument is not an identifier") {
+            Ok(variables) => variables,
+            Err((id, message)) => return self.error(id, &message),
+        };
+        self.collect(target, variables, Some(predicate), variable)
+    }
+
+    fn transform(&mut self, kind: Transform, target: Expr, mut args: Vec<Expr>) -> Parse {
+        let transform = args.pop().expect("a transformation has two variables and an expression");
+        let filter = if args.len() == 3 { args.pop() } else { None };
+        let variables = match self.variables(&args, "argument must be a simple name") {
+            Ok(variables) => variables,
+            Err((id, message)) => return self.error(id, &message),
+        };
+        if kind == Transform::List {
+            return self.collect(target, variables, filter, transform);
+        }
+        let accumulator = self.accumulator()?;
+        let mut insert = vec![accumulator];
+        if kind == Transform::Map {
+            insert.push(self.node(Kind::Ident(variables.0.clone()))?);
+        }
+        insert.push(transform);
+        let step = self.call("cel.@mapInsert", insert)?;
+        let step = match filter {
+            Some(filter) => self.unless(filter, step)?,
+            None => step,
+        };
+        let init = self.node(Kind::Map(Vec::new()))?;
+        let condition = self.literal(Literal::Bool(true))?;
+        let result = self.accumulator()?;
+        self.comprehension(target, variables, init, condition, step, result)
+    }
+
+    /// `target.hasValue() ? optional.of(<variable bound to target.value() in expression>) : optional.none()`
+    fn opt_map(&mut self, target: Expr, args: Vec<Expr>, flat: bool) -> Parse {
+        let [variable, expression] = exactly(args);
+        let Kind::Ident(name) = variable.kind else {
+            let function = if flat { "optFlatMap" } else { "optMap" };
+            return self.error(variable.id, &format!("{function}() variable name must be a simple identifier"));
+        };
+        let copy = self.copy(&target)?;
+        let has_value = self.member_call("hasValue", target)?;
+        let value = self.member_call("value", copy)?;
+        let bound = self.bound(name, value, expression)?;
+        let some = if flat { bound } else { self.call("optional.of", vec![bound])? };
+        let none = self.call("optional.none", Vec::new())?;
+        self.call(operators::CONDITIONAL, vec![has_value, some, none])
+    }
+
+    fn bind(&mut self, args: Vec<Expr>) -> Parse {
+        let [variable, value, expression] = exactly(args);
+        match variable.kind {
+            Kind::Ident(name) => self.bound(name, value, expression),
+            _ => self.error(variable.id, "cel.bind() variable names must be simple identifiers"),
+        }
+    }
+
+    /// The expression with a name for a value: a loop over nothing.
+    fn bound(&mut self, name: Text, value: Expr, expression: Expr) -> Parse {
+        let range = self.list(Vec::new())?;
+        let condition = self.literal(Literal::Bool(false))?;
+        let step = self.node(Kind::Ident(name.clone()))?;
+        self.node(Kind::Comprehension(Box::new(Comprehension {
+            range,
+            variable: UNUSED.into(),
+            variable2: None,
+            accumulator: name,
+            init: value,
+            condition,
+            step,
+            result: expression,
+        })))
+    }
+
+    /// The list sorted by what the expression makes of its elements: the keys are collected first.
+    fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> Parse {
+        let input = Text::new_static("@__sortBy_input__");
+        if !matches!(
+            target.kind,
+            Kind::List(_) | Kind::Select(_) | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call(_)
+        ) {
+            let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            return self.error(target.id, message);
+        }
+        let list = self.node(Kind::Ident(input.clone()))?;
+        let keys = self.map(list, args)?;
+        let list = self.node(Kind::Ident(input.clone()))?;
+        let sorted = self.node(Kind::Call(Box::new(Call {
+            function: "@sortByAssociatedKeys".into(),
+            target: Some(list),
+            args: vec![keys],
+        })))?;
+        self.bound(input, target, sorted)
+    }
+
+    /// A loop that appends `element` for each round that passes the filter.
+    fn collect(&mut self, target: Expr, variables: Variables, filter: Option<Expr>, element: Expr) -> Parse {
+        let init = self.list(Vec::new())?;
+        let condition = self.literal(Literal::Bool(true))?;
+        let accumulator = self.accumulator()?;
+        let element = self.list(vec![element])?;
+        let step = self.call(operators::ADD, vec![accumulator, element])?;
+        let step = match filter {
+            Some(filter) => self.unless(filter, step)?,
+            None => step,
+        };
+        let result = self.accumulator()?;
+        self.comprehension(target, variables, init, condition, step, result)
+    }
+
+    /// The names before the predicate, one or two.
+    fn variables(&self, args: &[Expr], not_a_name: &str) -> Result<Variables, (Id, String)> {
+        let mut names = Vec::new();
+        for arg in args {
+            let Kind::Ident(name) = &arg.kind else {
+                return Err((arg.id, not_a_name.to_owned()));
+            };
+            names.push(name.clone());
+        }
+        if names.len() == 2 && names[0] == names[1] {
+            return Err((args[1].id, format!("duplicate variable name: {}", names[0])));
+        }
+        if let Some(i) = names.iter().position(|name| name == operators::ACCUMULATOR || name == "__result__") {
+            return Err((args[i].id, "iteration variable overwrites accumulator variable".to_owned()));
+        }
+        let second = if names.len() == 2 { names.pop() } else { None };
+        Ok((names.pop().expect("there is a name for each argument"), second))
+    }
+
+    fn comprehension(
+        &mut self,
+        range: Expr,
+        (variable, variable2): Variables,
+        init: Expr,
+        condition: Expr,
+        step: Expr,
+        result: Expr,
+    ) -> Parse {
+        let accumulator = operators::ACCUMULATOR.into();
+        self.node(Kind::Comprehension(Box::new(Comprehension {
+            range,
+            variable,
+            variable2,
+            accumulator,
+            init,
+            condition,
+            step,
+            result,
+        })))
+    }
+
+    /// `condition ? step : accumulator`
+    fn unless(&mut self, condition: Expr, step: Expr) -> Parse {
+        let accumulator = self.accumulator()?;
+        self.call(operators::CONDITIONAL, vec![condition, step, accumulator])
+    }
+
+    fn accumulator(&mut self) -> Parse {
+        self.node(Kind::Ident(operators::ACCUMULATOR.into()))
+    }
+
+    fn literal(&mut self, literal: Literal) -> Parse {
+        self.node(Kind::Literal(literal))
+    }
+
+    fn list(&mut self, elements: Vec<Expr>) -> Parse {
+        self.node(Kind::List(List { elements, optional: Vec::new() }))
+    }
+
+    fn call(&mut self, function: &str, args: Vec<Expr>) -> Parse {
+        Ok(call(self.id()?, function, args))
+    }
+
+    fn member_call(&mut self, function: &str, target: Expr) -> Parse {
+        self.node(Kind::Call(Box::new(Call { function: function.into(), target: Some(target), args: Vec::new() })))
+    }
+
+    fn node(&mut self, kind: Kind) -> Parse {
+        Ok(Expr { id: self.id()?, kind })
+    }
+
+    fn id(&mut self) -> Parse<Id> {
+        let offset = self.parser.positions[self.at as usize];
+        self.parser.id_at(offset)
+    }
+
+    fn error(&mut self, at: Id, message: &str) -> Parse {
+        let offset = self.parser.positions[at as usize];
+        self.parser.issues.add(self.parser.source.location(offset as usize), message);
+        self.node(Kind::Unspecified)
+    }
+
+    /// The same expression with nodes of its own.
+    fn copy(&mut self, expr: &Expr) -> Parse {
+        let id = self.parser.id_at(self.parser.positions[expr.id as usize])?;
+        let kind = match &expr.kind {
+            Kind::Unspecified => Kind::Unspecified,
+            Kind::Literal(literal) => Kind::Literal(literal.clone()),
+            Kind::Ident(name) => Kind::Ident(name.clone()),
+            Kind::Select(select) => {
+                Kind::Select(Box::new(Select { operand: self.copy(&select.operand)?, ..(**select).clone_shallow() }))
+            }
+            Kind::Call(original) => {
+                let target = original.target.as_ref().map(|target| self.copy(target)).transpose()?;
+                let args = self.copies(&original.args)?;
+                Kind::Call(Box::new(Call { function: original.function.clone(), target, args }))
+            }
+            Kind::List(list) => {
+                Kind::List(List { elements: self.copies(&list.elements)?, optional: list.optional.clone() })
+            }
+            Kind::Map(entries) => {
+                let mut copied = Vec::with_capacity(entries.len());
+                for MapEntry { key, value, optional } in entries {
+                    let (key, value) = (self.copy(key)?, self.copy(value)?);
+                    copied.push(MapEntry { key, value, optional: *optional });
+                }
+                Kind::Map(copied)
+            }
+            Kind::Struct(original) => {
+                let mut copied = original.clone();
+                for (field, original) in copied.fields.iter_mut().zip(&original.fields) {
+                    field.id = self.id()?;
+                    field.value = self.copy(&original.value)?;
+                }
+                Kind::Struct(copied)
+            }
+            Kind::Comprehension(original) => {
+                let Comprehension { range, init, condition, step, result, .. } = &**original;
+                Kind::Comprehension(Box::new(Comprehension {
+                    range: self.copy(range)?,
+                    variable: original.variable.clone(),
+                    variable2: original.variable2.clone(),
+                    accumulator: original.accumulator.clone(),
+                    init: self.copy(init)?,
+                    condition: self.copy(condition)?,
+                    step: self.copy(step)?,
+                    result: self.copy(result)?,
+                }))
+            }
+        };
+        Ok(Expr { id, kind })
+    }
+
+    fn copies(&mut self, exprs: &[Expr]) -> Parse<Vec<Expr>> {
+        exprs.iter().map(|expr| self.copy(expr)).collect()
+    }
+}
+
+type Variables = (Text, Option<Text>);
+
+impl Select {
+    /// All but the operand.
+    fn clone_shallow(&self) -> Self {
+        let operand = Expr { id: self.operand.id, kind: Kind::Unspecified };
+        Self { operand, field: self.field.clone(), test_only: self.test_only }
+    }
+}
+
+fn exactly<const N: usize>(args: Vec<Expr>) -> [Expr; N] {
+    args.try_into().unwrap_or_else(|_| unreachable!("the number of arguments was matched"))
+}

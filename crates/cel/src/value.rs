@@ -1,0 +1,366 @@
+//! Values while an expression is evaluated. They borrow from the objects that expressions look at.
+
+mod display;
+mod equality;
+mod list;
+mod map;
+mod time;
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema as schema;
+
+pub(crate) use self::display::go_double;
+pub(crate) use self::equality::{add_lists, compare, equal};
+pub use self::list::List;
+pub(crate) use self::map::{Entries, Key};
+pub use self::map::{Fields, Map};
+pub use self::time::Timestamp;
+pub(crate) use self::time::{duration_text, parse_go_duration};
+use crate::declared::{DeclType, Shape};
+use crate::error::Error;
+use crate::types::{OPTIONAL, Type};
+
+/// A value of an expression.
+#[derive(Clone, Debug)]
+pub enum Val<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    Str(Str<'a>),
+    Bytes(Arc<[u8]>),
+    Timestamp(Timestamp),
+    /// Nanoseconds.
+    Duration(i64),
+    List(List<'a>),
+    Map(Map<'a>),
+    Optional(Option<Arc<Val<'a>>>),
+    /// A message made by an expression, `Object.spec{...}`.
+    Message(Arc<Message<'a>>),
+    Type(Arc<Type>),
+    /// A value of a library.
+    Opaque(Arc<dyn Opaque>),
+    /// JSON of which the schema says nothing but to keep it: it can be compared, no more.
+    Unknown(&'a schema::Value),
+}
+
+/// A string, borrowed or shared.
+#[derive(Clone, Debug)]
+pub enum Str<'a> {
+    Borrowed(&'a str),
+    Shared(Arc<str>),
+}
+
+/// A message with the fields that were given.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    pub name: Text,
+    pub fields: Vec<(Text, Val<'a>)>,
+}
+
+/// A value that only a library understands.
+pub trait Opaque: Any + fmt::Debug + fmt::Display + Send + Sync {
+    fn ty(&self) -> Type;
+
+    /// Whether this is the same as another value, which can be of any type.
+    fn equals(&self, other: &dyn Opaque) -> bool;
+
+    /// How large the value is for the cost of functions, `None` for values without size.
+    fn size(&self) -> Option<u64> {
+        None
+    }
+
+    fn is_zero(&self) -> bool {
+        false
+    }
+
+    /// Compares with another value of the same type, where there is an order.
+    fn compare(&self, _other: &dyn Opaque) -> Option<std::cmp::Ordering> {
+        None
+    }
+
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<'a> Val<'a> {
+    pub fn str(text: impl Into<Arc<str>>) -> Self {
+        Self::Str(Str::Shared(text.into()))
+    }
+
+    pub fn list(values: Vec<Val<'a>>) -> Self {
+        Self::List(List::from(values))
+    }
+
+    pub fn opaque(value: impl Opaque) -> Self {
+        Self::Opaque(Arc::new(value))
+    }
+
+    pub fn some(value: Val<'a>) -> Self {
+        Self::Optional(Some(Arc::new(value)))
+    }
+
+    /// A value of a tree whose type is not known.
+    pub fn of(value: &'a schema::Value) -> Self {
+        match value {
+            schema::Value::Null => Self::Null,
+            schema::Value::Bool(b) => Self::Bool(*b),
+            schema::Value::Int(n) => Self::Int(*n),
+            schema::Value::Float(n) => Self::Double(*n),
+            schema::Value::Str(text) | schema::Value::Raw(text) => Self::Str(Str::Borrowed(text)),
+            schema::Value::List(items) => Self::List(List::Tree(items, None)),
+            schema::Value::Object(object) => Self::Map(Map::Tree(object, None)),
+        }
+    }
+
+    /// A value of a tree as its type says: texts become times and durations, numbers doubles.
+    ///
+    /// # Errors
+    /// Where the value is not of the type.
+    pub fn typed(value: &'a schema::Value, ty: &'a DeclType) -> Result<Self, Error> {
+        use schema::Value as V;
+        if let V::Null = value {
+            let nullable = ty.nullable || matches!(ty.shape, Shape::Dyn | Shape::Any);
+            return match nullable {
+                true => Ok(Self::Null),
+                false => Err(Error::new("invalid data, got null for schema with nullable=false")),
+            };
+        }
+        let text = |what: &str| match value {
+            V::Str(text) => Ok(text.as_str()),
+            _ => Err(Error::new(format!("invalid data, expected {what}, got {}", go_type(value)))),
+        };
+        Ok(match (&ty.shape, value) {
+            (Shape::Dyn | Shape::Any | Shape::Value(_), value) => Self::of(value),
+            (Shape::Bool, V::Bool(b)) => Self::Bool(*b),
+            (Shape::Int | Shape::IntOrString, V::Int(n)) => Self::Int(*n),
+            (Shape::Uint, V::Int(n)) => Self::Uint(*n as u64),
+            (Shape::Double, V::Int(n)) => Self::Double(*n as f64),
+            (Shape::Double, V::Float(n)) => Self::Double(*n),
+            (Shape::IntOrString, V::Str(text)) => Self::Str(Str::Borrowed(text)),
+            (Shape::String, _) => Self::Str(Str::Borrowed(text("string")?)),
+            (Shape::Bytes, _) => Self::Bytes(time::base64(text("string")?)?),
+            (Shape::Date, _) => Self::Timestamp(time::date(text("string")?)?),
+            (Shape::DateTime, _) => Self::Timestamp(time::date_time(text("string")?)?),
+            (Shape::Duration, _) => Self::Duration(time::duration(text("string")?)?),
+            (Shape::List { .. }, V::List(items)) => Self::List(List::Tree(items, Some(ty))),
+            (Shape::Map { .. } | Shape::Object(_), V::Object(object)) => Self::Map(Map::Tree(object, Some(ty))),
+            (shape, value) => {
+                let what = match shape {
+                    Shape::Bool => "bool",
+                    Shape::Double => "float",
+                    Shape::List { .. } => "an array for the provided schema with type=array",
+                    Shape::Map { .. } | Shape::Object(_) => "a map for the provided schema with type=object",
+                    Shape::IntOrString => "XIntOrString value to be either a string or integer",
+                    _ => "int",
+                };
+                let got = match shape {
+                    Shape::Bool | Shape::Double | Shape::Int | Shape::Uint => format!(", got {}", go_type(value)),
+                    _ => String::new(),
+                };
+                return Err(Error::new(format!("invalid data, expected {what}{got}")));
+            }
+        })
+    }
+
+    /// The name of the type at run time.
+    pub fn type_name(&self) -> Text {
+        self.ty().name().into()
+    }
+
+    /// The type at run time, without parameters.
+    pub(crate) fn ty(&self) -> Type {
+        match self {
+            Self::Null => Type::Null,
+            Self::Bool(_) => Type::Bool,
+            Self::Int(_) => Type::Int,
+            Self::Uint(_) => Type::Uint,
+            Self::Double(_) => Type::Double,
+            Self::Str(_) => Type::String,
+            Self::Bytes(_) => Type::Bytes,
+            Self::Timestamp(_) => Type::Timestamp,
+            Self::Duration(_) => Type::Duration,
+            Self::List(_) => Type::list(Type::Dyn),
+            Self::Map(_) => Type::map(Type::Dyn, Type::Dyn),
+            Self::Optional(_) => Type::Opaque(OPTIONAL.into(), Arc::new([Type::Dyn])),
+            Self::Message(message) => Type::Object(message.name.clone()),
+            Self::Type(_) => Type::Type(None),
+            Self::Opaque(value) => value.ty(),
+            Self::Unknown(_) => Type::object("unknown"),
+        }
+    }
+
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(b) => Some(*b),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn as_opaque<T: Opaque>(&self) -> Option<&T> {
+        match self {
+            Self::Opaque(value) => value.as_any().downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// The value with its strings borrowed: for constants of a program, which outlive its evaluation.
+    pub(crate) fn borrow(&'a self) -> Val<'a> {
+        match self {
+            Self::Str(text) => Self::Str(Str::Borrowed(text)),
+            value => value.clone(),
+        }
+    }
+
+    /// How large the value is for the cost of functions that walk it: code points, bytes, elements; 1 for scalars.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::Str(text) => text.char_count() as u64,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::List(list) => list.len() as u64,
+            Self::Map(map) => map.len() as u64,
+            Self::Optional(Some(value)) => value.size(),
+            Self::Opaque(value) => value.size().unwrap_or(1),
+            _ => 1,
+        }
+    }
+
+    /// Whether the value is the zero of its type.
+    pub(crate) fn is_zero(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Bool(b) => !b,
+            Self::Int(n) => *n == 0,
+            Self::Uint(n) => *n == 0,
+            Self::Double(n) => *n == 0.0,
+            Self::Str(text) => text.is_empty(),
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Timestamp(time) => time.is_zero(),
+            Self::Duration(nanos) => *nanos == 0,
+            Self::List(list) => list.is_empty(),
+            Self::Map(map) => map.is_empty(),
+            Self::Message(message) => message.fields.is_empty(),
+            Self::Opaque(value) => value.is_zero(),
+            Self::Optional(_) | Self::Type(_) | Self::Unknown(_) => false,
+        }
+    }
+
+    /// The value as a tree: timestamps, durations and bytes as their text.
+    ///
+    /// # Errors
+    /// For values that no JSON can hold, maps with other keys than strings, and trees of more than a million nodes.
+    pub fn to_tree(&self) -> Result<schema::Value, Error> {
+        self.tree_within(&mut MAX_TREE_NODES.clone())
+    }
+
+    fn tree_within(&self, nodes: &mut usize) -> Result<schema::Value, Error> {
+        use schema::Value as V;
+        // Values share their parts, so that a tree can be far larger than the values it is made of.
+        *nodes = nodes.checked_sub(1).ok_or_else(|| Error::new("the value is too large"))?;
+        Ok(match self {
+            Self::Null => V::Null,
+            Self::Bool(b) => V::Bool(*b),
+            Self::Int(n) => V::Int(*n),
+            Self::Uint(n) => match i64::try_from(*n) {
+                Ok(n) => V::Int(n),
+                Err(_) => V::Float(*n as f64),
+            },
+            Self::Double(n) => V::Float(*n),
+            Self::Str(text) => V::Str((**text).into()),
+            Self::Bytes(bytes) => V::Str(time::to_base64(bytes).into()),
+            Self::Timestamp(time) => V::Str(time.to_string().into()),
+            Self::Duration(nanos) => V::Str(duration_text(*nanos).into()),
+            Self::List(List::Tree(items, _)) => V::List(items.to_vec()),
+            Self::List(list) => V::List(list.iter().map(|item| item?.tree_within(nodes)).collect::<Result<_, _>>()?),
+            Self::Map(Map::Tree(object, _)) => V::Object((*object).clone()),
+            Self::Map(map) => {
+                let mut object = schema::Object::new();
+                for key in map.keys() {
+                    let Val::Str(name) = &key else {
+                        return Err(Error::new(format!("unexpected map key type: {}", key.type_name())));
+                    };
+                    if let Some(value) = map.find(&key)? {
+                        object.insert(&**name, value.tree_within(nodes)?);
+                    }
+                }
+                V::Object(object)
+            }
+            Self::Optional(Some(value)) => value.tree_within(nodes)?,
+            Self::Optional(None) => return Err(Error::new("optional.none() dereference")),
+            Self::Message(message) => {
+                let mut object = schema::Object::new();
+                for (name, value) in &message.fields {
+                    object.insert(name.clone(), value.tree_within(nodes)?);
+                }
+                V::Object(object)
+            }
+            Self::Unknown(value) => (*value).clone(),
+            Self::Type(_) | Self::Opaque(_) => {
+                return Err(Error::new(format!("type conversion error from '{}' to JSON", self.type_name())));
+            }
+        })
+    }
+}
+
+const MAX_TREE_NODES: usize = 1_000_000;
+
+impl Str<'_> {
+    /// How many code points there are.
+    pub fn char_count(&self) -> usize {
+        if self.is_ascii() { self.len() } else { self.chars().count() }
+    }
+}
+
+impl Deref for Str<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+impl<'a> From<&'a str> for Val<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Str(Str::Borrowed(text))
+    }
+}
+
+impl From<bool> for Val<'_> {
+    fn from(b: bool) -> Self {
+        Self::Bool(b)
+    }
+}
+
+impl From<i64> for Val<'_> {
+    fn from(n: i64) -> Self {
+        Self::Int(n)
+    }
+}
+
+/// How Go calls the type that JSON becomes.
+fn go_type(value: &schema::Value) -> &'static str {
+    match value {
+        schema::Value::Null => "<nil>",
+        schema::Value::Bool(_) => "bool",
+        schema::Value::Int(_) => "int64",
+        schema::Value::Float(_) => "float64",
+        schema::Value::Str(_) | schema::Value::Raw(_) => "string",
+        schema::Value::List(_) => "[]interface {}",
+        schema::Value::Object(_) => "map[string]interface {}",
+    }
+}

@@ -1,0 +1,210 @@
+//! Which values are equal, and in which order they are.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use binnacle_meta::Text;
+
+use super::{List, Map, Val};
+use crate::declared::{DeclType, ListKind, Shape};
+use crate::error::Error;
+use crate::meter::Meter;
+
+/// Whether two values are equal: numbers by their value whatever their type, values of different types never.
+///
+/// # Errors
+/// Where values are too large to be compared.
+pub(crate) fn equal(meter: &Meter, a: &Val<'_>, b: &Val<'_>) -> Result<bool, Error> {
+    meter.work(1)?;
+    Ok(match (a, b) {
+        (Val::Null, Val::Null) => true,
+        (Val::Bool(a), Val::Bool(b)) => a == b,
+        (Val::Str(a), Val::Str(b)) => **a == **b,
+        (Val::Bytes(a), Val::Bytes(b)) => a == b,
+        (Val::Timestamp(a), Val::Timestamp(b)) => a.cmp(b).is_eq(),
+        (Val::Duration(a), Val::Duration(b)) => a == b,
+        (Val::List(a), Val::List(b)) => lists(meter, a, b)?,
+        (Val::Map(a), Val::Map(b)) => maps(meter, a, b)?,
+        (Val::Optional(None), Val::Optional(None)) => true,
+        (Val::Optional(Some(a)), Val::Optional(Some(b))) => equal(meter, a, b)?,
+        (Val::Message(a), Val::Message(b)) => {
+            if a.name != b.name || a.fields.len() != b.fields.len() {
+                return Ok(false);
+            }
+            for (name, value) in &a.fields {
+                match b.fields.iter().find(|(other, _)| other == name) {
+                    Some((_, other)) if equal(meter, value, other)? => {}
+                    _ => return Ok(false),
+                }
+            }
+            true
+        }
+        (Val::Type(a), Val::Type(b)) => a.name() == b.name(),
+        (Val::Opaque(a), Val::Opaque(b)) => a.equals(&**b),
+        (Val::Unknown(a), Val::Unknown(b)) => a == b,
+        (a, b) => numbers(a, b) == Some(Ordering::Equal),
+    })
+}
+
+fn lists(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    match a.decl().map(|ty| &ty.shape) {
+        Some(Shape::List { kind: ListKind::Set, .. }) => same_set(meter, a, b),
+        Some(Shape::List { kind: ListKind::Map(keys), .. }) => same_map(meter, a, b, keys),
+        _ => {
+            for i in 0..a.len() {
+                if !equal(meter, &a.get(i)?, &b.get(i)?)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+    }
+}
+
+/// In a set the order does not matter.
+fn same_set(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
+    let mut seen = HashSet::new();
+    for item in b.iter() {
+        let item = item?;
+        let mut found = None;
+        for (i, other) in a.iter().enumerate() {
+            if equal(meter, &other?, &item)? {
+                found = Some(i);
+                break;
+            }
+        }
+        match found {
+            Some(i) => seen.insert(i),
+            None => return Ok(false),
+        };
+    }
+    Ok(seen.len() == a.len())
+}
+
+/// In a list that is a map, elements with the same keys are compared, in any order.
+fn same_map(meter: &Meter, a: &List<'_>, b: &List<'_>, keys: &[Text]) -> Result<bool, Error> {
+    let mut seen = HashSet::new();
+    for item in b.iter() {
+        let item = item?;
+        let Some((i, other)) = position_by_keys(meter, a, &item, keys)? else { return Ok(false) };
+        if !equal(meter, &other, &item)? {
+            return Ok(false);
+        }
+        seen.insert(i);
+    }
+    Ok(seen.len() == a.len())
+}
+
+/// The last element of a list with the same keys as another element.
+fn position_by_keys<'a>(
+    meter: &Meter,
+    list: &List<'a>,
+    item: &Val<'_>,
+    keys: &[Text],
+) -> Result<Option<(usize, Val<'a>)>, Error> {
+    for i in (0..list.len()).rev() {
+        let other = list.get(i)?;
+        if same_keys(meter, &other, item, keys)? {
+            return Ok(Some((i, other)));
+        }
+    }
+    Ok(None)
+}
+
+fn same_keys(meter: &Meter, a: &Val<'_>, b: &Val<'_>, keys: &[Text]) -> Result<bool, Error> {
+    let (Val::Map(a), Val::Map(b)) = (a, b) else { return Ok(false) };
+    for key in keys {
+        let same = match (a.find_name(key)?, b.find_name(key)?) {
+            (Some(a), Some(b)) => equal(meter, &a, &b)?,
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// `a + b` where the type says how lists are added: to a set what is not in it, to a map by keys.
+pub(crate) fn add_lists<'a>(meter: &Meter, a: List<'a>, b: List<'a>) -> Result<List<'a>, Error> {
+    let kind = match a.decl() {
+        Some(DeclType { shape: Shape::List { kind, .. }, .. }) => kind.clone(),
+        _ => ListKind::Atomic,
+    };
+    if kind == ListKind::Atomic {
+        return a.join(b);
+    }
+    let mut values: Vec<Val<'a>> = a.iter().collect::<Result<_, _>>()?;
+    for item in b.iter() {
+        let item = item?;
+        let mut at = None;
+        for (i, value) in values.iter().enumerate() {
+            let same = match &kind {
+                ListKind::Map(keys) => same_keys(meter, value, &item, keys)?,
+                _ => equal(meter, value, &item)?,
+            };
+            if same {
+                at = Some(i);
+                break;
+            }
+        }
+        match at {
+            Some(i) => values[i] = item,
+            None => values.push(item),
+        }
+    }
+    Ok(List::from(values))
+}
+
+fn maps(meter: &Meter, a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for key in a.keys() {
+        let same = match (a.find(&key)?, b.find(&key)?) {
+            (Some(a), Some(b)) => equal(meter, &a, &b)?,
+            (a, b) => a.is_none() && b.is_none(),
+        };
+        if !same {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The order of two numbers, `None` for others and for NaN.
+fn numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Ordering> {
+    Some(match (a, b) {
+        (Val::Int(a), Val::Int(b)) => a.cmp(b),
+        (Val::Uint(a), Val::Uint(b)) => a.cmp(b),
+        (Val::Double(a), Val::Double(b)) => a.partial_cmp(b)?,
+        (Val::Int(a), Val::Uint(b)) => u64::try_from(*a).map_or(Ordering::Less, |a| a.cmp(b)),
+        (Val::Double(a), Val::Int(b)) => (*a).partial_cmp(&(*b as f64))?,
+        (Val::Double(a), Val::Uint(b)) => (*a).partial_cmp(&(*b as f64))?,
+        (Val::Uint(_), Val::Int(_)) | (Val::Int(_) | Val::Uint(_), Val::Double(_)) => numbers(b, a)?.reverse(),
+        _ => return None,
+    })
+}
+
+/// The order of two values of one ordered type.
+///
+/// # Errors
+/// For values that have no order.
+pub(crate) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, Error> {
+    let nan = |value: &Val<'_>| matches!(value, Val::Double(n) if n.is_nan());
+    if nan(a) || (nan(b) && matches!(a, Val::Int(_) | Val::Uint(_) | Val::Double(_))) {
+        return Err(Error::new("NaN values cannot be ordered"));
+    }
+    match (a, b) {
+        (Val::Bool(a), Val::Bool(b)) => Ok(a.cmp(b)),
+        (Val::Str(a), Val::Str(b)) => Ok((**a).cmp(&**b)),
+        (Val::Bytes(a), Val::Bytes(b)) => Ok(a.cmp(b)),
+        (Val::Timestamp(a), Val::Timestamp(b)) => Ok(a.cmp(b)),
+        (Val::Duration(a), Val::Duration(b)) => Ok(a.cmp(b)),
+        (a, b) => numbers(a, b).ok_or_else(Error::no_such_overload),
+    }
+}

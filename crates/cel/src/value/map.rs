@@ -1,0 +1,186 @@
+//! Maps: objects of a tree, maps that expressions make, and those whose members are worked out when they are asked for.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema as schema;
+
+use super::{Str, Val};
+use crate::declared::{DeclType, Shape, escape};
+use crate::error::Error;
+
+#[derive(Clone, Debug)]
+pub enum Map<'a> {
+    Tree(&'a schema::Object, Option<&'a DeclType>),
+    Entries(Arc<Entries<'a>>),
+    Fields(&'a dyn Fields),
+}
+
+/// Members that are worked out when they are asked for: variables of a policy.
+pub trait Fields: fmt::Debug + Send + Sync {
+    /// The member of that name.
+    ///
+    /// # Errors
+    /// What went wrong with it.
+    fn get(&self, name: &str) -> Option<Result<Val<'_>, Error>>;
+
+    fn names(&self) -> Vec<Text>;
+}
+
+/// The entries of a map in the order in which they were added.
+#[derive(Clone, Debug, Default)]
+pub struct Entries<'a> {
+    list: Vec<(Val<'a>, Val<'a>)>,
+    index: HashMap<Key, usize>,
+}
+
+/// A key: numbers of different types are the same key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Str(Arc<str>),
+}
+
+impl<'a> Entries<'a> {
+    /// Sets an entry.
+    ///
+    /// # Errors
+    /// For a key of a type that no key can have.
+    pub fn insert(&mut self, key: Val<'a>, value: Val<'a>) -> Result<(), Error> {
+        let Some(k) = Key::of(&key) else {
+            return Err(Error::new(format!("unsupported key type: {}", key.type_name())));
+        };
+        match self.index.get(&k) {
+            Some(at) => self.list[*at].1 = value,
+            None => {
+                self.index.insert(k, self.list.len());
+                self.list.push((key, value));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, key: &Val<'a>) {
+        if let Some(at) = Key::of(key).and_then(|k| self.index.remove(&k)) {
+            self.list.remove(at);
+            for index in self.index.values_mut().filter(|index| **index > at) {
+                *index -= 1;
+            }
+        }
+    }
+
+    fn get(&self, key: &Val<'_>) -> Option<&Val<'a>> {
+        let at = *self.index.get(&Key::of(key)?)?;
+        Some(&self.list[at].1)
+    }
+}
+
+impl Key {
+    /// The key that a value is, `None` for values that are no keys.
+    pub(crate) fn of(value: &Val<'_>) -> Option<Self> {
+        Some(match value {
+            Val::Bool(b) => Self::Bool(*b),
+            Val::Int(n) => Self::Int(*n),
+            Val::Uint(n) => i64::try_from(*n).map_or(Self::Uint(*n), Self::Int),
+            Val::Double(n) => {
+                let whole = *n as i64;
+                if whole as f64 == *n && whole != i64::MAX {
+                    Self::Int(whole)
+                } else if *n as u64 as f64 == *n && *n < u64::MAX as f64 {
+                    Self::Uint(*n as u64)
+                } else {
+                    return None;
+                }
+            }
+            Val::Str(Str::Shared(text)) => Self::Str(text.clone()),
+            Val::Str(text) => Self::Str(Arc::from(&**text)),
+            _ => return None,
+        })
+    }
+}
+
+impl<'a> Map<'a> {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Tree(object, _) => object.len(),
+            Self::Entries(entries) => entries.list.len(),
+            Self::Fields(fields) => fields.names().len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// Where a value of a tree is not of its type, or a member could not be worked out.
+    pub fn find(&self, key: &Val<'_>) -> Result<Option<Val<'a>>, Error> {
+        match (self, key) {
+            (Self::Entries(entries), key) => Ok(entries.get(key).cloned()),
+            (_, Val::Str(name)) => self.find_name(name),
+            (Self::Tree(_, Some(_)), _) => Err(Error::no_such_overload()),
+            _ => Ok(None),
+        }
+    }
+
+    pub(crate) fn find_name(&self, name: &str) -> Result<Option<Val<'a>>, Error> {
+        match self {
+            Self::Tree(object, None) => Ok(object.get(name).map(Val::of)),
+            Self::Tree(object, Some(ty)) => match &ty.shape {
+                Shape::Map { value, .. } => object.get(name).map(|v| Val::typed(v, value)).transpose(),
+                Shape::Object(decl) => {
+                    let Some(field) = decl.field(name) else { return Ok(None) };
+                    object.get(&field.name).map(|v| Val::typed(v, &field.ty)).transpose()
+                }
+                _ => Ok(object.get(name).map(Val::of)),
+            },
+            Self::Entries(entries) => Ok(entries.get(&Val::from(name)).cloned()),
+            Self::Fields(fields) => fields.get(name).transpose(),
+        }
+    }
+
+    /// The keys as expressions see them.
+    pub fn keys(&self) -> Vec<Val<'a>> {
+        match self {
+            Self::Tree(object, Some(DeclType { shape: Shape::Object(decl), .. })) => {
+                let known = object.keys().filter_map(|name| decl.field_of_json(name));
+                known.map(|(escaped, _)| Val::Str(Str::Borrowed(escaped))).collect()
+            }
+            Self::Tree(object, _) => object.keys().map(|name| Val::Str(Str::Borrowed(name))).collect(),
+            Self::Entries(entries) => entries.list.iter().map(|(key, _)| key.clone()).collect(),
+            Self::Fields(fields) => {
+                fields.names().iter().map(|name| Val::str(escape(name).unwrap_or_default().as_str())).collect()
+            }
+        }
+    }
+
+    /// The map with one more entry.
+    ///
+    /// # Errors
+    /// For a key that is there already, or that no map can have.
+    pub(crate) fn inserted(self, key: Val<'a>, value: Val<'a>) -> Result<Self, Error> {
+        if self.find(&key)?.is_some() {
+            return Err(Error::new(format!("insert failed: key {key} already exists")));
+        }
+        let mut entries = match self {
+            Self::Entries(entries) => entries,
+            map => {
+                let mut entries = Entries::default();
+                for key in map.keys() {
+                    if let Some(value) = map.find(&key)? {
+                        entries.insert(key, value)?;
+                    }
+                }
+                Arc::new(entries)
+            }
+        };
+        Arc::make_mut(&mut entries).insert(key, value)?;
+        Ok(Self::Entries(entries))
+    }
+}

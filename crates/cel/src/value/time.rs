@@ -1,0 +1,225 @@
+//! Timestamps and durations, read and written as Go does.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use binnacle_meta::GoDuration;
+use jiff::civil::Date;
+use jiff::tz::{Offset, TimeZone};
+
+use crate::error::Error;
+
+/// A point in time, and the offset from UTC with which it was written.
+#[derive(Clone, Copy, Debug)]
+pub struct Timestamp {
+    /// Seconds since 1970.
+    pub seconds: i64,
+    pub nanos: i32,
+    /// Seconds east of UTC.
+    offset: i32,
+}
+
+/// The years 1 to 9999.
+const MIN_SECONDS: i64 = -62_135_596_800;
+const MAX_SECONDS: i64 = 253_402_300_799;
+
+impl Timestamp {
+    /// # Errors
+    /// Outside the years 1 to 9999.
+    pub fn new(seconds: i64, nanos: i32) -> Result<Self, Error> {
+        if !(MIN_SECONDS..=MAX_SECONDS).contains(&seconds) {
+            return Err(Error::new("timestamp overflow"));
+        }
+        Ok(Self { seconds, nanos, offset: 0 })
+    }
+
+    /// Reads RFC 3339 as Go's `time.Parse` does; `None` for what is none.
+    pub(crate) fn parse(text: &str) -> Option<Result<Self, Error>> {
+        let bytes = text.as_bytes();
+        let number = |from: usize, to: usize| -> Option<i64> {
+            let digits = bytes.get(from..to)?;
+            digits.iter().all(u8::is_ascii_digit).then(|| digits.iter().fold(0, |n, d| n * 10 + i64::from(d - b'0')))
+        };
+        let is = |at: usize, c: u8| bytes.get(at) == Some(&c);
+        if !(is(4, b'-') && is(7, b'-') && is(10, b'T') && is(13, b':') && is(16, b':')) {
+            return None;
+        }
+        let date = Date::new(number(0, 4)? as i16, number(5, 7)? as i8, number(8, 10)? as i8).ok()?;
+        let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+        if hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let mut at = 19;
+        let mut nanos = 0;
+        if is(at, b'.') || is(at, b',') {
+            let digits = bytes[at + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
+            if digits == 0 {
+                return None;
+            }
+            let kept = digits.min(9);
+            nanos = number(at + 1, at + 1 + kept)? as i32 * 10_i32.pow(9 - kept as u32);
+            at += 1 + digits;
+        }
+        let offset = match bytes.get(at)? {
+            b'Z' if bytes.len() == at + 1 => 0,
+            sign @ (b'+' | b'-') if bytes.len() == at + 6 && is(at + 3, b':') => {
+                let (hours, minutes) = (number(at + 1, at + 3)?, number(at + 4, at + 6)?);
+                if hours > 24 || minutes > 59 {
+                    return None;
+                }
+                let seconds = (hours * 3600 + minutes * 60) as i32;
+                if *sign == b'-' { -seconds } else { seconds }
+            }
+            _ => return None,
+        };
+        let days = days_since_1970(date);
+        let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - i64::from(offset);
+        Some(Self::new(seconds, nanos).map(|time| Self { offset, ..time }))
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.seconds == MIN_SECONDS && self.nanos == 0
+    }
+
+    pub(crate) fn plus(&self, nanos: i64) -> Result<Self, Error> {
+        let total = i64::from(self.nanos) + nanos.rem_euclid(1_000_000_000);
+        let carry = total.div_euclid(1_000_000_000);
+        let seconds = self.seconds + nanos.div_euclid(1_000_000_000) + carry;
+        let time = Self::new(seconds, total.rem_euclid(1_000_000_000) as i32)?;
+        Ok(Self { offset: self.offset, ..time })
+    }
+
+    /// The nanoseconds from another time to this one.
+    pub(crate) fn since(&self, other: &Self) -> Result<i64, Error> {
+        let seconds = i128::from(self.seconds) - i128::from(other.seconds);
+        let nanos = seconds * 1_000_000_000 + i128::from(self.nanos) - i128::from(other.nanos);
+        i64::try_from(nanos).map_err(|_| Error::new("timestamp overflow"))
+    }
+
+    /// Date and time of day in a zone: the name of one, or an offset such as `-08:00`.
+    pub(crate) fn civil(&self, zone: &str) -> Result<jiff::civil::DateTime, Error> {
+        let instant = jiff::Timestamp::new(self.seconds, self.nanos).map_err(|_| Error::new("timestamp overflow"))?;
+        let Some((hours, minutes)) = zone.split_once(':') else {
+            let unknown = || Error::new(format!("unknown time zone {zone}"));
+            let zone = match zone {
+                "" | "UTC" => TimeZone::UTC,
+                zone => TimeZone::get(zone).map_err(|_| unknown())?,
+            };
+            return Ok(zone.to_datetime(instant));
+        };
+        let number = |text: &str| {
+            let invalid =
+                |what: &str| Error::new(format!("strconv.Atoi: parsing {}: {what}", binnacle_meta::go_quote(text)));
+            text.parse::<i64>().map_err(|_| invalid("invalid syntax"))
+        };
+        let (h, m) = (number(hours)?, number(minutes)?);
+        let minutes =
+            if zone.starts_with('-') { h.saturating_mul(60) - m } else { h.saturating_mul(60).saturating_add(m) };
+        let shifted = self.seconds.saturating_add(minutes.saturating_mul(60));
+        let shifted = jiff::Timestamp::new(shifted, self.nanos).map_err(|_| Error::new("timestamp overflow"))?;
+        Ok(Offset::UTC.to_datetime(shifted))
+    }
+}
+
+impl PartialEq for Timestamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Timestamp {}
+
+impl PartialOrd for Timestamp {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timestamp {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.seconds, self.nanos).cmp(&(other.seconds, other.nanos))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// RFC 3339 with as many digits of a second as are needed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let local = self.seconds + i64::from(self.offset);
+        let days = local.div_euclid(86_400);
+        let of_day = local.rem_euclid(86_400);
+        let (year, month, day) = civil_of_days(days);
+        write!(f, "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)?;
+        if self.nanos > 0 {
+            write!(f, ".{}", format!("{:09}", self.nanos).trim_end_matches('0'))?;
+        }
+        if self.offset == 0 {
+            return f.write_str("Z");
+        }
+        let minutes = self.offset.abs() / 60;
+        write!(f, "{}{:02}:{:02}", if self.offset < 0 { '-' } else { '+' }, minutes / 60, minutes % 60)
+    }
+}
+
+fn days_since_1970(date: Date) -> i64 {
+    let epoch = Date::constant(1970, 1, 1);
+    i64::from((date - epoch).get_days())
+}
+
+/// Year, month and day of a day since 1970.
+fn civil_of_days(days: i64) -> (i64, i64, i64) {
+    // Counted from March of year 0, so that leap days end a year.
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// The seconds of a duration, `5400s`, `0.5s`.
+pub(crate) fn duration_text(nanos: i64) -> String {
+    let seconds = (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9;
+    format!("{seconds}s")
+}
+
+/// Reads `1h30m` as Go's `time.ParseDuration` does.
+pub(crate) fn parse_go_duration(text: &str) -> Option<i64> {
+    GoDuration::parse(text).ok().map(|duration| duration.nanos())
+}
+
+pub(super) fn duration(text: &str) -> Result<i64, Error> {
+    parse_go_duration(text)
+        .ok_or_else(|| Error::new(format!("Invalid duration {text}: unable to parse {text} into duration")))
+}
+
+pub(super) fn date(text: &str) -> Result<Timestamp, Error> {
+    let midnight = format!("{text}T00:00:00Z");
+    match Timestamp::parse(&midnight) {
+        Some(time) if text.len() == 10 => time,
+        _ => Err(Error::new(format!("Invalid date formatted string {text}: cannot parse {text:?} as \"2006-01-02\""))),
+    }
+}
+
+pub(super) fn date_time(text: &str) -> Result<Timestamp, Error> {
+    match Timestamp::parse(text) {
+        Some(time) => time,
+        None => Err(Error::new(format!("Invalid date-time formatted string {text}: cannot parse {text:?}"))),
+    }
+}
+
+pub(super) fn base64(text: &str) -> Result<Arc<[u8]>, Error> {
+    match STANDARD.decode(text) {
+        Ok(bytes) => Ok(bytes.into()),
+        Err(error) => Err(Error::new(format!("Invalid byte formatted string {text}: {error}"))),
+    }
+}
+
+pub(super) fn to_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}

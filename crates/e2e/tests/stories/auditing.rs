@@ -1,0 +1,114 @@
+//! What the audit log tells of requests, and what becomes of requests when it cannot be written.
+
+use std::path::Path;
+
+use binnacle_testkit::{Server, TempDir, wait_until};
+use serde_json::Value;
+
+const POLICY: &str = "
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  nonResourceURLs: ['/healthz*', /readyz]
+- level: RequestResponse
+  omitManagedFields: true
+  resources: [{resources: [configmaps]}]
+- level: Metadata
+";
+
+fn events(log: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The events of the requests that carry this audit ID.
+fn of<'a>(events: &'a [Value], id: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["auditID"] == id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_tells_who_did_what() {
+    let temp = TempDir::new();
+    let (policy, log) = (temp.join("policy.yaml"), temp.join("logs/audit.log"));
+    std::fs::write(&policy, POLICY).unwrap();
+    let tokens = temp.file("tokens.csv", "right,jane,1");
+    let logging = ["--audit-policy-file", &policy, "--audit-log-path", &log];
+    let server = Server::start(&[&["--ephemeral", "--token-auth-file", &tokens], &logging[..]].concat());
+    let mut client = server.client().await;
+    let json = ("content-type", "application/json");
+
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let body = r#"{"metadata":{"name":"a"},"data":{"k":"<v>"}}"#;
+    let created = client.send("POST", maps, &[json, ("audit-id", "create")], body).await.unwrap();
+    assert_eq!((created.status, created.header("audit-id")), (201, "create"));
+    let patch = r#"{"data":{"k":"w"}}"#;
+    let merge = ("content-type", "application/merge-patch+json");
+    let patched = client.send("PATCH", &format!("{maps}/a"), &[merge, ("audit-id", "patch")], patch).await.unwrap();
+    assert_eq!(patched.status, 200);
+    let list = client.send("GET", &format!("{maps}?limit=1"), &[("audit-id", "list")], "").await.unwrap();
+    assert_eq!(list.status, 200);
+    let missing = client.send("GET", "/api/v1/namespaces/none", &[("audit-id", "missing")], "").await.unwrap();
+    assert_eq!(missing.status, 404);
+    client.send("GET", "/healthz", &[("audit-id", "quiet")], "").await.unwrap();
+    let watch = "/api/v1/namespaces?watch=true&timeoutSeconds=1";
+    client.send("GET", watch, &[("audit-id", "watch"), ("x-forwarded-for", "192.0.2.7")], "").await.unwrap();
+    let token = [("authorization", "Bearer wrong"), ("audit-id", "refused")];
+    let mut stranger = server.connect(&binnacle_testkit::https::Handshake::new(server.admin().authority)).await;
+    assert_eq!(stranger.send("GET", "/api/v1/nodes", &token, "").await.unwrap().status, 401);
+    let path = Path::new(&log);
+    wait_until("the watch to be recorded", async || (of(&events(path), "watch").len() == 2).then_some(())).await;
+
+    let events = events(path);
+    let [create] = of(&events, "create")[..] else { panic!("{events:?}") };
+    assert_eq!(create["stage"], "ResponseComplete");
+    assert_eq!(create["verb"], "create");
+    assert_eq!(create["user"]["groups"][0], "system:masters");
+    assert_eq!(create["objectRef"]["resource"], "configmaps");
+    assert_eq!(create["objectRef"]["name"], "a");
+    assert_eq!(create["requestObject"]["data"]["k"], "<v>");
+    assert_eq!(create["responseObject"]["metadata"]["name"], "a");
+    assert!(create["responseObject"]["metadata"].get("managedFields").is_none());
+    assert_eq!(create["responseStatus"]["code"], 201);
+    assert_eq!(create["annotations"]["authorization.k8s.io/decision"], "allow");
+    assert_eq!(create["sourceIPs"][0], "127.0.0.1");
+
+    let [patch] = of(&events, "patch")[..] else { panic!("{events:?}") };
+    assert_eq!(patch["requestObject"]["data"]["k"], "w");
+    let [list] = of(&events, "list")[..] else { panic!("{events:?}") };
+    assert_eq!(list["responseObject"]["kind"], "ConfigMapList");
+    let [missing] = of(&events, "missing")[..] else { panic!("{events:?}") };
+    assert_eq!(missing["responseStatus"]["reason"], "NotFound");
+    assert!(missing.get("responseObject").is_none());
+    assert!(of(&events, "quiet").is_empty());
+    let [started, complete] = of(&events, "watch")[..] else { panic!("{events:?}") };
+    assert_eq!((&started["stage"], &complete["stage"]), (&"ResponseStarted".into(), &"ResponseComplete".into()));
+    assert_eq!(started["sourceIPs"], serde_json::json!(["192.0.2.7", "127.0.0.1"]));
+    let [refused] = of(&events, "refused")[..] else { panic!("{events:?}") };
+    assert_eq!((&refused["stage"], &refused["responseStatus"]["code"]), (&"ResponseStarted".into(), &401.into()));
+    assert_eq!(refused["user"], serde_json::json!({}));
+}
+
+/// `/dev/full` is a disk that is full.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_stops_requests_only_where_that_was_asked_for() {
+    if !Path::new("/dev/full").exists() {
+        println!("skipped: no /dev/full");
+        return;
+    }
+    let temp = TempDir::new();
+    let policy = temp.join("policy.yaml");
+    std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]").unwrap();
+    for (mode, status) in [("blocking", 200), ("batch", 200), ("blocking-strict", 500)] {
+        let mode = format!("--audit-log-mode={mode}");
+        let log = ["--audit-log-path=/dev/full", "--audit-log-maxsize=0"];
+        let server = Server::start(&["--ephemeral", "--audit-policy-file", &policy, log[0], log[1], mode.as_str()]);
+        let answer = server.client().await.get("/version?a=1&b=2").await.unwrap();
+        assert_eq!(answer.status, status, "{mode} {}", answer.body);
+        if status == 500 {
+            let want = "Internal Server Error: \"/version?a=1&amp;b=2\": failed to store audit event\n";
+            assert_eq!(answer.body, want);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What audit events tell of objects: those that were sent, as they were understood, and those that are answered.
+
+use binnacle_kinds::tables;
+use binnacle_meta::GroupVersion;
+use binnacle_registry::object;
+use binnacle_request::{AuditLevel, ObjectNotes, Record};
+use binnacle_schema::{Limits, Value, json, proto, yaml};
+use bytes::Bytes;
+
+use crate::negotiate::Encoding;
+
+/// Notes an object that was sent, with its defaults, before anything else is made of it.
+pub fn note_request_object(record: &Record, object: &Value) {
+    let Some(notes) = record.audit() else { return };
+    let text = |name: &str| object.str_at(&["metadata", name]).into();
+    let about = ObjectNotes {
+        namespace: text("namespace"),
+        name: object::name(object).into(),
+        uid: object::uid(object).into(),
+        resource_version: text("resourceVersion"),
+    };
+    let wanted = notes.level() >= Some(AuditLevel::Request);
+    let omit = notes.noted().omit_managed_fields;
+    let json = wanted.then(|| encoded(object, omit));
+    notes.note(|noted| {
+        noted.object = about;
+        noted.request_object = json;
+    });
+}
+
+/// Notes a patch, which is taken as it was sent.
+pub(crate) fn note_patch(record: &Record, patch: &[u8], is_yaml: bool) {
+    let Some(notes) = record.audit().filter(|notes| notes.level() >= Some(AuditLevel::Request)) else { return };
+    let limits = Limits::default();
+    let value = if is_yaml {
+        yaml::parse(patch, &limits).ok().map(|(value, _)| value)
+    } else {
+        json::parse(patch, &limits).ok()
+    };
+    let Some(value) = value else { return };
+    notes.note(|noted| noted.request_object = Some(encoded(&value, false)));
+}
+
+/// The JSON of the API object that a body is, in whatever encoding; `None` for what is none.
+pub fn read_object(media_type: &str, body: &Bytes, omit_managed_fields: bool) -> Option<Bytes> {
+    let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    let value = if essence == Encoding::Json.media_type() {
+        json::parse(body, &limits).ok()?
+    } else if essence == Encoding::Yaml.media_type() {
+        yaml::parse(body, &limits).ok()?.0
+    } else if essence == Encoding::Protobuf.media_type() {
+        let envelope = proto::unwrap(body).ok()?;
+        let version = GroupVersion::parse(&envelope.api_version)?;
+        let message = tables::kind(&version.group, &version.version, &envelope.kind)?;
+        let mut value = proto::decode(envelope.raw, message, limits.max_depth).ok()?;
+        let members = value.make_object();
+        members.insert("kind", &*envelope.kind);
+        members.insert("apiVersion", &*envelope.api_version);
+        value
+    } else {
+        return None;
+    };
+    if value.str_at(&["kind"]).is_empty() {
+        return None;
+    }
+    Some(encoded(&value, omit_managed_fields))
+}
+
+fn encoded(object: &Value, omit_managed_fields: bool) -> Bytes {
+    let mut out = Vec::with_capacity(1024);
+    if omit_managed_fields {
+        let mut object = object.clone();
+        without_managed_fields(&mut object);
+        json::write(&object, &mut out);
+    } else {
+        json::write(object, &mut out);
+    }
+    out.into()
+}
+
+/// Of the object itself, of the items of a list, and of the objects in the rows of a table.
+fn without_managed_fields(object: &mut Value) {
+    let drop_from = |object: &mut Value| {
+        if let Some(metadata) = object.at_mut(&["metadata"]).and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+    };
+    drop_from(object);
+    if let Some(items) = object.at_mut(&["items"]).and_then(Value::as_list_mut) {
+        items.iter_mut().for_each(drop_from);
+    }
+    if let Some(rows) = object.at_mut(&["rows"]).and_then(Value::as_list_mut) {
+        rows.iter_mut().filter_map(|row| row.get_mut("object")).for_each(drop_from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_meta::Status;
+    use http::Method;
+
+    use super::*;
+    use crate::failure;
+
+    #[tokio::test]
+    async fn answers_in_every_encoding() {
+        let status = Status::unauthorized("Unauthorized");
+        for encoding in [Encoding::Json, Encoding::Yaml, Encoding::Protobuf] {
+            let body = failure::of_encoding(&status, encoding).into_body().read(10_000).await.unwrap();
+            let object = read_object(encoding.media_type(), &body, false).unwrap();
+            let value: serde_json::Value = serde_json::from_slice(&object).unwrap();
+            assert_eq!((&value["kind"], &value["code"]), (&"Status".into(), &401.into()), "{encoding:?}");
+        }
+        for (media_type, body) in
+            [("text/plain", "ok"), ("application/json", "{\"major\":\"1\"}"), ("application/json", "x")]
+        {
+            assert_eq!(read_object(media_type, &Bytes::from(body), false), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn managed_fields_are_left_out_everywhere() {
+        let metadata = r#""metadata":{"name":"a","managedFields":[1]}"#;
+        let body = format!(
+            r#"{{"kind":"List",{metadata},"items":[{{{metadata}}}],"rows":[{{"object":{{{metadata}}}}},{{"object":null}}]}}"#
+        );
+        let object = read_object("application/json", &body.clone().into(), true).unwrap();
+        let text = String::from_utf8(object.to_vec()).unwrap();
+        assert_eq!(text, body.replace(r#","managedFields":[1]"#, ""));
+        assert_eq!(read_object("application/json", &body.clone().into(), false), Some(body.into()));
+    }
+
+    #[test]
+    fn what_was_sent() {
+        let object = json::parse(br#"{"metadata":{"name":"a","uid":"u"}}"#, &Limits::default()).unwrap();
+        let record = Record::open(Method::POST, "/".into(), None, None);
+        note_request_object(&record, &object);
+        assert!(record.audit().is_none());
+        record.begin_audit().decide(AuditLevel::Metadata, false);
+        note_request_object(&record, &object);
+        note_patch(&record, b"{}", false);
+        let noted = record.begin_audit().noted();
+        assert_eq!((noted.object.name.as_str(), noted.object.uid.as_str()), ("a", "u"));
+        assert_eq!(noted.request_object, None);
+        record.begin_audit().decide(AuditLevel::Request, false);
+        note_patch(&record, b"a: [1]", true);
+        assert_eq!(record.begin_audit().noted().request_object.as_deref(), Some(&br#"{"a":[1]}"#[..]));
+    }
+}

@@ -1,0 +1,153 @@
+//! Warnings about files of one volume that take each other's place: the same path, or one below the other.
+
+use std::fmt;
+
+use binnacle_schema::Value;
+
+use crate::tree::member;
+
+pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for volume in volumes {
+        let name = volume.str_at(&["name"]);
+        for (source, describe) in [
+            ("configMap", Some(("ConfigMap", "name"))),
+            ("secret", Some(("Secret", "secretName"))),
+            ("downwardAPI", None),
+        ] {
+            let Some(own) = member(volume, source) else { continue };
+            let described = match describe {
+                Some((kind, field)) => format!("{kind} {:?}", own.str_at(&[field])),
+                None => "DownwardAPI".to_owned(),
+            };
+            let mut files = Files::default();
+            for item in own.list_at(&["items"]) {
+                let file = File::new(item.str_at(&["path"]), "");
+                warnings.extend(files.add(file).map(|what| format!("volume {name:?} ({described}): {what}")));
+            }
+        }
+        if let Some(projected) = member(volume, "projected") {
+            let mut files = Files::default();
+            for source in projected.list_at(&["sources"]) {
+                let Some(own) = files_of(source) else {
+                    warnings.push(format!("volume {name:?} (Projected) has no sources provided"));
+                    continue;
+                };
+                for file in own {
+                    warnings.extend(files.add(file).map(|what| format!("volume {name:?} (Projected): {what}")));
+                }
+            }
+        }
+    }
+    warnings
+}
+
+/// The files of a source of a projected volume; `None` when it has no source at all.
+fn files_of(source: &Value) -> Option<Vec<File>> {
+    const SOURCES: [&str; 6] =
+        ["configMap", "secret", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
+    let has_items = |own: &Value| member(own, "items").is_some();
+    let lists = ["configMap", "secret", "downwardAPI"];
+    let given: Vec<(&str, &Value)> = SOURCES.iter().filter_map(|kind| Some((*kind, member(source, kind)?))).collect();
+    if given.is_empty() {
+        return None;
+    }
+    // The first that names files counts.
+    let Some((kind, own)) = given.into_iter().find(|(kind, own)| !lists.contains(kind) || has_items(own)) else {
+        return Some(Vec::new());
+    };
+    let items =
+        |described: &str| own.list_at(&["items"]).iter().map(|i| File::new(i.str_at(&["path"]), described)).collect();
+    let name = own.str_at(&["name"]);
+    Some(match kind {
+        "configMap" => items(&format!("ConfigMap {name:?}")),
+        "secret" => items(&format!("Secret {name:?}")),
+        "downwardAPI" => items("DownwardAPI"),
+        "serviceAccountToken" => vec![File::new(own.str_at(&["path"]), "ServiceAccountToken")],
+        "clusterTrustBundle" => {
+            let name = if member(own, "name").is_some() { name } else { own.str_at(&["signerName"]) };
+            vec![File::new(own.str_at(&["path"]), &format!("ClusterTrustBundle {name:?}"))]
+        }
+        _ => {
+            let parts = [
+                ("certificateChainPath", "PodCertificate chain"),
+                ("keyPath", "PodCertificate key"),
+                ("credentialBundlePath", "PodCertificate credential bundle"),
+            ];
+            let files = parts.iter().map(|(field, described)| File::new(own.str_at(&[field]), described));
+            files.filter(|file| !file.path.is_empty()).collect()
+        }
+    })
+}
+
+#[derive(Default)]
+struct Files(Vec<File>);
+
+impl Files {
+    /// Adds a file and tells of each that it collides with.
+    fn add(&mut self, file: File) -> impl Iterator<Item = String> {
+        let below =
+            |inner: &str, outer: &str| inner == outer || inner.strip_prefix(outer).is_some_and(|r| r.starts_with('/'));
+        let collides = |other: &&File| {
+            !file.path.is_empty()
+                && !other.path.is_empty()
+                && (below(&file.path, &other.path) || below(&other.path, &file.path))
+        };
+        let found: Vec<String> =
+            self.0.iter().filter(collides).map(|other| format!("overlapping paths: {file} with {other}")).collect();
+        self.0.push(file);
+        found.into_iter()
+    }
+}
+
+struct File {
+    path: String,
+    source: String,
+}
+
+impl File {
+    fn new(path: &str, source: &str) -> Self {
+        Self { path: path.trim_end_matches('/').to_owned(), source: source.to_owned() }
+    }
+}
+
+impl fmt::Display for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.path)?;
+        if self.source.is_empty() { Ok(()) } else { write!(f, " ({})", self.source) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn collisions() {
+        for (volume, want) in [
+            (value!({"configMap": {"name": "c", "items": [{"path": "a"}, {"path": "ab"}]}}), vec![]),
+            (
+                value!({"configMap": {"name": "c", "items": [{"path": "a"}, {"path": "a/b"}]}}),
+                vec!["volume \"v\" (ConfigMap \"c\"): overlapping paths: \"a/b\" with \"a\""],
+            ),
+            (
+                value!({"downwardAPI": {"items": [{"path": "a"}, {"path": "a/"}]}}),
+                vec!["volume \"v\" (DownwardAPI): overlapping paths: \"a\" with \"a\""],
+            ),
+            (
+                value!({"projected": {"sources": [
+                    {"secret": {"name": "s", "items": [{"path": "t"}]}}, {"serviceAccountToken": {"path": "t"}}, {}
+                ]}}),
+                vec![
+                    "volume \"v\" (Projected): overlapping paths: \"t\" (ServiceAccountToken) with \"t\" (Secret \"s\")",
+                    "volume \"v\" (Projected) has no sources provided",
+                ],
+            ),
+        ] {
+            let mut volume = volume;
+            volume.make_object().insert("name", "v");
+            assert_eq!(overlaps(&[volume]), want);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What is recorded of requests, and where.
+
+use binnacle_audit::{BatchOptions, LogFormat, LogOptions, Mode, Options, TruncateOptions, WebhookOptions};
+use binnacle_meta::{GroupVersion, go_quote};
+
+use super::parse::Given;
+use super::table::{Flag, FlagError, Group, Kind};
+
+const BUFFER_SIZE: &str = "Events that wait in a queue at most; further ones are lost and counted. For batch mode.";
+const MAX_SIZE: &str = "Events in a batch at most. For batch mode.";
+const MAX_WAIT: &str = "How long the first event of a batch waits for others. For batch mode.";
+const BURST: &str = "Batches that may leave at once when none have for a while. For batch mode.";
+const THROTTLE: &str = "Whether batches are throttled. For batch mode.";
+const QPS: &str = "Batches per second on average. For batch mode.";
+const MODE: &str = "Whether requests wait for their events: batch (they do not), blocking (they do), blocking-strict (they do, and \
+                    are refused when their arrival cannot be recorded).";
+const TRUNCATE: &str = "Whether events and batches are kept below a size.";
+const MAX_BATCH_BYTES: &str = "Bytes of a batch; larger ones are split.";
+const MAX_EVENT_BYTES: &str =
+    "Bytes of an event; larger ones lose their objects, and are lost if that does not suffice.";
+const VERSION: &str = "Group and version of events.";
+
+pub(super) const GROUP: Group = Group {
+    title: "Auditing",
+    flags: &[
+        Flag::new("audit-log-batch-buffer-size", Kind::Value("int"), "10000", BUFFER_SIZE),
+        Flag::new("audit-log-batch-max-size", Kind::Value("int"), "1", MAX_SIZE),
+        Flag::new("audit-log-batch-max-wait", Kind::Value("duration"), "0s", MAX_WAIT),
+        Flag::new("audit-log-batch-throttle-burst", Kind::Value("int"), "0", BURST),
+        Flag::new("audit-log-batch-throttle-enable", Kind::Bool, "", THROTTLE),
+        Flag::new("audit-log-batch-throttle-qps", Kind::Value("float32"), "0", QPS),
+        Flag::new("audit-log-compress", Kind::Bool, "", "Whether files that were put aside are compressed with gzip."),
+        Flag::new(
+            "audit-log-format",
+            Kind::Value("string"),
+            "json",
+            "Format of events: \"json\", or \"legacy\" for a line of text.",
+        ),
+        Flag::new(
+            "audit-log-maxage",
+            Kind::Value("int"),
+            "366",
+            "Days that files are kept which were put aside, by the time in their names; 0 for no limit.",
+        ),
+        Flag::new(
+            "audit-log-maxbackup",
+            Kind::Value("int"),
+            "100",
+            "How many files are kept that were put aside; 0 for no limit.",
+        ),
+        Flag::new(
+            "audit-log-maxsize",
+            Kind::Value("int"),
+            "100",
+            "Megabytes after which the file is put aside and a new one begun; 0 for never.",
+        ),
+        Flag::new("audit-log-mode", Kind::Value("string"), "blocking", MODE),
+        Flag::new(
+            "audit-log-path",
+            Kind::Value("string"),
+            "",
+            "File to which events are written that --audit-policy-file asks for; '-' for standard output.",
+        ),
+        Flag::new("audit-log-truncate-enabled", Kind::Bool, "", TRUNCATE),
+        Flag::new("audit-log-truncate-max-batch-size", Kind::Value("int"), "10485760", MAX_BATCH_BYTES),
+        Flag::new("audit-log-truncate-max-event-size", Kind::Value("int"), "102400", MAX_EVENT_BYTES),
+        Flag::new("audit-log-version", Kind::Value("string"), "audit.k8s.io/v1", VERSION),
+        Flag::new(
+            "audit-policy-file",
+            Kind::Value("string"),
+            "",
+            "File with the audit policy: which requests are recorded, and how much of them. Without it, none are.",
+        ),
+        Flag::new("audit-webhook-batch-buffer-size", Kind::Value("int"), "10000", BUFFER_SIZE),
+        Flag::new("audit-webhook-batch-max-size", Kind::Value("int"), "400", MAX_SIZE),
+        Flag::new("audit-webhook-batch-max-wait", Kind::Value("duration"), "30s", MAX_WAIT),
+        Flag::new("audit-webhook-batch-throttle-burst", Kind::Value("int"), "15", BURST),
+        Flag::new("audit-webhook-batch-throttle-enable", Kind::Bool, "true", THROTTLE),
+        Flag::new("audit-webhook-batch-throttle-qps", Kind::Value("float32"), "10", QPS),
+        Flag::new(
+            "audit-webhook-config-file",
+            Kind::Value("string"),
+            "",
+            "File in kubeconfig format that names the server to which events are sent.",
+        ),
+        Flag::new(
+            "audit-webhook-initial-backoff",
+            Kind::Value("duration"),
+            "10s",
+            "How long to wait before a failed call is tried again for the first time.",
+        ),
+        Flag::new("audit-webhook-mode", Kind::Value("string"), "batch", MODE),
+        Flag::new("audit-webhook-truncate-enabled", Kind::Bool, "", TRUNCATE),
+        Flag::new("audit-webhook-truncate-max-batch-size", Kind::Value("int"), "10485760", MAX_BATCH_BYTES),
+        Flag::new("audit-webhook-truncate-max-event-size", Kind::Value("int"), "102400", MAX_EVENT_BYTES),
+        Flag::new("audit-webhook-version", Kind::Value("string"), "audit.k8s.io/v1", VERSION),
+    ],
+};
+
+pub(super) fn read(given: &Given) -> Result<Options, FlagError> {
+    Ok(Options {
+        policy_file: given.text("audit-policy-file").map(Into::into),
+        log: given.text("audit-log-path").map(|path| log(given, path)).transpose()?,
+        webhook: given.text("audit-webhook-config-file").map(|file| webhook(given, file)).transpose()?,
+    })
+}
+
+fn log(given: &Given, path: &str) -> Result<LogOptions, FlagError> {
+    let (mode, batch, truncate) = common(given, "log")?;
+    let format = given.text("audit-log-format").unwrap_or_default();
+    let parsed = LogFormat::parse(format).ok_or_else(|| {
+        let allowed = go_quote(LogFormat::ALLOWED);
+        FlagError::new(format!("invalid audit log format {format}, allowed formats are {allowed}"))
+    })?;
+    let positive = |name: &str| {
+        let number = given.integer(name)?;
+        u64::try_from(number).map_err(|_| FlagError::new(format!("--{name} {number} can't be a negative number")))
+    };
+    Ok(LogOptions {
+        path: path.into(),
+        max_age_days: positive("audit-log-maxage")?,
+        max_backups: usize::try_from(positive("audit-log-maxbackup")?).unwrap_or(usize::MAX),
+        max_size_mb: positive("audit-log-maxsize")?,
+        format: parsed,
+        compress: given.flag("audit-log-compress")?,
+        mode,
+        batch,
+        truncate,
+    })
+}
+
+fn webhook(given: &Given, file: &str) -> Result<WebhookOptions, FlagError> {
+    let (mode, batch, truncate) = common(given, "webhook")?;
+    let initial_backoff = given.duration("audit-webhook-initial-backoff")?;
+    Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate })
+}
+
+/// What both have. Settings of a mode that is not chosen are not judged, as in the reference.
+fn common(given: &Given, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOptions), FlagError> {
+    let name = |rest: &str| format!("audit-{plugin}-{rest}");
+    let integer = |rest: &str| given.integer(&name(rest));
+    let text = given.text(&name("mode")).unwrap_or_default();
+    let mode = Mode::parse(text).ok_or_else(|| {
+        let allowed = go_quote(Mode::ALLOWED);
+        FlagError::new(format!("invalid audit {plugin} mode {text}, allowed modes are {allowed}"))
+    })?;
+    let (buffer_size, max_batch_size) = (integer("batch-buffer-size")?, integer("batch-max-size")?);
+    let throttle_enable = given.flag(&name("batch-throttle-enable"))?;
+    let (throttle_qps, throttle_burst) = (given.float(&name("batch-throttle-qps"))?, integer("batch-throttle-burst")?);
+    let max_batch_wait = given.duration(&name("batch-max-wait"))?;
+    let refuse = |what: &str, value: &dyn std::fmt::Display| {
+        FlagError::new(format!("invalid audit batch {plugin} {what} {value}, must be a positive number"))
+    };
+    if mode == Mode::Batch {
+        if buffer_size <= 0 {
+            return Err(refuse("buffer size", &buffer_size));
+        }
+        if max_batch_size <= 0 {
+            return Err(refuse("max batch size", &max_batch_size));
+        }
+        if throttle_enable && throttle_qps.is_nan() | (throttle_qps <= 0.0) {
+            return Err(refuse("throttle QPS", &throttle_qps));
+        }
+        if throttle_enable && throttle_burst <= 0 {
+            return Err(refuse("throttle burst", &throttle_burst));
+        }
+    }
+    let (event_bytes, batch_bytes) = (integer("truncate-max-event-size")?, integer("truncate-max-batch-size")?);
+    if event_bytes <= 0 {
+        return Err(FlagError::new(format!(
+            "invalid audit truncate {plugin} max event size {event_bytes}, must be a positive number"
+        )));
+    }
+    if batch_bytes < event_bytes {
+        return Err(FlagError::new(format!(
+            "invalid audit truncate {plugin} max batch size {batch_bytes}, must be greater than max event size ({event_bytes})"
+        )));
+    }
+    check_version(given.text(&name("version")).unwrap_or_default())?;
+    let size = |number: i64| usize::try_from(number).unwrap_or_default();
+    let batch = BatchOptions {
+        buffer_size: size(buffer_size),
+        max_batch_size: size(max_batch_size),
+        max_batch_wait,
+        throttle_enable,
+        throttle_qps,
+        throttle_burst: size(throttle_burst),
+    };
+    let enabled = given.flag(&name("truncate-enabled"))?;
+    let truncate = TruncateOptions { enabled, max_event_size: size(event_bytes), max_batch_size: size(batch_bytes) };
+    Ok((mode, batch, truncate))
+}
+
+fn check_version(text: &str) -> Result<(), FlagError> {
+    if GroupVersion::parse(text).is_none() {
+        return Err(FlagError::new(format!("unexpected GroupVersion string: {text}")));
+    }
+    if text != "audit.k8s.io/v1" {
+        return Err(FlagError::new("invalid group version, allowed versions are [{\"audit.k8s.io\" \"v1\"}]"));
+    }
+    Ok(())
+}

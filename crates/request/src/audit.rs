@@ -1,0 +1,136 @@
+//! What auditing wants to know of a request, noted by whoever learns it on the way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use binnacle_meta::Text;
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::User;
+
+/// How much of a request its audit events tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AuditLevel {
+    None,
+    /// Who did what to which thing, and how it ended.
+    Metadata,
+    /// And the object that was sent.
+    Request,
+    /// And the object that was answered.
+    RequestResponse,
+}
+
+impl AuditLevel {
+    pub const ALL: [Self; 4] = [Self::None, Self::Metadata, Self::Request, Self::RequestResponse];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::Metadata => "Metadata",
+            Self::Request => "Request",
+            Self::RequestResponse => "RequestResponse",
+        }
+    }
+}
+
+/// The notes of one request. The policy is asked once the caller is known; what is noted before counts as well.
+#[derive(Debug, Default)]
+pub struct AuditNotes {
+    /// 0: not decided, otherwise the level plus one.
+    level: AtomicU8,
+    noted: Mutex<Noted>,
+}
+
+/// What has been noted.
+#[derive(Clone, Debug, Default)]
+pub struct Noted {
+    pub annotations: BTreeMap<Text, Text>,
+    pub object: ObjectNotes,
+    /// JSON.
+    pub request_object: Option<Bytes>,
+    pub impersonated: Option<Impersonated>,
+    pub omit_managed_fields: bool,
+}
+
+/// Whom the caller acts as.
+#[derive(Clone, Debug)]
+pub struct Impersonated {
+    pub user: Arc<User>,
+    /// The verb of constrained impersonation that allowed it; empty for the older kind.
+    pub constraint: Text,
+}
+
+/// What the object that was sent says of itself, for requests whose path does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectNotes {
+    pub namespace: Text,
+    pub name: Text,
+    pub uid: Text,
+    pub resource_version: Text,
+}
+
+impl AuditNotes {
+    /// Settles what events of this request tell.
+    pub fn decide(&self, level: AuditLevel, omit_managed_fields: bool) {
+        self.noted.lock().omit_managed_fields = omit_managed_fields;
+        self.level.store(level as u8 + 1, Ordering::Release);
+    }
+
+    /// `None` until it has been decided.
+    pub fn level(&self) -> Option<AuditLevel> {
+        match self.level.load(Ordering::Acquire) {
+            0 => None,
+            above => AuditLevel::ALL.get(usize::from(above - 1)).copied(),
+        }
+    }
+
+    /// Adds an annotation. The first value of a key stays.
+    pub fn annotate(&self, key: &str, value: &str) {
+        let mut noted = self.noted.lock();
+        match noted.annotations.get(key) {
+            Some(before) if before != value => {
+                tracing::warn!(
+                    "Failed to set annotations[{key:?}] to {value:?}, it has already been set to {before:?}"
+                );
+            }
+            Some(_) => {}
+            None => {
+                noted.annotations.insert(key.into(), value.into());
+            }
+        }
+    }
+
+    pub fn note(&self, with: impl FnOnce(&mut Noted)) {
+        with(&mut self.noted.lock());
+    }
+
+    pub fn noted(&self) -> Noted {
+        self.noted.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels() {
+        let notes = AuditNotes::default();
+        assert_eq!(notes.level(), None);
+        for level in AuditLevel::ALL {
+            notes.decide(level, true);
+            assert_eq!(notes.level(), Some(level));
+        }
+        assert!(notes.noted().omit_managed_fields);
+    }
+
+    #[test]
+    fn the_first_annotation_stays() {
+        let notes = AuditNotes::default();
+        notes.annotate("a", "1");
+        notes.annotate("a", "2");
+        assert_eq!(notes.noted().annotations[&Text::from("a")], "1");
+    }
+}

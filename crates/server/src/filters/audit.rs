@@ -1,0 +1,237 @@
+//! Follows a request with audit events. The policy is asked once the caller is known; who fails before that is recorded
+//! as nobody.
+
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use binnacle_audit::{Answered, Auditor, Trail};
+use binnacle_meta::{Status, Text, go_quote};
+use binnacle_request::{AnsweredStatus, BoxFuture, ConnectionInfo, Record, RequestInfo, Response, User};
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, StatusCode};
+
+use crate::answer::{Panicked, Refusal};
+
+/// Where intermediaries say whom they speak for.
+const FORWARDED_FOR: &str = "x-forwarded-for";
+const REAL_IP: &str = "x-real-ip";
+
+/// The trail of a request, when anything is audited at all.
+pub(crate) fn open(
+    auditor: Option<&Arc<Auditor>>,
+    record: &Arc<Record>,
+    headers: &HeaderMap,
+    connection: &ConnectionInfo,
+) -> Option<Arc<Trail>> {
+    let auditor = auditor?.clone();
+    let agent = headers.get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
+    let ips = source_ips(headers, connection.peer);
+    Some(Arc::new(Trail::new(auditor, record.clone(), ips, agent.as_deref().unwrap_or_default())))
+}
+
+/// The request has arrived and its caller is known.
+pub(crate) async fn received(
+    trail: Option<&Arc<Trail>>,
+    info: &Arc<RequestInfo>,
+    user: &Arc<User>,
+    record: &Record,
+) -> Result<(), Refusal> {
+    let Some(trail) = trail else { return Ok(()) };
+    if !trail.begin(info, Some(user)) || trail.received().await {
+        return Ok(());
+    }
+    let uri = go_quote(record.uri());
+    let text = format!("Internal Server Error: {uri}: failed to store audit event");
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    // That this could not be recorded has been said; it will not be tried again for the answer.
+    trail.end();
+    Err(Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
+}
+
+/// What events tell of an answer that is about to leave.
+pub(crate) struct Head {
+    code: StatusCode,
+    status: Option<Arc<Status>>,
+    panicked: Option<Panicked>,
+    media_type: Text,
+    /// Compressed bodies are not read.
+    compressed: bool,
+    /// The body, if it is there already.
+    whole: Option<Bytes>,
+}
+
+impl Head {
+    pub(crate) fn of(response: &Response) -> Self {
+        let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let stays_open = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        Self {
+            code: response.status(),
+            status: response.extensions().get::<AnsweredStatus>().map(|status| status.0.clone()),
+            panicked: response.extensions().get().cloned(),
+            media_type: media_type.unwrap_or_default().into(),
+            compressed: response.headers().contains_key(CONTENT_ENCODING),
+            whole: response.body().whole().filter(|_| !stays_open),
+        }
+    }
+}
+
+/// Tells of an answer. What follows its head is told by the [`Ending`], if anything does.
+pub(crate) async fn answered(trail: Arc<Trail>, info: Option<Arc<RequestInfo>>, head: Head) -> Option<Ending> {
+    let info = info?;
+    // Who was refused before the caller was known is only told of by the head of the answer.
+    let unknown_caller = !trail.is_begun();
+    if unknown_caller && !trail.begin(&info, None) {
+        return None;
+    }
+    if let Some(Panicked(message)) = head.panicked {
+        trail.panicked(&message).await;
+        return None;
+    }
+    trail.answered(&Answered { code: head.code.as_u16(), status: head.status });
+    if unknown_caller {
+        trail.started().await;
+        trail.end();
+        return None;
+    }
+    let long_running = info.is_long_running();
+    if long_running {
+        trail.started().await;
+    }
+    let limit = if long_running || head.compressed { 0 } else { trail.wants_body() };
+    match head.whole {
+        Some(body) => {
+            if limit > 0 {
+                trail.body(&head.media_type, Some(&body).filter(|body| body.len() <= limit));
+            }
+            trail.completed().await;
+            None
+        }
+        None => Some(Ending {
+            trail,
+            media_type: head.media_type,
+            captured: (limit > 0).then(BytesMut::new),
+            limit,
+            completing: None,
+            finished: false,
+        }),
+    }
+}
+
+/// Tells of the end of an answer that is sent piece by piece.
+pub(crate) struct Ending {
+    trail: Arc<Trail>,
+    media_type: Text,
+    captured: Option<BytesMut>,
+    /// Bytes that are captured at most; zero when none are wanted.
+    limit: usize,
+    completing: Option<BoxFuture<'static, ()>>,
+    finished: bool,
+}
+
+impl Ending {
+    /// A piece is about to be sent.
+    pub(crate) fn piece(&mut self, piece: &Bytes) {
+        let fits = self.captured.as_ref().is_some_and(|captured| captured.len() + piece.len() <= self.limit);
+        match &mut self.captured {
+            Some(captured) if fits => captured.extend_from_slice(piece),
+            captured => *captured = None,
+        }
+    }
+
+    /// Everything has been sent; ready when that has been recorded.
+    pub(crate) fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.finished {
+            return Poll::Ready(());
+        }
+        if self.completing.is_none() {
+            if self.limit > 0 {
+                let captured = self.captured.take().map(BytesMut::freeze);
+                self.trail.body(&self.media_type, captured.as_ref());
+            }
+            let trail = self.trail.clone();
+            self.completing = Some(Box::pin(async move { trail.completed().await }));
+        }
+        let recorded = self.completing.as_mut().map_or(Poll::Ready(()), |completing| completing.as_mut().poll(cx));
+        self.finished = recorded.is_ready();
+        recorded
+    }
+
+    /// A panic ended the answer.
+    pub(crate) fn panicked(&mut self, message: String) {
+        let trail = self.trail.clone();
+        self.finished = true;
+        detach(async move { trail.panicked(&message).await });
+    }
+}
+
+impl Drop for Ending {
+    /// The client has gone before the end.
+    fn drop(&mut self) {
+        if !self.finished {
+            match self.completing.take() {
+                Some(completing) => detach(completing),
+                None => {
+                    let trail = self.trail.clone();
+                    detach(async move { trail.completed().await });
+                }
+            }
+        }
+    }
+}
+
+/// Carries on with nobody waiting. Most backends are done at once.
+fn detach(work: impl Future<Output = ()> + Send + 'static) {
+    let mut work = Box::pin(work);
+    let mut cx = Context::from_waker(Waker::noop());
+    if pin!(&mut work).poll(&mut cx).is_pending()
+        && let Ok(runtime) = tokio::runtime::Handle::try_current()
+    {
+        runtime.spawn(work);
+    }
+}
+
+/// The addresses that a request came by, from the farthest. All but the last are what clients and proxies say.
+fn source_ips(headers: &HeaderMap, peer: Option<SocketAddr>) -> Vec<IpAddr> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut ips: Vec<IpAddr> = text(FORWARDED_FOR).split(',').filter_map(|part| part.trim().parse().ok()).collect();
+    if let Ok(real) = text(REAL_IP).parse::<IpAddr>()
+        && !ips.contains(&real)
+    {
+        ips.push(real);
+    }
+    if let Some(peer) = peer.map(|peer| peer.ip().to_canonical())
+        && ips.last() != Some(&peer)
+    {
+        ips.push(peer);
+    }
+    ips
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let peer = Some(SocketAddr::from(([10, 0, 0, 9], 1)));
+        for (forwarded, real, want) in [
+            ("", "", "10.0.0.9"),
+            ("1.1.1.1, 2.2.2.2", "", "1.1.1.1 2.2.2.2 10.0.0.9"),
+            ("1.1.1.1,bogus", "3.3.3.3", "1.1.1.1 3.3.3.3 10.0.0.9"),
+            ("1.1.1.1", "1.1.1.1", "1.1.1.1 10.0.0.9"),
+            ("1.1.1.1, 10.0.0.9", "", "1.1.1.1 10.0.0.9"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(FORWARDED_FOR, forwarded), (REAL_IP, real)] {
+                if !value.is_empty() {
+                    headers.insert(name, value.parse().unwrap());
+                }
+            }
+            let ips: Vec<String> = source_ips(&headers, peer).iter().map(ToString::to_string).collect();
+            assert_eq!(ips.join(" "), want);
+        }
+    }
+}
