@@ -101,7 +101,7 @@ pub(super) fn quantity(text: &str, trouble: &mut Trouble) -> Value {
 
 /// A number that floating point cannot hold, in JSON that the reference reads into its own types.
 pub(super) fn overflow(number: &str, trouble: &mut Trouble) -> Value {
-    fatal(&format!("json: cannot unmarshal number {number} into Go value of type float64"), trouble)
+    fatal(format!("json: cannot unmarshal number {number} into Go value of type float64"), trouble)
 }
 
 pub(super) fn fatal(error: impl std::fmt::Display, trouble: &mut Trouble) -> Value {
