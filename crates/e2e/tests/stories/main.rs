@@ -8,6 +8,7 @@
 mod manifests;
 
 mod auditing;
+mod authorization;
 mod bad_input;
 mod controller;
 mod durability;
@@ -22,7 +23,10 @@ mod kubectl_restart;
 mod kubectl_rollout;
 mod kubectl_streams;
 mod kubectl_watch;
+mod kubectl_writes;
 mod namespaces;
+mod protobuf_client;
+mod python_client;
 mod reflector;
 mod resumption;
 mod stopping;
