@@ -3,9 +3,11 @@
 //! Names, meanings and messages are those of the reference; where a default differs, because this program starts without
 //! any flag, the description says what it is.
 
+mod api_enablement;
 mod auditing;
 mod authentication;
 mod authorization;
+mod generic;
 mod global;
 mod help;
 mod kubelet;
@@ -19,8 +21,10 @@ mod values;
 
 use std::ffi::OsString;
 
-pub(crate) use authentication::Authentication;
-pub(crate) use authorization::{Authorization, Mode};
+pub(crate) use api_enablement::ApiEnablement;
+pub(crate) use authentication::{Authentication, Webhook};
+pub(crate) use authorization::{Authorization, Source};
+pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
 pub(crate) use misc::Misc;
 pub(crate) use serving::Serving;
@@ -30,12 +34,14 @@ pub(crate) use table::FlagError;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 10] = [
+    generic::GROUP,
     storage::GROUP,
     serving::GROUP,
     auditing::GROUP,
     authentication::GROUP,
     authorization::GROUP,
+    api_enablement::GROUP,
     logs::GROUP,
     misc::GROUP,
     global::GROUP,
@@ -51,11 +57,13 @@ pub(crate) enum Command {
 /// The settings of a server.
 #[derive(Debug)]
 pub(crate) struct Config {
+    pub(crate) generic: Generic,
     pub(crate) storage: Storage,
     pub(crate) serving: Serving,
     pub(crate) auditing: binnacle_audit::Options,
     pub(crate) authentication: Authentication,
     pub(crate) authorization: Authorization,
+    pub(crate) api_enablement: ApiEnablement,
     pub(crate) logs: Logs,
     pub(crate) misc: Misc,
 }
@@ -70,11 +78,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         return Ok(Command::Print(text));
     }
     Ok(Command::Serve(Box::new(Config {
+        generic: Generic::read(&given)?,
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
         auditing: auditing::read(&given)?,
-        authentication: Authentication::read(&given),
+        authentication: Authentication::read(&given)?,
         authorization: Authorization::read(&given)?,
+        api_enablement: ApiEnablement::read(&given)?,
         logs: Logs::read(&given)?,
         misc: Misc::read(&given)?,
     })))
@@ -101,14 +111,21 @@ mod tests {
         }
     }
 
+    fn modes(config: &Config) -> Vec<&str> {
+        match &config.authorization.source {
+            Source::Flags(config) => config.authorizers.iter().map(|authorizer| authorizer.name.as_str()).collect(),
+            Source::File(path) => panic!("{path:?}"),
+        }
+    }
+
     #[test]
     fn defaults() {
         let config = config(&[]);
         assert_eq!(config.serving.address().to_string(), "127.0.0.1:6443");
-        assert_eq!(config.authorization.modes, [Mode::Node, Mode::Rbac]);
+        assert_eq!(modes(&config), ["node", "rbac"]);
         assert_eq!(config.misc.service_cluster_ip_ranges[0].to_string(), "10.0.0.0/24");
         assert_eq!(config.misc.service_node_port_range.to_string(), "30000-32767");
-        assert_eq!(config.authentication.service_account_issuers, ["https://kubernetes.default.svc"]);
+        assert_eq!(config.authentication.service_accounts.issuers, ["https://kubernetes.default.svc"]);
         assert!(config.misc.allow_privileged && !config.storage.ephemeral);
         assert_eq!(config.logs, Logs { format: LogFormat::Text, verbosity: 0 });
     }
@@ -124,13 +141,15 @@ mod tests {
             let config = config(arguments);
             assert_eq!((config.serving.secure_port, config.storage.ephemeral, config.logs.verbosity), (1, true, 4));
         }
-        let modes =
-            config(&["--authorization-mode=AlwaysAllow", "--authorization-mode=AlwaysDeny"]).authorization.modes;
-        assert_eq!(modes, [Mode::AlwaysAllow, Mode::AlwaysDeny]);
+        let both = config(&["--authorization-mode=AlwaysAllow", "--authorization-mode=AlwaysDeny"]);
+        assert_eq!(modes(&both), ["alwaysallow", "alwaysdeny"]);
+        let hook = ["--authorization-mode=Webhook,ABAC", "--authorization-webhook-config-file=a"];
+        assert_eq!(modes(&config(&[&hook[..], &["--authorization-policy-file=b"]].concat())), ["default", "abac"]);
         assert_eq!(
             config(&["--service-account-issuer=a,b", "--service-account-issuer=c"])
                 .authentication
-                .service_account_issuers,
+                .service_accounts
+                .issuers,
             ["a,b", "c"]
         );
         assert_eq!(config(&["--token-auth-file=", "--"]).authentication.token_auth_file, None);
@@ -180,6 +199,10 @@ mod tests {
         for (arguments, want) in [
             (&["--nothing"][..], "unknown flag: --nothing"),
             (&["--nothing=1"], "unknown flag: --nothing"),
+            (&["--feature-gates=Nothing=true"], "unrecognized feature gate: Nothing"),
+            (&["--emulated-version=1.20"], "emulation version 1.20 is not between [1.33, 1.36]"),
+            (&["--runtime-config=a.test/v1=true"], "unknown api groups a.test/v1"),
+            (&["--runtime-config=apps/v9=true"], "group version apps/v9 that has not been registered"),
             (&["-x"], "unknown shorthand flag: 'x' in -x"),
             (&["--secure-port"], "flag needs an argument: --secure-port"),
             (&["-v"], "flag needs an argument: 'v' in -v"),
@@ -202,6 +225,16 @@ mod tests {
             ),
             (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
             (&["--logging-format=xml"], "[logging.format: Invalid value: \"xml\": Unsupported log format]"),
+            (&["--service-account-issuer="], "service-account-issuer should not be an empty string"),
+            (
+                &["--service-account-issuer=a", "--service-account-issuer=a"],
+                "service-account-issuer \"a\" is already specified",
+            ),
+            (&["--service-account-signing-key-file=a"], "service-account-key-file is a required flag"),
+            (
+                &["--service-account-max-token-expiration=1m"],
+                "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds",
+            ),
             (&["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file must be specified together"),
             (&["--authorization-mode=Magic"], "authorization-mode \"Magic\" is not a valid mode"),
             (&["--authorization-mode="], "at least one authorization-mode must be passed"),
@@ -209,13 +242,25 @@ mod tests {
                 &["--authorization-mode=AlwaysAllow,AlwaysAllow"],
                 "authorization-mode [\"AlwaysAllow\" \"AlwaysAllow\"] has mode specified more than once",
             ),
+            (&["--authorization-mode=Webhook"], "authorization-mode Webhook's authorization config file not passed"),
+            (&["--authorization-mode=RBAC,ABAC"], "authorization-mode ABAC's authorization policy file not passed"),
+            (&["--authorization-policy-file=a"], "cannot specify --authorization-policy-file without mode ABAC"),
             (
-                &["--authorization-mode=Webhook"],
-                "authorization-mode \"Webhook\" is not supported yet; supported are AlwaysAllow, AlwaysDeny and Node,RBAC together",
+                &["--authorization-webhook-config-file=a"],
+                "cannot specify --authorization-webhook-config-file without mode Webhook",
             ),
             (
-                &["--authorization-mode=AlwaysAllow,RBAC"],
-                "authorization-mode \"RBAC\" is not supported yet; supported are AlwaysAllow, AlwaysDeny and Node,RBAC together",
+                &[
+                    "--authorization-mode=Webhook",
+                    "--authorization-webhook-config-file=a",
+                    "--authorization-webhook-version=v2",
+                ],
+                "unsupported webhook authorizer version \"v2\", supported versions are \"v1\", \"v1beta1\"",
+            ),
+            (
+                &["--authorization-config=a", "--authorization-mode=RBAC"],
+                "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are \
+                 defined",
             ),
             (
                 &["--ephemeral", "--etcd-servers=http://127.0.0.1:2379"],
