@@ -272,8 +272,7 @@ fn check(history: &[Operation], told: &[Told]) {
     let written: HashMap<&str, &Told> =
         told.iter().filter_map(|event| Some((event.value.as_deref()?, event))).collect();
 
-    // When each event was certainly there, and when it could be there at the earliest.
-    let mut known: Vec<(Instant, u64)> = Vec::new();
+    let (mut known, mut known_of): (Known, HashMap<&str, Known>) = Default::default();
     let mut deletions = 0;
     for operation in history {
         let (key, base, at) = match &operation.what {
@@ -312,11 +311,14 @@ fn check(history: &[Operation], told: &[Told]) {
         let there = before(key, at).map_or(0, |(version, value)| if value.is_some() { version } else { 0 });
         assert_eq!(there, base, "{operation:?} happened at {at}, when the key was not at its base");
         if let Some(ended) = operation.ended {
-            known.push((ended, at));
+            known.add(ended, at);
+            known_of.entry(key).or_default().add(ended, at);
         }
     }
     assert!(deletions > 0, "something was deleted");
 
+    known.sort();
+    known_of.values_mut().for_each(Known::sort);
     // What was answered before an operation began happened before it.
     for operation in history {
         let (version, found) = match &operation.what {
@@ -324,8 +326,8 @@ fn check(history: &[Operation], told: &[Told]) {
             What::List { version, found } => (*version, Some(found)),
             _ => continue,
         };
-        let newer = known.iter().find(|(ended, at)| *ended < operation.began && *at > version);
-        assert!(newer.is_none(), "{operation:?} is older than {newer:?}, which was answered before");
+        let floor = known.before(operation.began);
+        assert!(floor <= version, "{operation:?} is older than {floor}, which was answered before");
         if let Some(found) = found {
             let state = |key: &str| before(key, version + 1).and_then(|(at, value)| Some((at, value?.to_owned())));
             let replayed: BTreeMap<_, _> =
@@ -337,13 +339,7 @@ fn check(history: &[Operation], told: &[Told]) {
         let What::Get { key, found } = &operation.what else { continue };
         let row = versions.get(key.as_str()).map(Vec::as_slice).unwrap_or_default();
         // The newest event of this key that was answered before the read began, and all after it, could be seen.
-        let keys = |version: &u64| row.binary_search_by_key(version, |(at, _)| *at).is_ok();
-        let floor = known
-            .iter()
-            .filter(|(ended, at)| *ended < operation.began && keys(at))
-            .map(|(_, at)| *at)
-            .max()
-            .unwrap_or(0);
+        let floor = known_of.get(key.as_str()).map_or(0, |known| known.before(operation.began));
         let possible = match found {
             Some((version, value)) => {
                 *version >= floor && row.iter().any(|(at, told)| at == version && *told == Some(value.as_str()))
@@ -351,5 +347,31 @@ fn check(history: &[Operation], told: &[Told]) {
             None => floor == 0 || row.iter().any(|(at, value)| *at >= floor && value.is_none()),
         };
         assert!(possible, "{operation:?} could not be seen any more after {floor}");
+    }
+}
+
+/// Versions that were answered, and when.
+#[derive(Default)]
+struct Known(Vec<(Instant, u64)>);
+
+impl Known {
+    fn add(&mut self, ended: Instant, version: u64) {
+        self.0.push((ended, version));
+    }
+
+    /// By time; each with the newest version up to then.
+    fn sort(&mut self) {
+        self.0.sort();
+        let mut newest = 0;
+        for (_, version) in &mut self.0 {
+            newest = newest.max(*version);
+            *version = newest;
+        }
+    }
+
+    /// The newest version that was answered before a time.
+    fn before(&self, time: Instant) -> u64 {
+        let earlier = self.0.partition_point(|(ended, _)| *ended < time);
+        self.0[..earlier].last().map_or(0, |(_, version)| *version)
     }
 }
