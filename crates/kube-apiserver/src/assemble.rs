@@ -247,7 +247,7 @@ impl Assembled {
                 }
             }
         }
-        drop(self.upkeep);
+        drop((self.upkeep, self.at_rest));
         if let Some(auditor) = self.auditor {
             auditor.shutdown().await;
         }
