@@ -6,8 +6,10 @@
 mod auditing;
 mod authentication;
 mod authorization;
+mod generic;
 mod global;
 mod help;
+mod inert;
 mod logs;
 mod misc;
 mod parse;
@@ -20,6 +22,7 @@ use std::ffi::OsString;
 
 pub(crate) use authentication::Authentication;
 pub(crate) use authorization::{Authorization, Mode};
+pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
 pub(crate) use misc::Misc;
 pub(crate) use serving::Serving;
@@ -29,7 +32,8 @@ pub(crate) use table::FlagError;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 10] = [
+    generic::GROUP,
     storage::GROUP,
     serving::GROUP,
     auditing::GROUP,
@@ -37,6 +41,7 @@ const GROUPS: [Group; 8] = [
     authorization::GROUP,
     logs::GROUP,
     misc::GROUP,
+    inert::GROUP,
     global::GROUP,
 ];
 
@@ -50,6 +55,7 @@ pub(crate) enum Command {
 /// The settings of a server.
 #[derive(Debug)]
 pub(crate) struct Config {
+    pub(crate) generic: Generic,
     pub(crate) storage: Storage,
     pub(crate) serving: Serving,
     pub(crate) auditing: binnacle_audit::Options,
@@ -57,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) authorization: Authorization,
     pub(crate) logs: Logs,
     pub(crate) misc: Misc,
+    /// Flags that were given and change nothing, with the reasons.
+    pub(crate) inert: Vec<(&'static str, &'static str)>,
 }
 
 /// Reads the arguments behind the program's name.
@@ -69,6 +77,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         return Ok(Command::Print(text));
     }
     Ok(Command::Serve(Box::new(Config {
+        generic: Generic::read(&given)?,
+        inert: inert::given(&given),
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
         auditing: auditing::read(&given)?,
@@ -157,6 +167,38 @@ mod tests {
             ),
             (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
             (&["--logging-format=xml"], "[logging.format: Invalid value: \"xml\": Unsupported log format]"),
+            (&["--tls-min-version=SSL3"], "unknown tls version \"SSL3\""),
+            (&["--tls-cipher-suites=TLS_MAGIC"], "Cipher suite TLS_MAGIC not supported or doesn't exist"),
+            (&["--tls-curve-preferences=29,29"], "duplicate curve preference 29"),
+            (&["--tls-curve-preferences=70000"], "curve preference 70000 is out of range (must be 1-65535)"),
+            (
+                &["--tls-sni-cert-key=a"],
+                "invalid argument \"a\" for \"--tls-sni-cert-key\" flag: expected comma separated certificate and key file paths",
+            ),
+            (
+                &["--tls-sni-cert-key=a,b:"],
+                "invalid argument \"a,b:\" for \"--tls-sni-cert-key\" flag: empty names list is not allowed",
+            ),
+            (&["--goaway-chance=0.03"], "--goaway-chance can not be less than 0 or greater than 0.02"),
+            (&["--max-requests-inflight=-1"], "--max-requests-inflight can not be negative value"),
+            (&["--request-timeout=-1s"], "--request-timeout can not be negative value"),
+            (
+                &["--strict-transport-security-directives=max-age=1,"],
+                "empty value in strict-transport-security-directives",
+            ),
+            (
+                &["--audit-log-path=x", "--audit-log-mode=async"],
+                "invalid audit log mode async, allowed modes are \"batch,blocking,blocking-strict\"",
+            ),
+            (&["--audit-log-path=x", "--audit-log-maxage=-1"], "--audit-log-maxage -1 can't be a negative number"),
+            (
+                &["--audit-log-path=x", "--audit-log-mode=batch", "--audit-log-batch-buffer-size=0"],
+                "invalid audit batch log buffer size 0, must be a positive number",
+            ),
+            (
+                &["--audit-log-path=x", "--audit-log-version=audit.k8s.io/v2"],
+                "invalid group version, allowed versions are [{\"audit.k8s.io\" \"v1\"}]",
+            ),
             (&["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file must be specified together"),
             (&["--authorization-mode=Magic"], "authorization-mode \"Magic\" is not a valid mode"),
             (&["--authorization-mode="], "at least one authorization-mode must be passed"),

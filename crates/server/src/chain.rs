@@ -10,10 +10,13 @@ use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown};
 use bytes::Bytes;
+use http::HeaderValue;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::answer::Refusal;
 use crate::filters::audit::Ending;
+use crate::filters::cors::Cors;
+use crate::filters::inflight::InFlightLimits;
 use crate::inflight::{Guard, InFlight};
 use crate::{FailureWriter, Links, Metrics, filters};
 
@@ -34,6 +37,14 @@ pub struct ChainConfig {
 #[derive(Default)]
 pub struct ChainOptions {
     pub auditor: Option<Arc<Auditor>>,
+    pub cors: Option<Cors>,
+    /// The value of `Strict-Transport-Security`.
+    pub hsts: Option<HeaderValue>,
+    /// The part of the requests after which an HTTP/2 connection ends.
+    pub goaway_chance: f64,
+    pub limits: Option<InFlightLimits>,
+    /// Fires when new requests are to be sent elsewhere.
+    pub draining: Option<Shutdown>,
 }
 
 /// The handler chain.
@@ -70,9 +81,15 @@ impl Chain {
         let record = filters::record::open(&request, &connection, &self.config.metrics);
         let mut counted = None;
         let trail = filters::audit::open(self.config.options.auditor.as_ref(), &record, request.headers(), &connection);
-        let answering = self.answer(request, connection, &record, trail.as_ref(), &mut counted);
+        let options = &self.config.options;
+        let origin = options.cors.as_ref().and_then(|cors| cors.origin(request.headers()));
+        let preflight = origin.as_ref().and_then(|_| filters::cors::preflight(request.method()));
+        let leaves = filters::goaway::decide(options.goaway_chance, &connection);
+        let answering = self.answer(request, connection, &record, trail.as_ref(), preflight, &mut counted);
         let answer = filters::panics::recover(&record, answering).await;
-        let answer = filters::headers::finish(answer, &record, is_head);
+        let mut answer = filters::headers::finish(answer, &record, is_head);
+        filters::headers::options(&mut answer, options.hsts.as_ref(), origin);
+        let answer = filters::authenticate::leave(leaves, answer);
         let mut ending = None;
         if let Some(trail) = trail {
             let mut info = None;
@@ -89,6 +106,7 @@ impl Chain {
         connection: Arc<ConnectionInfo>,
         record: &Arc<Record>,
         trail: Option<&Arc<Trail>>,
+        preflight: Option<Response>,
         counted: &mut Option<Guard>,
     ) -> Response {
         let config = &self.config;
@@ -102,11 +120,17 @@ impl Chain {
             Ok(info) => info,
             Err(refusal) => return refuse(refusal),
         };
+        if let Err(refusal) = filters::draining::check(config.options.draining.as_ref(), &info, &parts) {
+            return refuse(refusal);
+        }
         *counted = Some(filters::inflight::count(&self.inflight, &info));
         let deadline = match filters::deadline::of(&info, &query, record, config.request_timeout) {
             Ok(deadline) => deadline,
             Err(refusal) => return refuse(refusal),
         };
+        if let Some(preflight) = preflight {
+            return preflight;
+        }
         let granted = filters::deadline::within(deadline, async {
             let user = filters::authenticate::caller(
                 config.authenticator.as_ref(),
@@ -117,6 +141,7 @@ impl Chain {
             )
             .await?;
             filters::audit::received(trail, &info, &user, record).await?;
+            filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
             let permit =
                 filters::authorize::permit(config.authorizer.as_ref(), &info, &user, &parts, record, &config.metrics)
                     .await?;

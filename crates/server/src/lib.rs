@@ -18,11 +18,15 @@ mod version;
 
 pub use answer::{FailureWriter, json_failure, plain_text};
 pub use chain::{Chain, ChainConfig, ChainOptions, Tracked};
+pub use filters::cors::Cors;
+pub use filters::inflight::InFlightLimits;
 pub use health::{Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};
 pub use inflight::InFlight;
 pub use links::Links;
-pub use listener::{BoundPort, ListenError, Listener};
+pub use listener::{BoundPort, ListenError, Listener, PortSharing};
 pub use metrics::{Metrics, MetricsLink};
-pub use server::Server;
-pub use tls::{TlsError, TlsFiles, tls_config};
+pub use server::{Server, Stopping};
+pub use tls::{
+    CertificateFiles, Certificates, DefaultCertificate, NamedCertificate, Tls, TlsError, TlsFiles, TlsSettings,
+};
 pub use version::{KUBERNETES_VERSION, VersionLink};

@@ -100,6 +100,10 @@ impl Given {
         Ok(())
     }
 
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
     /// All values of a flag in order, or its default.
     pub(super) fn all(&self, name: &str) -> Vec<&str> {
         match self.values.get(name) {

@@ -1,7 +1,7 @@
 //! The headers that every answer has.
 
 use binnacle_request::{Body, Record, Response};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, USER_AGENT};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, STRICT_TRANSPORT_SECURITY, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Body as _;
 
@@ -24,6 +24,17 @@ impl Preferences {
         headers.extend(self.accept.map(|value| (ACCEPT, value)));
         headers.extend(self.user_agent.map(|value| (USER_AGENT, value)));
         headers
+    }
+}
+
+/// Adds what operators asked for.
+pub(crate) fn options(response: &mut Response, hsts: Option<&HeaderValue>, origin: Option<HeaderValue>) {
+    let headers = response.headers_mut();
+    if let Some(hsts) = hsts {
+        headers.entry(STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
+    }
+    if let Some(origin) = origin {
+        super::cors::allow(headers, origin);
     }
 }
 
