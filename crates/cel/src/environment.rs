@@ -131,7 +131,11 @@ impl Environment {
     }
 
     fn check(&self, source: &Source, issues: &mut Issues) -> Option<Checked> {
-        let features = Features { optionals: self.version.at_least(28), two_variables: self.version.at_least(32) };
+        let features = Features {
+            optionals: self.version.at_least(28),
+            two_variables: self.version.at_least(32),
+            lists: self.version.at_least(34),
+        };
         let parsed = parser::parse(source, features, issues)?;
         let checked = check::check(self, source, parsed.expr, parsed.positions, issues)?;
         if self.version.at_least(29) {
@@ -168,7 +172,8 @@ impl Environment {
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&'static Function> {
-        self.functions.get(name)
+        // Only expressions that can make operations of a patch need to write paths.
+        self.functions.get(name).filter(|_| name != "jsonpatch.escapeKey" || self.constructors.json_patch)
     }
 
     /// The type that a name stands for.

@@ -48,6 +48,10 @@ pub use declared::{DeclField, DeclType, ListKind, ObjectType, Shape, escape};
 pub use environment::{Ast, Environment, Version};
 pub use error::Error;
 pub use eval::{Activation, Evaluated, PER_CALL_LIMIT};
+pub use library::authz::{
+    Authorizer, Check, CheckOf, Decision, ResourceCheck, authorizer_type, authorizer_value, resource_check_type,
+    resource_check_value,
+};
 pub use plan::Program;
 pub use source::{CompileErrors, Issue, Location};
 pub use types::Type;

@@ -24,6 +24,8 @@ pub(crate) struct Features {
     pub(crate) optionals: bool,
     /// `all(k, v, ...)` and the like
     pub(crate) two_variables: bool,
+    /// `sortBy(x, ...)`
+    pub(crate) lists: bool,
 }
 
 /// A tree and where its nodes stand.

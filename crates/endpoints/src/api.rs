@@ -156,7 +156,14 @@ impl Api {
                 if depth > 3 && !connects {
                     return Err(Status::path_not_found());
                 }
-                let verb = if request.method == Method::POST { Some(Verb::Create) } else { item_verb(&request.method) };
+                let verb = match request.method {
+                    Method::POST => Some(Verb::Create),
+                    // A proxy takes every method, also those that have no verb.
+                    Method::HEAD | Method::OPTIONS if connects && subresource.verbs.contains(Verb::Update) => {
+                        Some(Verb::Get)
+                    }
+                    ref method => item_verb(method),
+                };
                 if !verb.is_some_and(|verb| subresource.verbs.contains(verb)) {
                     return Err(Status::method_not_allowed());
                 }

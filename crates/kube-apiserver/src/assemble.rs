@@ -18,6 +18,7 @@ use binnacle_controlplane::{
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response, read_object};
+use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
@@ -28,7 +29,7 @@ use binnacle_server::{
     KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink, PingCheck, Server, ShutdownCheck, Stopping,
     Tls, TlsError, VersionLink,
 };
-use binnacle_specials::Server as Specials;
+use binnacle_specials::{Outward, Server as Specials};
 use binnacle_store::{Compactor, Store, spawn_compactor};
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use binnacle_validation::ip::Cidr;
@@ -85,6 +86,8 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
+    #[error("unable to reach kubelets: {0}")]
+    Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("cannot follow roles and bindings: {0}")]
     Roles(String),
     #[error("cannot register metrics: {0}")]
@@ -133,8 +136,10 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
         .ready(Arc::new(ShutdownCheck(terminating)));
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
+    let outward =
+        Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
-    let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, &shutdown);
+    let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
     access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
     let interval = config.storage.compaction_interval;
@@ -233,6 +238,7 @@ fn built_in(
     access: &Access,
     address: SocketAddr,
     config: &Config,
+    outward: Outward,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane) {
     let served = Served::default_built_in();
@@ -247,6 +253,7 @@ fn built_in(
         authenticator: access.authenticator.clone(),
         authorizer: access.authorizer.clone(),
         api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
+        outward,
     };
     let built_in = BuiltIn {
         store,
@@ -317,6 +324,7 @@ struct Named {
     clients: Option<X509>,
     /// With the text of the certificate file.
     tls: Option<(DefaultCertificate, String)>,
+    kubelets: Kubelets,
 }
 
 impl Named {
@@ -335,7 +343,8 @@ impl Named {
                 Some((DefaultCertificate::Files(files), text))
             }
         };
-        Ok(Self { tokens, clients, tls })
+        let kubelets = Kubelets::new(&config.misc.kubelet)?;
+        Ok(Self { tokens, clients, tls, kubelets })
     }
 }
 

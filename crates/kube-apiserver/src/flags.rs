@@ -10,6 +10,7 @@ mod generic;
 mod global;
 mod help;
 mod inert;
+mod kubelet;
 mod logs;
 mod misc;
 mod parse;

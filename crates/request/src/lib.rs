@@ -11,6 +11,7 @@ mod permit;
 mod query;
 mod record;
 mod shutdown;
+mod upgrade;
 mod user;
 
 pub use audit::{AuditLevel, AuditNotes, Impersonated, Noted, ObjectNotes};
@@ -22,4 +23,5 @@ pub use permit::{Decision, Permit};
 pub use query::{Query, decode_path};
 pub use record::{Facts, Record, RecordSink};
 pub use shutdown::{Shutdown, ShutdownTrigger};
+pub use upgrade::{ByteStream, Upgrade};
 pub use user::User;

@@ -9,7 +9,9 @@ use binnacle_meta::Status;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 
-use crate::{Body, BodyError, ConnectionInfo, IncomingBody, Permit, Query, Record, RequestInfo, Shutdown, User};
+use crate::{
+    Body, BodyError, ConnectionInfo, IncomingBody, Permit, Query, Record, RequestInfo, Shutdown, Upgrade, User,
+};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -22,6 +24,8 @@ pub struct Request {
     pub uri: Uri,
     pub headers: HeaderMap,
     pub body: IncomingBody,
+    /// The connection itself, for who answers 101.
+    pub upgrade: Option<Upgrade>,
     pub info: Arc<RequestInfo>,
     pub query: Query,
     pub user: Arc<User>,

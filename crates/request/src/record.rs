@@ -1,5 +1,6 @@
 //! One record per request: what metrics, the access log, audit and (later) traces read when it is over.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +26,8 @@ pub struct Record {
     /// Absent when nothing is audited.
     audit: OnceLock<AuditNotes>,
     sink: Option<Arc<dyn RecordSink>>,
+    /// What lasts as long as the request: let go after the sink has been told.
+    held: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 /// What becomes known on the way.
@@ -69,7 +72,13 @@ impl Record {
             facts: Mutex::new(Facts::default()),
             audit: OnceLock::new(),
             sink,
+            held: Mutex::new(None),
         })
+    }
+
+    /// Keeps something until the request is over: its place among those in flight.
+    pub fn hold(&self, guard: impl Any + Send) {
+        *self.held.lock() = Some(Box::new(guard));
     }
 
     pub fn audit_id(&self) -> &Text {

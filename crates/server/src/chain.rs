@@ -8,7 +8,7 @@ use std::time::Duration;
 use binnacle_audit::{Auditor, Trail};
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
-use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown};
+use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown, Upgrade};
 use bytes::Bytes;
 use http::HeaderValue;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -17,7 +17,7 @@ use crate::answer::Refusal;
 use crate::filters::audit::Ending;
 use crate::filters::cors::Cors;
 use crate::filters::inflight::InFlightLimits;
-use crate::inflight::{Guard, InFlight};
+use crate::inflight::InFlight;
 use crate::{FailureWriter, Links, Metrics, filters};
 
 /// What a chain is made of.
@@ -74,18 +74,18 @@ impl Chain {
     /// Answers one request of a connection.
     pub async fn serve(
         &self,
-        request: http::Request<Body>,
+        mut request: http::Request<Body>,
         connection: Arc<ConnectionInfo>,
     ) -> http::Response<Tracked> {
         let is_head = request.method() == http::Method::HEAD;
         let record = filters::record::open(&request, &connection, &self.config.metrics);
-        let mut counted = None;
+        let (upgrade, kept) = filters::upgrade::of(request.extensions_mut());
         let trail = filters::audit::open(self.config.options.auditor.as_ref(), &record, request.headers(), &connection);
         let options = &self.config.options;
         let origin = options.cors.as_ref().and_then(|cors| cors.origin(request.headers()));
         let preflight = origin.as_ref().and_then(|_| filters::cors::preflight(request.method()));
         let leaves = filters::goaway::decide(options.goaway_chance, &connection);
-        let answering = self.answer(request, connection, &record, trail.as_ref(), preflight, &mut counted);
+        let answering = self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight);
         let answer = filters::panics::recover(&record, answering).await;
         let mut answer = filters::headers::finish(answer, &record, is_head);
         filters::headers::options(&mut answer, options.hsts.as_ref(), origin);
@@ -96,18 +96,22 @@ impl Chain {
             record.note(|facts| info = facts.info.clone());
             ending = filters::audit::answered(trail, info, filters::audit::Head::of(&answer)).await;
         }
-        answer.map(|body| Tracked { body, record, ending, _counted: counted })
+        if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
+            // The answer ends with its head; what it began goes on.
+            kept.keep(ending.take());
+        }
+        answer.map(|body| Tracked { body, record, ending })
     }
 
     /// From the first look at the path to the link that answers, or the first filter that refuses.
     async fn answer(
         &self,
         request: http::Request<Body>,
+        upgrade: Option<Upgrade>,
         connection: Arc<ConnectionInfo>,
         record: &Arc<Record>,
         trail: Option<&Arc<Trail>>,
         preflight: Option<Response>,
-        counted: &mut Option<Guard>,
     ) -> Response {
         let config = &self.config;
         let (mut parts, body) = request.into_parts();
@@ -123,7 +127,8 @@ impl Chain {
         if let Err(refusal) = filters::draining::check(config.options.draining.as_ref(), &info, &parts) {
             return refuse(refusal);
         }
-        *counted = Some(filters::inflight::count(&self.inflight, &info));
+        // Held by the record, which outlasts the answer where a connection is upgraded.
+        record.hold(filters::inflight::count(&self.inflight, &info));
         let deadline = match filters::deadline::of(&info, &query, record, config.request_timeout) {
             Ok(deadline) => deadline,
             Err(refusal) => return refuse(refusal),
@@ -151,6 +156,7 @@ impl Chain {
                 uri: parts.uri,
                 headers: parts.headers,
                 body,
+                upgrade,
                 info: info.clone(),
                 query,
                 user,
@@ -179,7 +185,6 @@ pub struct Tracked {
     body: Body,
     record: Arc<Record>,
     ending: Option<Ending>,
-    _counted: Option<Guard>,
 }
 
 impl HttpBody for Tracked {

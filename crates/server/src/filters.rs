@@ -12,3 +12,4 @@ pub(crate) mod inflight;
 pub(crate) mod info;
 pub(crate) mod panics;
 pub(crate) mod record;
+pub(crate) mod upgrade;

@@ -226,7 +226,7 @@ async fn serve(stream: TlsStream<Corked<TcpStream>>, peer: SocketAddr, max_strea
             .max_headers(MAX_HEADERS)
             .max_buf_size(MAX_HEADER_BYTES)
             .title_case_headers(true);
-        let mut running = pin!(builder.serve_connection(io, service));
+        let mut running = pin!(builder.serve_connection(io, service).with_upgrades());
         tokio::select! {
             ended = running.as_mut() => ended,
             () = until_leaving(&shutdown, &leave) => {

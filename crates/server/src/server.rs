@@ -91,7 +91,9 @@ impl Server {
             {
             }
         };
-        let _ = tokio::time::timeout(DRAIN_CONNECTIONS.max(stopping.watch_grace), closed).await;
+        // Sessions on upgraded connections are no longer among those: they say good-bye by themselves.
+        let sessions = tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(Kind::LongRunning));
+        let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS.max(stopping.watch_grace), closed), sessions);
         let left =
             [Kind::ReadOnly, Kind::Mutating, Kind::LongRunning].map(|kind| inflight.now(kind)).iter().sum::<i64>();
         if left > 0 {

@@ -1,13 +1,17 @@
 //! What has a path but no place in the store: reviews of who somebody is and what they may do, the statuses of
-//! components, and orders about pods (bindings, evictions). Each is a [`Special`] of the API link.
+//! components, orders about pods (bindings, evictions), streams to their containers, and proxies to what runs in the
+//! cluster. Each is a [`Special`] of the API link.
 //!
 //! A body is read, judged and admitted here as it is for stored objects; what then happens is each special's own.
 
 mod component_statuses;
+mod connect;
 mod https;
 mod pods;
 mod posted;
+mod proxies;
 mod reviews;
+mod streams;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +19,20 @@ use std::sync::Arc;
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_endpoints::{Special, SpecialKey};
+use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
+use binnacle_proxy::{Verification, client_config};
 use binnacle_registry::ResourceSet;
 use binnacle_registry::admission::Admission;
 use binnacle_store::Store;
+use prometheus::Registry;
+use rustls::ClientConfig;
 
 use crate::component_statuses::ComponentStatuses;
 use crate::pods::{Binding, Eviction};
+use crate::proxies::{Behind, Proxy};
 use crate::reviews::{AccessReview, RulesReview, SelfReview, Subject, TokenReview};
+use crate::streams::{Log, Nodes, Remote, Session, StreamMetrics};
 
 /// What the specials need of the server that they are part of.
 #[derive(Clone)]
@@ -34,6 +44,36 @@ pub struct Server {
     pub authorizer: Arc<dyn Authorizer>,
     /// `--api-audiences`: whom tokens for this server are made for.
     pub api_audiences: Vec<Text>,
+    pub outward: Outward,
+}
+
+/// What leads out of this server: to kubelets, and to what runs in the cluster.
+#[derive(Clone)]
+pub struct Outward {
+    kubelets: Arc<Kubelets>,
+    /// For servers in the cluster, whose certificates say nothing that could be verified: they are dialed by address.
+    tls: Arc<ClientConfig>,
+    metrics: StreamMetrics,
+}
+
+impl Outward {
+    /// Registers its metrics; fails when they are there already.
+    pub fn new(kubelets: Kubelets, registry: &Registry) -> Result<Self, OutwardError> {
+        Ok(Self {
+            kubelets: Arc::new(kubelets),
+            tls: client_config(Verification::None, None)?,
+            metrics: StreamMetrics::new(registry)?,
+        })
+    }
+}
+
+/// Why there is no way out.
+#[derive(Debug, thiserror::Error)]
+pub enum OutwardError {
+    #[error(transparent)]
+    Metrics(#[from] prometheus::Error),
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
 }
 
 /// All specials of built-in groups.
@@ -48,6 +88,18 @@ pub fn all(server: &Server) -> HashMap<SpecialKey, Arc<dyn Special>> {
     add("", "v1", "bindings", "", Arc::new(Binding::collection(server.resources.clone(), admission())));
     add("", "v1", "pods", "binding", Arc::new(Binding::subresource(server.resources.clone(), admission())));
     add("", "v1", "pods", "eviction", Arc::new(Eviction::new(server.resources.clone(), admission())));
+    let nodes = Nodes { resources: server.resources.clone(), kubelets: server.outward.kubelets.clone() };
+    let metrics = || server.outward.metrics.clone();
+    add("", "v1", "pods", "log", Arc::new(Log::new(nodes.clone(), metrics())));
+    for (name, session) in [("exec", Session::Exec), ("attach", Session::Attach), ("portforward", Session::PortForward)]
+    {
+        let remote = Remote::new(session, nodes.clone(), admission(), server.authorizer.clone(), metrics());
+        add("", "v1", "pods", name, Arc::new(remote));
+    }
+    for (plural, behind) in [("pods", Behind::Pod), ("services", Behind::Service), ("nodes", Behind::Node)] {
+        let proxy = Proxy::new(behind, nodes.clone(), admission(), server.outward.tls.clone());
+        add("", "v1", plural, "proxy", Arc::new(proxy));
+    }
     let authentication = "authentication.k8s.io";
     add(authentication, "v1", "selfsubjectreviews", "", Arc::new(SelfReview::new(admission())));
     let tokens = TokenReview::new(admission(), server.authenticator.clone(), server.api_audiences.clone());

@@ -18,6 +18,7 @@ pub struct Kubectl {
     home: PathBuf,
     /// Its minor version: some commands came late.
     pub minor: u32,
+    environment: Vec<(String, String)>,
 }
 
 /// What a finished command said.
@@ -37,13 +38,20 @@ impl Kubectl {
         // Its cache of discovery is the test's own.
         let home = server.temp().path().join("home");
         std::fs::create_dir_all(&home).unwrap();
-        let mut kubectl = Self { program, kubeconfig: server.kubeconfig(), home, minor: 0 };
+        let mut kubectl = Self { program, kubeconfig: server.kubeconfig(), home, minor: 0, environment: Vec::new() };
         let version = kubectl.command(&["version", "--client", "--output=json"]).output();
         let Ok(version) = version.inspect_err(|error| println!("skipped: no kubectl ({error})")) else { return None };
         let version: serde_json::Value = serde_json::from_slice(&version.stdout).unwrap();
         let minor = version["clientVersion"]["minor"].as_str().unwrap();
         kubectl.minor = minor.trim_end_matches('+').parse().unwrap();
         Some(kubectl)
+    }
+
+    /// The same kubectl with these variables in its environment.
+    #[must_use]
+    pub fn with_env(&self, variables: &[(&str, &str)]) -> Self {
+        let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Self { environment, ..self.clone() }
     }
 
     /// False, with a printed line, where this kubectl is older than that minor version.
@@ -60,6 +68,7 @@ impl Kubectl {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments).env("HOME", &self.home);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.env_remove("KUBECONFIG").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -7,6 +7,7 @@
 mod hook;
 pub mod https;
 mod kubectl;
+mod kubelet;
 #[cfg(feature = "kube")]
 mod kubers;
 mod program;
@@ -16,6 +17,7 @@ mod wait;
 
 pub use hook::Hook;
 pub use kubectl::{Follow, Kubectl, Outcome};
+pub use kubelet::{Kubelet, Trouble};
 pub use program::program;
 pub use rustix::process::Signal;
 pub use server::{Server, admin, somebody};

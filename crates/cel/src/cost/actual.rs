@@ -78,9 +78,35 @@ fn standard(overload: &str) -> ActualCost {
         "contains_string" => Of(|args, _| {
             scaled(size(args, 0), STRING_TRAVERSAL).saturating_mul(scaled(size(args, 1), STRING_TRAVERSAL))
         }),
-        // Lists, sets and the like of cel-go's own extensions.
+        "list_sets_contains_list" | "list_sets_intersects_list" => {
+            Of(|args, _| 1 + size(args, 0).saturating_mul(size(args, 1)))
+        }
+        "list_sets_equivalent_list" => Of(|args, _| 1 + size(args, 0).saturating_mul(size(args, 1)).saturating_mul(2)),
+        "list_slice" | "lists_range" | "list_reverse" => Of(|_, result| allocated(1.0, result.map_or(1, Val::size))),
+        "list_flatten" => Of(|args, _| allocated(1.0, size(args, 0))),
+        "list_flatten_int" => Of(|args, _| {
+            let depth = if let Some(Val::Int(depth)) = args.get(1) { *depth as f64 } else { 1.0 };
+            allocated(depth, size(args, 0))
+        }),
+        "list_distinct" => Of(|args, _| compared_with_itself(&args[0])),
+        overload if overload.starts_with("list_") && overload.ends_with("_sort") => {
+            Of(|args, _| compared_with_itself(&args[0]))
+        }
+        overload if overload.ends_with("_sortByAssociatedKeys") => Of(|args, _| compared_with_itself(&args[1])),
         _ => Fixed(1),
     }
+}
+
+fn allocated(factor: f64, size: u64) -> u64 {
+    ((size as f64 * factor) as u64).saturating_add(1 + LIST)
+}
+
+/// Comparing each element with each other.
+fn compared_with_itself(list: &Val<'_>) -> u64 {
+    let Val::List(list) = list else { return 1 };
+    let texts = !list.is_empty() && matches!(list.get(0), Ok(Val::Str(_) | Val::Bytes(_)));
+    let factor = if texts { 2.0 + STRING_TRAVERSAL } else { 2.0 };
+    allocated(factor, (list.len() as u64).saturating_mul(list.len() as u64))
 }
 
 fn size(args: &[Val<'_>], index: usize) -> u64 {

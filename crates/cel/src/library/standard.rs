@@ -212,7 +212,7 @@ fn not_equals<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     Ok(Val::Bool(!equal(meter, &args[0], &args[1])?))
 }
 
-fn add<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
+pub(super) fn add<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     Ok(match (&args[0], &args[1]) {
         (Val::Int(a), Val::Int(b)) => Val::Int(a.checked_add(*b).ok_or_else(|| overflow(INT))?),
         (Val::Uint(a), Val::Uint(b)) => Val::Uint(a.checked_add(*b).ok_or_else(|| overflow(UINT))?),

@@ -25,6 +25,7 @@ impl Parser<'_> {
     pub(super) fn expand(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse<Expanded> {
         let two = self.features.two_variables;
         let optionals = self.features.optionals;
+        let lists = self.features.lists;
         // New nodes stand where the call stands.
         let mut maker = Maker { parser: self, at: id };
         let expr = match (function, target, args.len()) {
@@ -42,6 +43,7 @@ impl Parser<'_> {
             ("transformList", Some(target), 3 | 4) if two => maker.transform(Transform::List, target, args)?,
             ("transformMap", Some(target), 3 | 4) if two => maker.transform(Transform::Map, target, args)?,
             ("transformMapEntry", Some(target), 3 | 4) if two => maker.transform(Transform::Entry, target, args)?,
+            ("sortBy", Some(target), 2) if lists => maker.sort_by(target, args)?,
             ("optMap", Some(target), 2) if optionals => maker.opt_map(target, args, false)?,
             ("optFlatMap", Some(target), 2) if optionals => maker.opt_map(target, args, true)?,
             (_, target, _) => return Ok(Expanded::Call(target, args)),
@@ -186,6 +188,39 @@ impl Maker<'_, '_> {
         let some = if flat { bound } else { self.call("optional.of", vec![bound])? };
         let none = self.call("optional.none", Vec::new())?;
         self.call(operators::CONDITIONAL, vec![has_value, some, none])
+    }
+
+    /// The list sorted by what the expression makes of its elements: the keys are collected first.
+    fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> Parse {
+        let input = Text::new_static("@__sortBy_input__");
+        if !matches!(
+            target.kind,
+            Kind::List(_) | Kind::Select(_) | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call(_)
+        ) {
+            let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            return self.error(target.id, message);
+        }
+        let list = self.node(Kind::Ident(input.clone()))?;
+        let keys = self.map(list, args)?;
+        let list = self.node(Kind::Ident(input.clone()))?;
+        let sorted = self.node(Kind::Call(Box::new(Call {
+            function: "@sortByAssociatedKeys".into(),
+            target: Some(list),
+            args: vec![keys],
+        })))?;
+        let range = self.list(Vec::new())?;
+        let condition = self.literal(Literal::Bool(false))?;
+        let step = self.node(Kind::Ident(input.clone()))?;
+        self.node(Kind::Comprehension(Box::new(Comprehension {
+            range,
+            variable: UNUSED.into(),
+            variable2: None,
+            accumulator: input,
+            init: target,
+            condition,
+            step,
+            result: sorted,
+        })))
     }
 
     /// A loop that appends `element` for each round that passes the filter.

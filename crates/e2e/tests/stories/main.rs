@@ -18,6 +18,7 @@ mod kubectl_cluster;
 mod kubectl_objects;
 mod kubectl_restart;
 mod kubectl_rollout;
+mod kubectl_streams;
 mod kubectl_watch;
 mod namespaces;
 mod reflector;

@@ -1,5 +1,6 @@
 //! Settings of the cluster that single resources ask for.
 
+use super::kubelet;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 use super::values::{Cidr, PortRange};
@@ -8,6 +9,13 @@ pub(super) const GROUP: Group = Group {
     title: "Misc",
     flags: &[
         Flag::new("allow-privileged", Kind::Bool, "true", "Whether containers may be privileged."),
+        kubelet::AUTHORITY,
+        kubelet::CERTIFICATE,
+        kubelet::KEY,
+        kubelet::PORT,
+        kubelet::ADDRESS_TYPES,
+        kubelet::READ_ONLY_PORT,
+        kubelet::TIMEOUT,
         Flag::new(
             "service-cluster-ip-range",
             Kind::Value("string"),
@@ -34,6 +42,7 @@ pub(crate) struct Misc {
     /// One or two.
     pub(crate) service_cluster_ip_ranges: Vec<Cidr>,
     pub(crate) service_node_port_range: PortRange,
+    pub(crate) kubelet: binnacle_kubelet::Config,
 }
 
 impl Misc {
@@ -42,6 +51,7 @@ impl Misc {
             allow_privileged: given.flag("allow-privileged")?,
             service_cluster_ip_ranges: service_ranges(given.text("service-cluster-ip-range").unwrap_or_default())?,
             service_node_port_range: given.parsed("service-node-port-range")?,
+            kubelet: kubelet::read(given)?,
         })
     }
 }

@@ -1,0 +1,139 @@
+//! Quantities such as `1.5Gi`.
+
+use std::any::Any;
+
+use binnacle_meta::{Format, Quantity};
+
+use super::Library;
+use crate::error::Error;
+use crate::functions::Decl;
+use crate::meter::Meter;
+use crate::types::Type;
+use crate::value::{Opaque, Val};
+
+pub(super) fn library() -> Library {
+    Library { functions: FUNCTIONS, types: &["kubernetes.Quantity"] }
+}
+
+type Result<'a> = std::result::Result<Val<'a>, Error>;
+
+const FUNCTIONS: &[Decl] = &[
+    Decl::each("quantity", &[("string_to_quantity", "(string) -> kubernetes.Quantity", Some(quantity))]),
+    Decl::each("isQuantity", &[("is_quantity_string", "(string) -> bool", Some(is_quantity))]),
+    Decl::each("sign", &[("quantity_sign", "(kubernetes.Quantity) -> int", Some(sign))]),
+    Decl::each(
+        "isGreaterThan",
+        &[(
+            "quantity_is_greater_than",
+            "kubernetes.Quantity.(kubernetes.Quantity) -> bool",
+            Some(|_, args| Ok(Val::Bool(two(args)?.0 > two(args)?.1))),
+        )],
+    ),
+    Decl::each(
+        "isLessThan",
+        &[(
+            "quantity_is_less_than",
+            "kubernetes.Quantity.(kubernetes.Quantity) -> bool",
+            Some(|_, args| Ok(Val::Bool(two(args)?.0 < two(args)?.1))),
+        )],
+    ),
+    Decl::each(
+        "compareTo",
+        &[("quantity_compare_to", "kubernetes.Quantity.(kubernetes.Quantity) -> int", Some(compare_to))],
+    ),
+    Decl::each(
+        "asApproximateFloat",
+        &[(
+            "quantity_get_float",
+            "kubernetes.Quantity.() -> double",
+            Some(|_, args| Ok(Val::Double(one(&args[0])?.as_approximate_f64()))),
+        )],
+    ),
+    Decl::each("asInteger", &[("quantity_get_int", "kubernetes.Quantity.() -> int", Some(as_integer))]),
+    Decl::each(
+        "isInteger",
+        &[(
+            "quantity_is_integer",
+            "kubernetes.Quantity.() -> bool",
+            Some(|_, args| Ok(Val::Bool(one(&args[0])?.as_i64().is_some()))),
+        )],
+    ),
+    Decl::each(
+        "add",
+        &[
+            ("quantity_add", "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity", Some(add)),
+            ("quantity_add_int", "kubernetes.Quantity.(int) -> kubernetes.Quantity", Some(add)),
+        ],
+    ),
+    Decl::each(
+        "sub",
+        &[
+            ("quantity_sub", "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity", Some(sub)),
+            ("quantity_sub_int", "kubernetes.Quantity.(int) -> kubernetes.Quantity", Some(sub)),
+        ],
+    ),
+];
+
+impl Opaque for Quantity {
+    fn ty(&self) -> Type {
+        Type::opaque("kubernetes.Quantity")
+    }
+
+    fn equals(&self, other: &dyn Opaque) -> bool {
+        other.as_any().downcast_ref() == Some(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn one<'v>(value: &'v Val<'_>) -> std::result::Result<&'v Quantity, Error> {
+    value.as_opaque().ok_or_else(Error::no_such_overload)
+}
+
+fn two<'v>(args: &'v [Val<'_>]) -> std::result::Result<(&'v Quantity, &'v Quantity), Error> {
+    Ok((one(&args[0])?, one(&args[1])?))
+}
+
+fn quantity<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    match Quantity::parse(args[0].as_str().ok_or_else(Error::no_such_overload)?) {
+        Ok(quantity) => Ok(Val::opaque(quantity)),
+        Err(error) => Err(Error::new(error.to_string())),
+    }
+}
+
+fn is_quantity<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    let text = args[0].as_str().ok_or_else(Error::no_such_overload)?;
+    Ok(Val::Bool(Quantity::parse(text).is_ok()))
+}
+
+fn sign<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    Ok(Val::Int(one(&args[0])?.sign().into()))
+}
+
+fn compare_to<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    let (a, b) = two(args)?;
+    Ok(Val::Int(a.cmp(b) as i64))
+}
+
+fn as_integer<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    one(&args[0])?.as_i64().map(Val::Int).ok_or_else(|| Error::new("cannot convert value to integer"))
+}
+
+fn add<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    combined(args, Quantity::add)
+}
+
+fn sub<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    combined(args, Quantity::sub)
+}
+
+fn combined<'a>(args: &[Val<'a>], combine: fn(&mut Quantity, &Quantity)) -> Result<'a> {
+    let mut quantity = one(&args[0])?.clone();
+    match &args[1] {
+        Val::Int(n) => combine(&mut quantity, &Quantity::new(*n, Format::DecimalExponent)),
+        other => combine(&mut quantity, one(other)?),
+    }
+    Ok(Val::opaque(quantity))
+}

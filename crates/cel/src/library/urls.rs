@@ -1,0 +1,155 @@
+//! URLs.
+
+use std::any::Any;
+use std::fmt;
+
+use binnacle_validation::url::Url;
+
+use super::Library;
+use crate::error::Error;
+use crate::functions::Decl;
+use crate::meter::Meter;
+use crate::types::Type;
+use crate::value::{Entries, Map, Opaque, Val};
+use std::sync::Arc;
+
+pub(super) fn library() -> Library {
+    Library { functions: FUNCTIONS, types: &["kubernetes.URL"] }
+}
+
+type Result<'a> = std::result::Result<Val<'a>, Error>;
+
+const FUNCTIONS: &[Decl] = &[
+    Decl::each("url", &[("string_to_url", "(string) -> kubernetes.URL", Some(url))]),
+    Decl::each("isURL", &[("is_url_string", "(string) -> bool", Some(is_url))]),
+    Decl::each(
+        "getScheme",
+        &[("url_get_scheme", "kubernetes.URL.() -> string", Some(|_, a| part(a, |u| u.scheme.clone())))],
+    ),
+    Decl::each(
+        "getHost",
+        &[("url_get_host", "kubernetes.URL.() -> string", Some(|_, a| part(a, |u| u.host.to_owned())))],
+    ),
+    Decl::each("getHostname", &[("url_get_hostname", "kubernetes.URL.() -> string", Some(|_, a| part(a, hostname)))]),
+    Decl::each("getPort", &[("url_get_port", "kubernetes.URL.() -> string", Some(|_, a| part(a, port)))]),
+    Decl::each(
+        "getEscapedPath",
+        &[("url_get_escaped_path", "kubernetes.URL.() -> string", Some(|_, a| part(a, |u| u.path.to_owned())))],
+    ),
+    Decl::each("getQuery", &[("url_get_query", "kubernetes.URL.() -> map(string, list(string))", Some(query))]),
+];
+
+/// The text of a URL that is known to be one.
+#[derive(Debug)]
+struct UrlText(String);
+
+impl fmt::Display for UrlText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Opaque for UrlText {
+    fn ty(&self) -> Type {
+        Type::opaque("kubernetes.URL")
+    }
+
+    fn equals(&self, other: &dyn Opaque) -> bool {
+        other.as_any().downcast_ref::<Self>().is_some_and(|other| self.0 == other.0)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// As Go's `url.ParseRequestURI`: an absolute URL or an absolute path, without a fragment.
+pub(super) fn parse_request_uri(text: &str) -> std::result::Result<(), String> {
+    let failed = |why: &str| format!("parse {}: {why}", binnacle_meta::go_quote(text));
+    if text.is_empty() {
+        return Err(failed("empty url"));
+    }
+    // A fragment is no part of what is requested: the sign is read as part of the path.
+    let unfragmented = text.replace('#', "%23");
+    let url = Url::parse(&unfragmented).map_err(|error| match error.strip_prefix("parse ") {
+        Some(_) => error.replace(&binnacle_meta::go_quote(&unfragmented), &binnacle_meta::go_quote(text)),
+        None => error,
+    })?;
+    if url.scheme.is_empty() && !text.starts_with('/') && text != "*" {
+        return Err(failed("invalid URI for request"));
+    }
+    Ok(())
+}
+
+fn url<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    let text = args[0].as_str().ok_or_else(Error::no_such_overload)?;
+    let parsed = parse_request_uri(text).and_then(|()| Url::parse(text).map(drop));
+    match parsed {
+        Ok(()) => Ok(Val::opaque(UrlText(text.to_owned()))),
+        Err(error) => Err(Error::new(format!("URL parse error during conversion from string: {error}"))),
+    }
+}
+
+fn is_url<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    let text = args[0].as_str().ok_or_else(Error::no_such_overload)?;
+    Ok(Val::Bool(parse_request_uri(text).is_ok()))
+}
+
+fn parts<'v>(args: &'v [Val<'_>]) -> std::result::Result<Url<'v>, Error> {
+    let url: &UrlText = args[0].as_opaque().ok_or_else(Error::no_such_overload)?;
+    Url::parse(&url.0).map_err(Error::new)
+}
+
+fn part<'a>(args: &[Val<'a>], of: fn(&Url<'_>) -> String) -> Result<'a> {
+    Ok(Val::str(of(&parts(args)?)))
+}
+
+/// The host without port and without the brackets of an IPv6 address.
+fn hostname(url: &Url<'_>) -> String {
+    match url.host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address.to_owned(),
+        None => url.host.rsplit_once(':').map_or(url.host, |(host, _)| host).to_owned(),
+    }
+}
+
+fn port(url: &Url<'_>) -> String {
+    let after = url.host.rsplit_once(']').map_or(url.host, |(_, after)| after);
+    after.rsplit_once(':').map_or("", |(_, port)| port).to_owned()
+}
+
+fn query<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    let url = parts(args)?;
+    let mut values: Vec<(String, Vec<Val<'a>>)> = Vec::new();
+    for pair in url.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (Some(key), Some(value)) = (unescape(key), unescape(value)) else { continue };
+        meter.work(values.len() as u64)?;
+        match values.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) => known.push(Val::str(value)),
+            None => values.push((key, vec![Val::str(value)])),
+        }
+    }
+    let mut entries = Entries::default();
+    for (key, values) in values {
+        entries.insert(Val::str(key), Val::list(values))?;
+    }
+    Ok(Val::Map(Map::Entries(Arc::new(entries))))
+}
+
+/// The text of a part of a query, `None` where an escape is none.
+fn unescape(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        match b {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let (high, low) = (bytes.next()?, bytes.next()?);
+                let digit = |b: u8| (b as char).to_digit(16);
+                out.push((digit(high)? * 16 + digit(low)?) as u8);
+            }
+            b => out.push(b),
+        }
+    }
+    Some(String::from_utf8_lossy(&out).into_owned())
+}

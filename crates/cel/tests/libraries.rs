@@ -1,0 +1,254 @@
+//! What the functions of the libraries do.
+
+use std::sync::Arc;
+
+use binnacle_cel::{
+    Authorizer, Check, CheckOf, Decision, Environment, PER_CALL_LIMIT, ResourceCheck, Type, Val, Version,
+    authorizer_type, authorizer_value, resource_check_type, resource_check_value,
+};
+
+/// Allows those who only look.
+#[derive(Debug)]
+struct Readers;
+
+impl Authorizer for Readers {
+    fn authorize(&self, check: &Check) -> Decision {
+        let of = match &check.of {
+            CheckOf::Path(path) => path.clone(),
+            CheckOf::Resource(ResourceCheck {
+                group, resource, subresource, namespace, name, label_selector, ..
+            }) => {
+                format!("{group}/{resource}/{subresource}/{namespace}/{name}/{label_selector}")
+            }
+        };
+        let who = check.service_account.as_ref().map_or("user".to_owned(), |(ns, name)| format!("{ns}:{name}"));
+        Decision { allowed: check.verb == "get", reason: format!("{who} {of}"), error: None }
+    }
+}
+
+fn run(expression: &str) -> String {
+    let env = Environment::new(Version::STORED)
+        .with_variable("authorizer", authorizer_type())
+        .with_variable("authorizer.requestResource", resource_check_type())
+        .with_variable("d", Type::Dyn)
+        .with_object_construction()
+        .with_json_patch();
+    let ast = match env.compile(expression) {
+        Ok(ast) => ast,
+        Err(errors) => return format!("compile: {}", errors.issues[0].message),
+    };
+    let program = match ast.program() {
+        Ok(program) => program,
+        Err(error) => return format!("program: {error}"),
+    };
+    let resource = ResourceCheck { resource: "pods".into(), namespace: "ns".into(), ..ResourceCheck::default() };
+    let activation = env
+        .activation()
+        .with(0, authorizer_value(Arc::new(Readers)))
+        .with(1, resource_check_value(Arc::new(Readers), resource))
+        .with(2, Val::from("text"));
+    match program.eval(&activation, PER_CALL_LIMIT) {
+        Ok(value @ Val::Message(_)) => format!("{:?}", value.to_tree()),
+        Ok(value) => value.to_string(),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+fn check(cases: &[(&str, &str)]) {
+    let wrong: Vec<String> = cases
+        .iter()
+        .filter_map(|(expression, want)| {
+            let got = run(expression);
+            (got != *want).then(|| format!("{expression}\n  want {want}\n  got  {got}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn strings() {
+    check(&[
+        ("'hello'.charAt(4) + 'hello'.charAt(5)", "o"),
+        ("'hello'.charAt(6)", "error: index out of range: 6"),
+        ("'héllo'.indexOf('l')", "2"),
+        ("'hello'.indexOf('l', 3)", "3"),
+        ("'hello'.indexOf('x')", "-1"),
+        ("'hello'.lastIndexOf('l')", "3"),
+        ("'hello hello'.lastIndexOf('hello', 5)", "0"),
+        ("''.lastIndexOf('')", "0"),
+        ("'aBcÉ'.lowerAscii() + 'aBcé'.upperAscii()", "abcÉABCé"),
+        ("'hello hello'.replace('he', 'we', 1)", "wello hello"),
+        ("'ab'.replace('', '-')", "-a-b-"),
+        ("'a,b,c'.split(',')", "[a, b, c]"),
+        ("'a,b,c'.split(',', 2)", "[a, b,c]"),
+        ("'abc'.split('')", "[a, b, c]"),
+        ("'a,b'.split(',', 0)", "[]"),
+        ("'tacocat'.substring(4) + 'tacocat'.substring(0, 4)", "cattaco"),
+        ("'x'.substring(2, 1)", "error: invalid substring range. start: 2, end: 1"),
+        ("'  a b '.trim()", "a b"),
+        ("['a', 'b'].join('-') + ['c'].join()", "a-bc"),
+        ("strings.quote('a\"b\\n')", "\"a\\\"b\\n\""),
+        ("'%s %d %.2f %x %%'.format([dyn('a'), 1, 2.345, 255])", "a 1 2.35 ff %"),
+        ("'%s'.format([[1, 2]])", "[1, 2]"),
+        ("'%s'.format([{'b': dyn(1), 'a': 'x'}])", "{\"a\":\"x\", \"b\":1}"),
+        ("'%f'.format([1234567.5])", "1,234,567.500000"),
+        ("'%b %o %X'.format([dyn(5), 8, 'hi'])", "101 10 6869"),
+        (
+            "'%d'.format(['a'])",
+            "error: error during formatting: decimal clause can only be used on integers, was given string",
+        ),
+    ]);
+}
+
+#[test]
+fn lists_and_sets() {
+    check(&[
+        ("[1, 2, 2].isSorted() && !['b', 'a'].isSorted()", "true"),
+        ("[1, 2].sum() + [].sum()", "3"),
+        ("[1.5, 2.0].sum()", "3.5"),
+        ("[duration('1m'), duration('1s')].sum()", "61s"),
+        ("[3, 1, 2].min() + [3, 1, 2].max()", "4"),
+        ("[].max()", "error: max called on empty list"),
+        ("[1, 2, 2].indexOf(2) + [1, 2, 2].lastIndexOf(2)", "3"),
+        ("sets.contains([1, 2], [2]) && !sets.contains([1], [2])", "true"),
+        ("sets.equivalent([1, 1, 2], [2, 1]) && sets.intersects([1], [1, 2])", "true"),
+        ("[1, 2, 3].slice(1, 2)", "[2]"),
+        ("[1].slice(0, 2)", "error: cannot slice(0, 2), list is length 1"),
+        ("[[1], [2, 3]].flatten()", "[1, 2, 3]"),
+        ("[3, 1, 2].sort()", "[1, 2, 3]"),
+        ("['ccc', 'a', 'bb'].sortBy(x, x.size())", "[a, bb, ccc]"),
+        ("lists.range(3).reverse()", "[2, 1, 0]"),
+        ("[1, 2, 1].distinct()", "[1, 2]"),
+    ]);
+}
+
+#[test]
+fn patterns_and_urls() {
+    check(&[
+        ("'abc 123'.find('[0-9]+')", "123"),
+        ("'abc'.find('[0-9]+')", ""),
+        ("'1a2b3'.findAll('[0-9]')", "[1, 2, 3]"),
+        ("'1a2b3'.findAll('[0-9]', 2)", "[1, 2]"),
+        ("url('https://user@example.com:80/a%20b?k=v&k=w').getHost()", "example.com:80"),
+        ("url('https://[::1]:80/').getHostname()", "::1"),
+        ("url('https://example.com:80/').getPort()", "80"),
+        ("url('/a/b?x=1').getEscapedPath()", "/a/b"),
+        ("url('https://e.com/?k=v&k=w+x').getQuery()['k']", "[v, w x]"),
+        ("isURL('https://a/b') && !isURL('a/b') && isURL('/a')", "true"),
+        ("url('a b')", "error: URL parse error during conversion from string: parse \"a b\": invalid URI for request"),
+        ("url('https://a/b') == url('https://a/b')", "true"),
+    ]);
+}
+
+#[test]
+fn quantities_and_versions() {
+    check(&[
+        ("quantity('1.5Gi').isGreaterThan(quantity('1Gi'))", "true"),
+        ("quantity('1k').asInteger() + sign(quantity('500m'))", "1001"),
+        ("quantity('1500m').asInteger()", "error: cannot convert value to integer"),
+        ("quantity('50k').add(quantity('20k')) == quantity('70k')", "true"),
+        ("quantity('50k').sub(20000).compareTo(quantity('30k'))", "0"),
+        ("isQuantity('1.3Gi') && !isQuantity('20 Mi')", "true"),
+        (
+            "quantity('20 Mi')",
+            "error: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        ("sign(quantity('-1'))", "-1"),
+        ("semver('1.2.3').isLessThan(semver('1.10.0')) && semver('1.0.0-rc.1').isLessThan(semver('1.0.0'))", "true"),
+        ("semver('v01.2', true) == semver('1.2.0')", "true"),
+        ("semver('1.2.3').major() + semver('1.2.3').patch()", "4"),
+        ("isSemver('1.0') || isSemver('v1.0.0')", "false"),
+        ("semver('1.x.0')", "error: Invalid character(s) found in minor number \"x\""),
+    ]);
+}
+
+#[test]
+fn networks() {
+    check(&[
+        ("ip('192.168.0.1').family() + ip('::1').family()", "10"),
+        ("isIP('1.2.3') || isIP('01.2.3.4') || isIP('::ffff:1.2.3.4') || isIP('fe80::1%eth0')", "false"),
+        (
+            "ip('1.2.3.256')",
+            "error: IP Address \"1.2.3.256\" parse error during conversion from string: ParseAddr(\"1.2.3.256\"): IPv4 field has value >255",
+        ),
+        ("ip.isCanonical('2001:DB8::1')", "false"),
+        ("ip('127.0.0.1').isLoopback() && ip('0.0.0.0').isUnspecified() && ip('8.8.8.8').isGlobalUnicast()", "true"),
+        ("ip('169.254.1.1').isLinkLocalUnicast() && ip('224.0.0.5').isLinkLocalMulticast()", "true"),
+        ("cidr('10.0.0.0/8').containsIP('10.1.2.3') && !cidr('10.0.0.0/8').containsIP(ip('11.0.0.1'))", "true"),
+        (
+            "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && !cidr('10.1.0.0/16').containsCIDR(cidr('10.0.0.0/8'))",
+            "true",
+        ),
+        ("string(cidr('10.1.2.3/8').masked()) + ' ' + string(cidr('10.1.2.3/8').ip())", "10.0.0.0/8 10.1.2.3"),
+        ("cidr('::/0').prefixLength()", "0"),
+        ("isCIDR('10.0.0.0/33')", "false"),
+        ("type(ip('::1')) == net.IP", "true"),
+    ]);
+}
+
+#[test]
+fn formats() {
+    check(&[
+        ("format.dns1123Label().validate('abc').hasValue()", "false"),
+        (
+            "format.named('dns1123Label').value().validate('A').value()[0].startsWith('a lowercase RFC 1123 label')",
+            "true",
+        ),
+        ("format.named('nope').hasValue()", "false"),
+        ("format.uuid().validate('x').value()", "[does not match the UUID format]"),
+        ("format.uuid().validate('123e4567-e89b-12d3-a456-426614174000').hasValue()", "false"),
+        ("format.date().validate('2024-02-30').value()", "[invalid date]"),
+        ("format.byte().validate('aGk=').hasValue()", "false"),
+    ]);
+}
+
+#[test]
+fn authorization() {
+    check(&[
+        ("authorizer.path('/healthz').check('get').allowed()", "true"),
+        ("authorizer.path('/healthz').check('post').reason()", "user /healthz"),
+        ("authorizer.path(' ')", "error: path must not be empty"),
+        (
+            "authorizer.serviceAccount('kube-system', 'x').group('apps').resource('deployments').subresource('scale')\
+             .namespace('ns').name('web').labelSelector('a=b').check('get').reason()",
+            "kube-system:x apps/deployments/scale/ns/web/a=b",
+        ),
+        ("authorizer.serviceAccount('A', 'x')", "error: Invalid service account namespace"),
+        ("authorizer.requestResource.check('get').allowed()", "true"),
+        ("authorizer.requestResource.name('n').check('get').reason()", "user /pods//ns/n/"),
+        ("authorizer.group('').resource('pods').check('get').errored()", "false"),
+    ]);
+}
+
+#[test]
+fn construction() {
+    check(&[
+        (
+            "Object{spec: Object.spec{replicas: 1 + 1, ?x: optional.none()}}",
+            "Ok(Object(Object { entries: [(\"spec\", Object(Object { entries: [(\"replicas\", Int(2))], index: None }))], index: None }))",
+        ),
+        ("type(Object{}) == Object", "true"),
+        ("JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('x/y~z'), value: 1}.path", "/a/x~1y~0z"),
+        ("JSONPatch{nope: 1}", "compile: undefined field 'nope'"),
+        ("JSONPatch{op: 1}", "compile: expected type of field 'op' is 'string' but provided type is 'int'"),
+    ]);
+}
+
+#[test]
+fn versions() {
+    let compile = |minor, expression| Environment::new(Version::minor(minor)).compile(expression).is_ok();
+    for (expression, since) in [
+        ("quantity('1')", 28),
+        ("[1][?0]", 28),
+        ("1 < 1.5", 28),
+        ("sets.contains([1], [1])", 29),
+        ("ip('::1')", 30),
+        ("format.uuid()", 31),
+        ("[1].all(i, v, true)", 32),
+        ("semver('1.0.0')", 33),
+        ("[1].sort()", 34),
+        ("[1].includes(1)", 37),
+    ] {
+        assert!(!compile(since - 1, expression) && compile(since, expression), "{expression}");
+    }
+}

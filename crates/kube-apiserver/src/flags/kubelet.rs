@@ -1,0 +1,74 @@
+//! How the server reaches kubelets: for logs, exec, attach, port-forward and proxies to nodes.
+
+use binnacle_kubelet::Config;
+use binnacle_meta::GoDuration;
+
+use super::parse::Given;
+use super::table::{Flag, FlagError, Kind};
+
+pub(super) const AUTHORITY: Flag = Flag::new(
+    "kubelet-certificate-authority",
+    Kind::Value("string"),
+    "",
+    "File with the certificates of who signs kubelets' certificates. If not set, these are not verified.",
+);
+pub(super) const CERTIFICATE: Flag = Flag::new(
+    "kubelet-client-certificate",
+    Kind::Value("string"),
+    "",
+    "File with the certificate that is shown to kubelets. It is read again when it changes.",
+);
+pub(super) const KEY: Flag = Flag::new(
+    "kubelet-client-key",
+    Kind::Value("string"),
+    "",
+    "File with the private key that belongs to --kubelet-client-certificate.",
+);
+pub(super) const PORT: Flag =
+    Flag::new("kubelet-port", Kind::Value("uint"), "10250", "DEPRECATED: Port of kubelets whose nodes do not tell it.");
+pub(super) const READ_ONLY_PORT: Flag =
+    Flag::new("kubelet-read-only-port", Kind::Value("uint"), "10255", "DEPRECATED: Nothing asks this port any more.");
+pub(super) const ADDRESS_TYPES: Flag = Flag::new(
+    "kubelet-preferred-address-types",
+    Kind::Value("strings"),
+    "Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP",
+    "Types of node addresses by which kubelets are reached, the best first.",
+);
+pub(super) const TIMEOUT: Flag = Flag::new(
+    "kubelet-timeout",
+    Kind::Value("duration"),
+    "5s",
+    "Taken for compatibility: streams to kubelets last as long as they are used.",
+);
+
+pub(super) fn read(given: &Given) -> Result<Config, FlagError> {
+    let identity = match (given.text(CERTIFICATE.name), given.text(KEY.name)) {
+        (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+        (None, None) => None,
+        _ => {
+            return Err(FlagError::new(
+                "--kubelet-client-certificate and --kubelet-client-key must be specified together",
+            ));
+        }
+    };
+    let timeout = given.text(TIMEOUT.name).unwrap_or_default();
+    GoDuration::parse(timeout).map_err(|error| given.invalid(TIMEOUT.name, timeout, &error.to_string()))?;
+    port(given, READ_ONLY_PORT.name)?;
+    Ok(Config {
+        identity,
+        authority: given.text(AUTHORITY.name).map(Into::into),
+        preferred_address_types: list(given, ADDRESS_TYPES.name),
+        port: port(given, PORT.name)?,
+    })
+}
+
+fn port(given: &Given, name: &str) -> Result<u16, FlagError> {
+    let number = given.integer(name)?;
+    u16::try_from(number)
+        .map_err(|_| FlagError::new(format!("--{name} {number} must be between 0 and 65535, inclusive")))
+}
+
+/// Values between commas, from all occurrences of a flag.
+fn list(given: &Given, name: &str) -> Vec<String> {
+    given.all(name).into_iter().flat_map(|text| text.split(',')).map(str::to_owned).collect()
+}

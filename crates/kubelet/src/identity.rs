@@ -1,0 +1,136 @@
+//! The certificate that is shown to kubelets, read again when its files change: they are rotated under a running server.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+use rustls::SignatureScheme;
+use rustls::client::ResolvesClientCert;
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::ConfigError;
+
+/// How often the files are looked at, at most.
+const FRESH: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub struct Identity {
+    certificate: PathBuf,
+    key: PathBuf,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    certified: Arc<CertifiedKey>,
+    looked: Instant,
+    /// When the files were written.
+    written: [Option<SystemTime>; 2],
+}
+
+impl Identity {
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, ConfigError> {
+        let current = Current {
+            written: [written(certificate), written(key)],
+            certified: Arc::new(read(certificate, key)?),
+            looked: Instant::now(),
+        };
+        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current: Mutex::new(current) })
+    }
+
+    /// The certificate as the files have it now; as they had it, while they do not fit together.
+    fn current(&self, now: Instant) -> Arc<CertifiedKey> {
+        let mut current = self.current.lock();
+        if now.duration_since(current.looked) >= FRESH {
+            current.looked = now;
+            let files = [written(&self.certificate), written(&self.key)];
+            if files != current.written {
+                match read(&self.certificate, &self.key) {
+                    Ok(certified) => {
+                        current.certified = Arc::new(certified);
+                        current.written = files;
+                    }
+                    Err(error) => tracing::warn!("the kubelet client certificate stays as it was: {error}"),
+                }
+            }
+        }
+        current.certified.clone()
+    }
+}
+
+impl ResolvesClientCert for Identity {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.current(Instant::now()))
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+fn written(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|metadata| metadata.modified()).ok()
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, ConfigError> {
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| ConfigError::Unreadable { path: path.display().to_string(), error })
+    };
+    let unusable = |error: String| ConfigError::Unusable(error);
+    let chain = CertificateDer::pem_slice_iter(&read(certificate)?)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| unusable(error.to_string()))?;
+    if chain.is_empty() {
+        return Err(unusable("failed to find any PEM data in certificate input".to_owned()));
+    }
+    let key = PrivateKeyDer::from_pem_slice(&read(key)?)
+        .map_err(|_| unusable("failed to find any PEM data in key input".to_owned()))?;
+    CertifiedKey::from_der(chain, key, &rustls::crypto::ring::default_provider())
+        .map_err(|error| unusable(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_its_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = ["tls.crt", "tls.key"].map(|name| directory.path().join(name));
+        let write = |age: u64| {
+            let pair = rcgen::generate_simple_self_signed(["apiserver".to_owned()]).unwrap();
+            let time = SystemTime::now() - Duration::from_secs(age);
+            for (path, text) in paths.iter().zip([pair.cert.pem(), pair.signing_key.serialize_pem()]) {
+                std::fs::write(path, text).unwrap();
+                std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+            }
+            pair.cert.der().to_vec()
+        };
+        let first = write(100);
+        let identity = Identity::load(&paths[0], &paths[1]).unwrap();
+        let shown = |after: u64| {
+            let certified = identity.current(Instant::now() + Duration::from_secs(after));
+            certified.cert[0].to_vec()
+        };
+        let second = write(50);
+        // Not looked at yet; then seen; then, while one file is broken, kept.
+        assert_eq!(shown(0), first);
+        assert_eq!(shown(2), second);
+        std::fs::write(&paths[1], "broken").unwrap();
+        assert_eq!(shown(10), second);
+        let third = write(10);
+        assert_eq!(shown(20), third);
+    }
+
+    #[test]
+    fn what_cannot_be_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("empty");
+        std::fs::write(&path, "").unwrap();
+        let error = Identity::load(&path, &path).err().unwrap();
+        assert_eq!(error.to_string(), "tls: failed to find any PEM data in certificate input");
+    }
+}

@@ -1,0 +1,171 @@
+//! How to reach the kubelet of a node: its address, its port, and the TLS that both sides insist on.
+//!
+//! Knows nothing of HTTP and does not look nodes up: who holds a node asks [`Kubelets::of_node`].
+
+mod address;
+mod identity;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use binnacle_proxy::{Target, Verification, client_config};
+use binnacle_schema::Value;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+pub use address::preferred_address;
+pub use identity::Identity;
+
+/// The feature that a kubelet declares which takes WebSockets itself (KEP-4006), so that nothing has to be translated.
+const EXTEND_WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
+
+/// The `--kubelet-*` flags.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The certificate and the key that are shown to kubelets.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Who signs kubelets' certificates. Without one they are not verified.
+    pub authority: Option<PathBuf>,
+    /// Types of node addresses, the best first.
+    pub preferred_address_types: Vec<String>,
+    /// Where kubelets listen that do not say in their node's status.
+    pub port: u16,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let types = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
+        Self {
+            identity: None,
+            authority: None,
+            preferred_address_types: types.map(str::to_owned).to_vec(),
+            port: 10250,
+        }
+    }
+}
+
+/// Why kubelets cannot be reached at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("open {path}: {error}")]
+    Unreadable { path: String, error: std::io::Error },
+    #[error("unable to load root certificates: unable to parse bytes as PEM block: {0}")]
+    NoAuthority(String),
+    #[error("tls: {0}")]
+    Unusable(String),
+    /// One of the two flags alone.
+    #[error("missing {0}: --kubelet-client-certificate and --kubelet-client-key belong together")]
+    Half(&'static str),
+}
+
+/// The kubelets of the cluster.
+pub struct Kubelets {
+    verified: Arc<ClientConfig>,
+    unverified: Arc<ClientConfig>,
+    preferred_address_types: Vec<String>,
+    port: u16,
+}
+
+/// The kubelet of a node.
+#[derive(Clone, Debug)]
+pub struct Kubelet {
+    pub target: Target,
+    /// The same without looking at the certificate, for callers who were told not to.
+    pub unverified: Target,
+    /// Whether it takes WebSockets that others cannot be handed.
+    pub takes_websockets: bool,
+}
+
+impl Kubelets {
+    /// Reads the files that are named.
+    pub fn new(config: &Config) -> Result<Self, ConfigError> {
+        let unusable = |error: rustls::Error| ConfigError::Unusable(error.to_string());
+        let identity = match &config.identity {
+            Some((certificate, key)) => Some(Arc::new(Identity::load(certificate, key)?)),
+            None => None,
+        };
+        let resolver = || identity.clone().map(|identity| identity as Arc<dyn rustls::client::ResolvesClientCert>);
+        let verification = match &config.authority {
+            Some(path) => Verification::Authorities(authorities(path)?),
+            None => Verification::None,
+        };
+        Ok(Self {
+            verified: client_config(verification, resolver()).map_err(unusable)?,
+            unverified: client_config(Verification::None, resolver()).map_err(unusable)?,
+            preferred_address_types: config.preferred_address_types.clone(),
+            port: config.port,
+        })
+    }
+
+    /// Where the kubelet of a node listens. The error is the reference's sentence.
+    pub fn of_node(&self, node: &Value) -> Result<Kubelet, String> {
+        let host = preferred_address(node, &self.preferred_address_types)?;
+        let said = node.int_at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);
+        let port = said.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).unwrap_or(self.port);
+        let to = |tls: &Arc<ClientConfig>| Target {
+            host: host.clone(),
+            port: Some(port),
+            tls: Some(tls.clone()),
+            addresses: None,
+        };
+        let features = node.list_at(&["status", "declaredFeatures"]);
+        Ok(Kubelet {
+            target: to(&self.verified),
+            unverified: to(&self.unverified),
+            takes_websockets: features.iter().any(|feature| feature.as_str() == Some(EXTEND_WEBSOCKETS)),
+        })
+    }
+}
+
+fn authorities(path: &PathBuf) -> Result<RootCertStore, ConfigError> {
+    let shown = || path.display().to_string();
+    let pem = std::fs::read(path).map_err(|error| ConfigError::Unreadable { path: shown(), error })?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|_| ConfigError::NoAuthority(shown()))?;
+        roots.add(certificate).map_err(|error| ConfigError::Unusable(error.to_string()))?;
+    }
+    if roots.is_empty() { Err(ConfigError::NoAuthority(shown())) } else { Ok(roots) }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn ports_and_features() {
+        let kubelets = Kubelets::new(&Config::default()).unwrap();
+        for (status, want) in [
+            (value!({"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}), "https://10.0.0.1:10250 false"),
+            (
+                value!({
+                    "addresses": [{"type": "InternalIP", "address": "fd00::1"}],
+                    "daemonEndpoints": {"kubeletEndpoint": {"Port": 77i64}},
+                    "declaredFeatures": ["ExtendWebSocketsToKubelet", "Other"]
+                }),
+                "https://[fd00::1]:77 true",
+            ),
+            (
+                value!({
+                    "addresses": [{"type": "Hostname", "address": "n"}],
+                    "daemonEndpoints": {"kubeletEndpoint": {"Port": 0i64}},
+                    "declaredFeatures": ["Other"]
+                }),
+                "https://n:10250 false",
+            ),
+        ] {
+            let kubelet = kubelets.of_node(&value!({"status": (status)})).unwrap();
+            assert_eq!(format!("{:?} {}", kubelet.target, kubelet.takes_websockets), want);
+        }
+    }
+
+    #[test]
+    fn files_that_are_not_there() {
+        let config = Config { authority: Some("/nowhere/ca.crt".into()), ..Config::default() };
+        let error = Kubelets::new(&config).err().unwrap().to_string();
+        assert!(error.starts_with("open /nowhere/ca.crt: "), "{error}");
+    }
+}

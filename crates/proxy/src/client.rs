@@ -1,0 +1,110 @@
+//! One request on a connection of its own.
+//!
+//! Connections are not kept: what goes through here are streams and the rare call by hand, and a connection that belongs
+//! to one request ends with it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use binnacle_request::{Body, BoxError};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::task::JoinHandle;
+
+use crate::target::{DialError, Target};
+
+/// What is accepted as the head of an answer (Go's `MaxResponseHeaderBytes` is of this order).
+const MAX_HEAD_BYTES: usize = 1 << 20;
+const MAX_HEADERS: usize = 512;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// The server went away or does not speak HTTP.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// An answer whose connection ends with its body.
+pub type Answer = Response<AnswerBody>;
+
+pub struct AnswerBody {
+    body: Incoming,
+    _driver: Driver,
+}
+
+/// Drives the connection; ends it when dropped.
+struct Driver(JoinHandle<()>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Sends a request, whose URI is the path and query and whose headers are complete but for a missing Host.
+pub async fn send(target: &Target, request: Request<Body>) -> Result<Answer, SendError> {
+    let stream = target.dial().await?;
+    exchange(stream, target, request).await
+}
+
+async fn exchange(
+    stream: Box<dyn binnacle_request::ByteStream>,
+    target: &Target,
+    mut request: Request<Body>,
+) -> Result<Answer, SendError> {
+    if !request.headers().contains_key(http::header::HOST) {
+        let host = http::HeaderValue::from_str(&target.authority())
+            .map_err(|_| SendError::Broken(format!("invalid host {:?}", target.host)))?;
+        request.headers_mut().insert(http::header::HOST, host);
+    }
+    let mut builder = http1::Builder::new();
+    builder.title_case_headers(true).max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+    let driver = Driver(tokio::spawn(async move {
+        // What went wrong is told to whoever waits for the answer or reads its body.
+        let _ = connection.with_upgrades().await;
+    }));
+    let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+    Ok(response.map(|body| AnswerBody { body, _driver: driver }))
+}
+
+fn broken(error: &hyper::Error) -> SendError {
+    let text = match () {
+        () if error.is_incomplete_message() || error.is_closed() || error.is_canceled() => "EOF".to_owned(),
+        () if error.is_parse() => format!("net/http: HTTP/1.x transport connection broken: {error}"),
+        () => match std::error::Error::source(error) {
+            Some(source) => match source.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+                // A peer that hangs up without TLS' good-bye has hung up all the same.
+                Some(std::io::ErrorKind::UnexpectedEof) => "EOF".to_owned(),
+                Some(std::io::ErrorKind::ConnectionReset) => "read: connection reset by peer".to_owned(),
+                _ => source.to_string(),
+            },
+            None => error.to_string(),
+        },
+    };
+    SendError::Broken(text)
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(cx).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

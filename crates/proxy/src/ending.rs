@@ -1,0 +1,59 @@
+//! Bodies that end when the server does.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use binnacle_request::{Body, BoxError, BoxFuture, Shutdown};
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+
+/// What becomes of a body that breaks off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The client learns of it: its connection breaks off, too.
+    Fails,
+    /// It counts as the end, as for the reference's logs.
+    Ends,
+}
+
+/// The same body, which ends as soon as the server stops.
+pub fn until_stopped(body: Body, shutdown: &Shutdown, broken: Broken) -> Body {
+    let stopped = Box::pin(shutdown.fired());
+    Body::new(Ending { body, stopped, broken, ended: false })
+}
+
+struct Ending {
+    body: Body,
+    stopped: BoxFuture<'static, ()>,
+    broken: Broken,
+    ended: bool,
+}
+
+impl HttpBody for Ending {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        if this.ended || this.stopped.as_mut().poll(cx).is_ready() {
+            this.ended = true;
+            return Poll::Ready(None);
+        }
+        match Pin::new(&mut this.body).poll_frame(cx) {
+            Poll::Ready(Some(Err(error))) if this.broken == Broken::Ends => {
+                tracing::warn!("a stream broke off: {error}");
+                this.ended = true;
+                Poll::Ready(None)
+            }
+            polled => polled,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended || self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,87 @@
+//! Requests without an upgrade, handed on with their bodies while these come.
+
+use binnacle_meta::Status;
+use binnacle_request::{Body, Request, Response};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use http::{Method, StatusCode};
+
+use crate::ending::{Broken, until_stopped};
+use crate::rewrite::{Links, rewrite_page};
+use crate::target::Target;
+use crate::{client, headers, path, upgrade};
+
+const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+
+/// Where a request goes on.
+pub struct Forward<'a> {
+    pub target: &'a Target,
+    /// The decoded path at the other server: empty, or beginning with a slash.
+    pub path: &'a str,
+}
+
+/// Hands a request on, upgrades included, and makes links in the answer lead back through this server. Failures on the
+/// way are 503.
+pub async fn forward(request: Request, to: Forward<'_>) -> Result<Response, Status> {
+    let mut path = path::clean_keeping_slash(to.path);
+    let query = request.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    if headers::is_upgrade(&request.headers) {
+        let path = if path.is_empty() { "/" } else { path.as_str() };
+        return upgrade::pass_through(request, to.target, &format!("{}{query}", path::escape_path(path))).await;
+    }
+    let own_path = request.info.path.clone();
+    if path.is_empty() && own_path.ends_with('/') {
+        path.push('/');
+    }
+    if path.is_empty() && matches!(request.method, Method::GET | Method::HEAD) {
+        // Relative links of a page need the slash (https://issue.k8s.io/4958).
+        return Ok(moved(&format!("{}/{query}", path::escape_path(&own_path))));
+    }
+    let prefix = own_path.strip_suffix(path.as_str()).unwrap_or(&own_path).to_owned();
+    let escaped = path::escape_path(&path);
+    let mut headers = headers::forwarded(&request);
+    let links = Links {
+        prefix: &prefix,
+        source: &to.target.authority(),
+        requested: headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
+    }
+    .owned();
+    let forwarded_uri = path::clean_keeping_slash(&format!("{prefix}/{escaped}"));
+    if let Ok(value) = HeaderValue::from_str(&forwarded_uri) {
+        headers.insert(FORWARDED_URI, value);
+    }
+
+    let shutdown = request.shutdown.clone();
+    let mut outgoing = http::Request::new(request.body);
+    *outgoing.method_mut() = request.method;
+    let uri = if escaped.is_empty() { format!("/{query}") } else { format!("{escaped}{query}") };
+    *outgoing.uri_mut() = uri.parse().map_err(|_| Status::bad_request("invalid path"))?;
+    *outgoing.headers_mut() = headers;
+    let answer = client::send(to.target, outgoing)
+        .await
+        .map_err(|error| Status::service_unavailable(format!("error trying to reach service: {error}")))?;
+
+    let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
+    headers::strip_hop_by_hop(response.headers_mut());
+    headers::strip_cors(response.headers_mut());
+    if let Some(location) = response.headers().get(LOCATION) {
+        let rewritten = location.to_str().ok().and_then(|location| links.rewrite(location));
+        if let Some(value) = rewritten.and_then(|location| HeaderValue::from_str(&location).ok()) {
+            response.headers_mut().insert(LOCATION, value);
+        }
+        return Ok(response);
+    }
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next().is_some_and(|kind| kind.trim() == "text/html") {
+        return Ok(rewrite_page(response, links));
+    }
+    Ok(response)
+}
+
+fn moved(location: &str) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    if let Ok(location) = HeaderValue::from_str(location) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}

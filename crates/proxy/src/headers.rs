@@ -1,0 +1,158 @@
+//! What a proxy does to headers.
+
+use std::net::SocketAddr;
+
+use binnacle_request::Request;
+use http::header::{CONNECTION, EXPECT, HOST, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, Uri};
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The headers of single connections (RFC 9110, 7.6.1), which are not for the next one.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-authenticate"),
+    HeaderName::from_static("proxy-authorization"),
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// A backend must not open to other pages what the API server keeps closed.
+const CORS: [HeaderName; 4] = [
+    HeaderName::from_static("access-control-allow-credentials"),
+    HeaderName::from_static("access-control-allow-headers"),
+    HeaderName::from_static("access-control-allow-methods"),
+    HeaderName::from_static("access-control-allow-origin"),
+];
+
+/// Whether a request asks for its connection to be upgraded.
+pub fn is_upgrade(headers: &HeaderMap) -> bool {
+    headers.get_all(CONNECTION).iter().any(|value| contains(value, "upgrade"))
+}
+
+/// Whether a request asks for a WebSocket.
+pub fn is_websocket(headers: &HeaderMap) -> bool {
+    headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket")) && is_upgrade(headers)
+}
+
+/// Whether an answer switches to SPDY.
+pub(crate) fn upgrades_to_spdy(headers: &HeaderMap) -> bool {
+    let says = |name, what| headers.get(name).is_some_and(|value| contains(value, what));
+    says(CONNECTION, "upgrade") && says(UPGRADE, "spdy/3.1")
+}
+
+/// The headers of a request as the next server gets them, those of the connection left out.
+pub(crate) fn forwarded(request: &Request) -> HeaderMap {
+    let mut headers = request.headers.clone();
+    let trailers = headers.get(TE).is_some_and(|value| contains(value, "trailers"));
+    strip_hop_by_hop(&mut headers);
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    // The listener has dealt with it.
+    headers.remove(EXPECT);
+    complete(&mut headers, &request.uri, request.connection.peer);
+    headers
+}
+
+/// The headers of a request that asks for an upgrade: the connection's own belong to it.
+pub(crate) fn upgraded(request: &Request) -> HeaderMap {
+    let mut headers = request.headers.clone();
+    complete(&mut headers, &request.uri, request.connection.peer);
+    headers
+}
+
+/// Leaves out of an answer what was between the two servers.
+pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+pub(crate) fn strip_cors(headers: &mut HeaderMap) {
+    for name in &CORS {
+        headers.remove(name);
+    }
+}
+
+/// Host, which HTTP/2 has elsewhere, and who asked.
+fn complete(headers: &mut HeaderMap, uri: &Uri, peer: Option<SocketAddr>) {
+    if !headers.contains_key(HOST)
+        && let Some(authority) = uri.authority()
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        headers.insert(HOST, host);
+    }
+    let Some(peer) = peer else { return };
+    let mut chain: Vec<String> =
+        headers.get_all(&FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();
+    chain.push(peer.ip().to_string());
+    if let Ok(value) = HeaderValue::from_str(&chain.join(", ")) {
+        headers.insert(FORWARDED_FOR, value);
+    }
+}
+
+fn contains(value: &HeaderValue, what: &str) -> bool {
+    value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(headers: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs =
+            headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(name, value);
+        }
+        map
+    }
+
+    #[test]
+    fn what_asks_for_an_upgrade() {
+        for (headers, upgrade, websocket) in [
+            (&[][..], false, false),
+            (&[("connection", "Upgrade"), ("upgrade", "SPDY/3.1")], true, false),
+            (&[("connection", "keep-alive, Upgrade"), ("upgrade", "WebSocket")], true, true),
+            (&[("connection", "close"), ("connection", "upgrade"), ("upgrade", "websocket")], true, true),
+            (&[("upgrade", "websocket")], false, false),
+        ] {
+            let headers = map(headers);
+            assert_eq!((is_upgrade(&headers), is_websocket(&headers)), (upgrade, websocket), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn of_one_connection() {
+        let mut headers = map(&[
+            ("connection", "close, X-Mine"),
+            ("x-mine", "1"),
+            ("transfer-encoding", "chunked"),
+            ("keep-alive", "5"),
+            ("accept", "x"),
+        ]);
+        strip_hop_by_hop(&mut headers);
+        assert_eq!(headers, map(&[("accept", "x")]));
+    }
+
+    #[test]
+    fn who_asked() {
+        let peer = Some(([10, 0, 0, 9], 1).into());
+        let mut headers = map(&[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "2.2.2.2")]);
+        complete(&mut headers, &"https://h:1/x".parse().unwrap(), peer);
+        assert_eq!(headers, map(&[("x-forwarded-for", "1.1.1.1, 2.2.2.2, 10.0.0.9"), ("host", "h:1")]));
+    }
+}

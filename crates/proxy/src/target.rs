@@ -1,0 +1,210 @@
+//! Another server, and connections to it.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_request::ByteStream;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::net::{TcpStream, lookup_host};
+use tokio_rustls::TlsConnector;
+
+use crate::tls;
+
+/// How long a server may take to accept a connection, and for its half of the handshake (as Go's transports).
+const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where a request is handed on to.
+#[derive(Clone)]
+pub struct Target {
+    /// An address or a name; IPv6 addresses without brackets.
+    pub host: String,
+    /// As in the URL: `None` for the scheme's own.
+    pub port: Option<u16>,
+    /// `None` for plain HTTP.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// Addresses that were looked up and judged before: only these are dialed.
+    pub addresses: Option<Vec<IpAddr>>,
+}
+
+/// Why there is no connection, in the words of Go's `net` package.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct DialError {
+    pub text: String,
+    /// Whether the server's certificate was not believed.
+    pub unverified: bool,
+}
+
+impl DialError {
+    fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), unverified: false }
+    }
+}
+
+impl Target {
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// `host:port` as it stands in URLs, without the port where none was given.
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        match self.port {
+            Some(port) => format!("{host}:{port}"),
+            None => host,
+        }
+    }
+
+    pub fn url(&self, path_and_query: &str) -> String {
+        format!("{}://{}{path_and_query}", self.scheme(), self.authority())
+    }
+
+    /// Opens a connection, and shakes hands where the scheme wants that.
+    pub(crate) async fn dial(&self) -> Result<Box<dyn ByteStream>, DialError> {
+        let tcp = match tokio::time::timeout(DIAL_TIMEOUT, self.tcp()).await {
+            Ok(tcp) => tcp?,
+            Err(_) => return Err(DialError::new(format!("dial tcp {}: i/o timeout", self.dialed()))),
+        };
+        // Keystrokes should not wait for company.
+        let _ = tcp.set_nodelay(true);
+        let Some(config) = &self.tls else { return Ok(Box::new(tcp)) };
+        let name = ServerName::try_from(self.host.clone())
+            .map_err(|_| DialError::new(format!("tls: invalid server name {:?}", self.host)))?;
+        let connector = TlsConnector::from(config.clone());
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, connector.connect(name, tcp)).await {
+            Ok(Ok(stream)) => Ok(Box::new(stream)),
+            Ok(Err(error)) => {
+                let text = tls::explain(&error);
+                Err(DialError { unverified: text.contains("x509:"), text })
+            }
+            Err(_) => Err(DialError::new("net/http: TLS handshake timeout")),
+        }
+    }
+
+    async fn tcp(&self) -> Result<TcpStream, DialError> {
+        let port = self.port_to_dial();
+        let addresses: Vec<SocketAddr> = match &self.addresses {
+            Some(addresses) => addresses.iter().map(|ip| SocketAddr::new(*ip, port)).collect(),
+            None => {
+                resolve(&self.host).await.map_err(dialing)?.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
+            }
+        };
+        let mut failed = None;
+        for address in addresses {
+            match TcpStream::connect(address).await {
+                Ok(tcp) => return Ok(tcp),
+                Err(error) => failed = Some(DialError::new(format!("dial tcp {address}: {}", explain(&error)))),
+            }
+        }
+        Err(failed.unwrap_or_else(|| DialError::new(format!("dial tcp: lookup {}: no such host", self.host))))
+    }
+
+    pub(crate) fn port_to_dial(&self) -> u16 {
+        self.port.unwrap_or(if self.tls.is_some() { 443 } else { 80 })
+    }
+
+    fn dialed(&self) -> String {
+        Self { port: Some(self.port_to_dial()), ..self.clone() }.authority()
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url(""))
+    }
+}
+
+fn dialing(error: DialError) -> DialError {
+    DialError { text: format!("dial tcp: {}", error.text), ..error }
+}
+
+/// The addresses of a host; one that is an address stands for itself.
+pub async fn resolve(host: &str) -> Result<Vec<IpAddr>, DialError> {
+    if let Ok(ip) = host.parse() {
+        return Ok(vec![ip]);
+    }
+    let none = || DialError::new(format!("lookup {host}: no such host"));
+    let found = lookup_host((host, 0)).await.map_err(|_| none())?;
+    let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    addresses.dedup();
+    if addresses.is_empty() { Err(none()) } else { Ok(addresses) }
+}
+
+/// Whether an address is one that proxies may be pointed at: none of this machine or this link, nor of many at once
+/// (Go's `IsGlobalUnicast`, which takes private ranges in).
+pub fn is_global_unicast(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || ip.is_link_local() || ip.is_broadcast())
+        }
+        IpAddr::V6(ip) => !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || ip.is_unicast_link_local()),
+    }
+}
+
+pub(crate) fn explain(error: &std::io::Error) -> String {
+    use std::io::ErrorKind as K;
+    match error.kind() {
+        K::ConnectionRefused => "connect: connection refused".to_owned(),
+        K::HostUnreachable => "connect: no route to host".to_owned(),
+        K::NetworkUnreachable => "connect: network is unreachable".to_owned(),
+        K::TimedOut => "connect: connection timed out".to_owned(),
+        K::ConnectionReset => "connect: connection reset by peer".to_owned(),
+        _ => format!("connect: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_proxies_may_reach() {
+        for (address, want) in [
+            ("10.0.0.1", true),
+            ("8.8.8.8", true),
+            ("fd00::1", true),
+            ("2001:db8::1", true),
+            ("127.0.0.1", false),
+            ("0.0.0.0", false),
+            ("169.254.169.254", false),
+            ("224.0.0.1", false),
+            ("255.255.255.255", false),
+            ("::", false),
+            ("::1", false),
+            ("fe80::1", false),
+            ("ff02::1", false),
+            ("::ffff:127.0.0.1", false),
+            ("::ffff:169.254.169.254", false),
+        ] {
+            assert_eq!(is_global_unicast(address.parse().unwrap()), want, "{address}");
+        }
+    }
+
+    #[test]
+    fn urls() {
+        for (host, port, want) in [
+            ("10.0.0.1", Some(80), "http://10.0.0.1:80/a?b"),
+            ("fd00::1", None, "http://[fd00::1]/a?b"),
+            ("node", Some(10250), "http://node:10250/a?b"),
+        ] {
+            let target = Target { host: host.into(), port, tls: None, addresses: None };
+            assert_eq!(target.url("/a?b"), want);
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_there() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let target = |host: &str| Target { host: host.into(), port: Some(port), tls: None, addresses: None };
+        let error = target("127.0.0.1").dial().await.err().unwrap();
+        assert_eq!(error.text, format!("dial tcp 127.0.0.1:{port}: connect: connection refused"));
+        let error = target("nowhere.invalid").dial().await.err().unwrap();
+        assert_eq!(error.text, "dial tcp: lookup nowhere.invalid: no such host");
+    }
+}

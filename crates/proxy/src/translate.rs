@@ -1,0 +1,363 @@
+//! A client's WebSocket of channels (`v5.channel.k8s.io`) as a remote command at a kubelet (KEP-4006).
+//!
+//! The first byte of each message is its channel: 0 stdin, 1 stdout, 2 stderr, 3 the outcome as a Status, 4 terminal
+//! sizes; 255 and a channel ends that. What the client does not read is not read from the kubelet, and the other way round.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use binnacle_meta::Status;
+use binnacle_request::{ByteStream, Request, Response, Shutdown};
+use bytes::Bytes;
+use tokio::io::{ReadHalf, WriteHalf};
+use tokio::sync::Mutex;
+
+use crate::outcome::Outcome;
+use crate::remote_command::{Session, Streams, hang_up};
+use crate::spdy::{Frame, Reader, Writer};
+use crate::target::Target;
+use crate::upgrade::take_over;
+use crate::websocket::{self, Incoming, Outgoing};
+
+const STDIN: u8 = 0;
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+const OUTCOME: u8 = 3;
+const RESIZE: u8 = 4;
+const CLOSE: u8 = 255;
+
+const PROTOCOL: &str = "v5.channel.k8s.io";
+/// Load balancers forget connections on which nothing is said.
+const PING_PERIOD: Duration = Duration::from_secs(5);
+/// Of a session on which nothing comes from either side.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
+/// How long the client may take to be told the outcome.
+const OUTCOME_TIMEOUT: Duration = Duration::from_secs(10);
+/// What is read of the kubelet's error, and of the client before there is a kubelet to hand it to.
+const MAX_ERROR: usize = 64 * 1024;
+const MAX_EARLY: usize = 64 * 1024;
+/// A terminal size has thirty characters.
+const MAX_RESIZE: usize = 4 * 1024;
+
+type Kubelet = Writer<WriteHalf<Box<dyn ByteStream>>>;
+
+/// Whether a request is for this translation.
+pub fn wants_translation(headers: &http::HeaderMap) -> bool {
+    crate::is_websocket(headers) && websocket::offered(headers).contains(&PROTOCOL)
+}
+
+/// Accepts the WebSocket, then opens the session at the kubelet; what goes wrong from there on is told on the channel for
+/// it. `ended` is told the code of the outcome, for metrics.
+pub fn translate(
+    mut request: Request,
+    target: Target,
+    path_and_query: String,
+    streams: Streams,
+    ended: impl FnOnce(u16) + Send + 'static,
+) -> Result<Response, Status> {
+    let accepted =
+        websocket::choose(&request.headers, &[PROTOCOL]).and_then(|protocol| websocket::accept(&request, protocol));
+    let response = match accepted {
+        Ok(response) => response,
+        Err(refusal) => {
+            ended(refusal.status().as_u16());
+            return Ok(*refusal);
+        }
+    };
+    take_over(&mut request, move |client, shutdown| async move {
+        let (outgoing, incoming) = websocket::open(client).await;
+        let client = Client { outgoing, incoming, early: VecDeque::new() };
+        let outcome = client.serve(&target, &path_and_query, streams, &shutdown).await;
+        ended(outcome.map_or(500, |outcome| outcome.code()));
+    })?;
+    Ok(response)
+}
+
+struct Client {
+    outgoing: Outgoing,
+    incoming: Incoming,
+    /// What has come before the kubelet could be told.
+    early: VecDeque<Bytes>,
+}
+
+impl Client {
+    /// Runs the session to its end; `None` when the client or the server went first.
+    async fn serve(
+        mut self,
+        target: &Target,
+        path_and_query: &str,
+        streams: Streams,
+        shutdown: &Shutdown,
+    ) -> Option<Outcome> {
+        // An empty message on a channel that the client listens to tells it that it is connected.
+        let first = match streams {
+            Streams { stdout: true, .. } => STDOUT,
+            Streams { stderr: true, .. } => STDERR,
+            _ => OUTCOME,
+        };
+        websocket::send_on(&mut self.outgoing, first, &[]).await.ok()?;
+        let opened = tokio::select! {
+            opened = Session::open(target, path_and_query, streams) => Some(opened),
+            () = gone(&mut self.incoming, &mut self.early) => None,
+            () = shutdown.fired() => None,
+        };
+        let outcome = match opened {
+            Some(Ok(session)) => self.converse(session, shutdown).await,
+            Some(Err(why)) => Some(Outcome::Failed(why)),
+            None => None,
+        };
+        let farewell = async {
+            if let Some(outcome) = &outcome {
+                let _ = websocket::send_on(&mut self.outgoing, OUTCOME, outcome.status().as_bytes()).await;
+            }
+            websocket::close(&mut self.outgoing).await;
+        };
+        let patience = if shutdown.is_fired() { Duration::from_millis(200) } else { OUTCOME_TIMEOUT };
+        let _ = tokio::time::timeout(patience, farewell).await;
+        outcome
+    }
+
+    async fn converse(&mut self, session: Session, shutdown: &Shutdown) -> Option<Outcome> {
+        let ids = Ids::of(&session);
+        let all: Vec<u32> = session.streams().collect();
+        let version = session.version.clone();
+        let writer = Mutex::new(session.writer);
+        let alive = tokio::sync::Notify::new();
+        let outcome = {
+            let incoming = &mut self.incoming;
+            let early = std::mem::take(&mut self.early);
+            tokio::select! {
+                outcome = to_client(session.reader, &mut self.outgoing, &writer, &ids, &version, &alive) => outcome,
+                () = from_client(incoming, early, &writer, &ids, &alive) => None,
+                () = keep_alive(&writer) => None,
+                () = idle(&alive) => None,
+                () = shutdown.fired() => None,
+            }
+        };
+        // Whoever held it has been dropped.
+        hang_up(&mut writer.into_inner(), all.into_iter()).await;
+        outcome
+    }
+}
+
+/// The streams of a session.
+struct Ids {
+    error: u32,
+    stdin: Option<u32>,
+    stdout: Option<u32>,
+    stderr: Option<u32>,
+    resize: Option<u32>,
+}
+
+impl Ids {
+    fn of(session: &Session) -> Self {
+        let Session { error, stdin, stdout, stderr, resize, .. } = *session;
+        Self { error, stdin, stdout, stderr, resize }
+    }
+}
+
+/// Keeps what a client says, within a limit, until it goes.
+async fn gone(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
+    let mut held = 0;
+    while held < MAX_EARLY {
+        match websocket::receive(incoming).await {
+            Some(message) => {
+                held += message.len();
+                early.push_back(message);
+            }
+            None => return,
+        }
+    }
+    std::future::pending().await
+}
+
+/// Hands output on until the command is over and all that it wrote is with the client. `None` when the client is gone.
+async fn to_client(
+    mut kubelet: Reader<ReadHalf<Box<dyn ByteStream>>>,
+    client: &mut Outgoing,
+    writer: &Mutex<Kubelet>,
+    ids: &Ids,
+    version: &str,
+    alive: &tokio::sync::Notify,
+) -> Option<Outcome> {
+    let mut error = Vec::new();
+    let mut open: Vec<u32> = [Some(ids.error), ids.stdout, ids.stderr].into_iter().flatten().collect();
+    while !open.is_empty() {
+        let frame = match kubelet.next().await {
+            Ok(Some(frame)) => frame,
+            Err(error) => return Some(Outcome::Failed(format!("error reading from error stream: {error}"))),
+            Ok(None) => return Some(cut_off(&error, version)),
+        };
+        alive.notify_one();
+        match frame {
+            Frame::Data { stream, fin, data } => {
+                if stream == ids.error {
+                    let room = MAX_ERROR - error.len();
+                    error.extend_from_slice(&data[..data.len().min(room)]);
+                } else if !data.is_empty()
+                    && let Some(channel) = ids.channel(stream)
+                {
+                    websocket::send_on(client, channel, &data).await.ok()?;
+                }
+                if fin {
+                    open.retain(|own| *own != stream);
+                }
+            }
+            Frame::Reset { stream, .. } | Frame::Reply { stream, fin: true } => open.retain(|own| *own != stream),
+            // A kubelet that does not read is not waited for.
+            Frame::Ping(id) if id % 2 == 0 => {
+                if let Ok(mut writer) = writer.try_lock() {
+                    let _ = writer.write(&Frame::Ping(id)).await;
+                }
+            }
+            Frame::GoAway => return Some(cut_off(&error, version)),
+            _ => {}
+        }
+    }
+    Some(Outcome::of_error_stream(version, &error))
+}
+
+/// The connection ended before the streams did. From version 4 on a kubelet always says how a command ended; that it did
+/// not means that nobody knows.
+fn cut_off(error: &[u8], version: &str) -> Outcome {
+    if error.is_empty() && matches!(version, "v5.channel.k8s.io" | "v4.channel.k8s.io") {
+        return Outcome::Failed("error reading from error stream: unexpected EOF".to_owned());
+    }
+    Outcome::of_error_stream(version, error)
+}
+
+impl Ids {
+    fn channel(&self, stream: u32) -> Option<u8> {
+        match Some(stream) {
+            id if id == self.stdout => Some(STDOUT),
+            id if id == self.stderr => Some(STDERR),
+            _ => None,
+        }
+    }
+}
+
+/// Hands input on until the client is gone or breaks the protocol.
+async fn from_client(
+    incoming: &mut Incoming,
+    mut early: VecDeque<Bytes>,
+    writer: &Mutex<Kubelet>,
+    ids: &Ids,
+    alive: &tokio::sync::Notify,
+) {
+    let mut stdin = ids.stdin;
+    let mut sizes = Vec::new();
+    loop {
+        let message = match early.pop_front() {
+            Some(message) => message,
+            None => match websocket::receive(incoming).await {
+                Some(message) => message,
+                None => return,
+            },
+        };
+        alive.notify_one();
+        let frame = match message.first() {
+            None => None,
+            Some(&CLOSE) => match message.as_ref() {
+                [_, STDIN] => stdin.take().map(|stream| Frame::Data { stream, fin: true, data: Bytes::new() }),
+                [_, STDOUT..=RESIZE] => None,
+                _ => return,
+            },
+            Some(&STDIN) => stdin.map(|stream| Frame::Data { stream, fin: false, data: message.slice(1..) }),
+            Some(&RESIZE) => ids.resize.and_then(|stream| {
+                let data = resized(&mut sizes, &message[1..])?;
+                Some(Frame::Data { stream, fin: false, data })
+            }),
+            Some(_) => None,
+        };
+        let Some(frame) = frame else { continue };
+        if writer.lock().await.write(&frame).await.is_err() {
+            // The kubelet's side says what became of it.
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// The terminal sizes that are complete with this piece, as the kubelet reads them.
+fn resized(pending: &mut Vec<u8>, piece: &[u8]) -> Option<Bytes> {
+    #[derive(serde::Deserialize)]
+    struct Size {
+        #[serde(rename = "Width", alias = "width", default)]
+        width: u16,
+        #[serde(rename = "Height", alias = "height", default)]
+        height: u16,
+    }
+    if pending.len() + piece.len() > MAX_RESIZE {
+        pending.clear();
+        return None;
+    }
+    pending.extend_from_slice(piece);
+    let mut sizes = serde_json::Deserializer::from_slice(pending).into_iter::<Size>();
+    let mut out = String::new();
+    let mut broken = false;
+    loop {
+        match sizes.next() {
+            Some(Ok(Size { width, height })) => {
+                out.push_str(&format!("{{\"Width\":{width},\"Height\":{height}}}\n"));
+            }
+            Some(Err(error)) => {
+                broken = !error.is_eof();
+                break;
+            }
+            None => break,
+        }
+    }
+    let read = if broken { pending.len() } else { sizes.byte_offset() };
+    pending.drain(..read);
+    (!out.is_empty()).then(|| out.into())
+}
+
+async fn keep_alive(writer: &Mutex<Kubelet>) {
+    // Odd for who opened the connection.
+    for id in (1..).step_by(2) {
+        tokio::time::sleep(PING_PERIOD).await;
+        if writer.lock().await.write(&Frame::Ping(id)).await.is_err() {
+            break;
+        }
+    }
+    std::future::pending().await
+}
+
+async fn idle(alive: &tokio::sync::Notify) {
+    while tokio::time::timeout(IDLE_TIMEOUT, alive.notified()).await.is_ok() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminal_sizes() {
+        let mut pending = Vec::new();
+        for (piece, want) in [
+            ("{\"Width\":80,\"Height\":24}", Some("{\"Width\":80,\"Height\":24}\n")),
+            ("\n{\"Width\":1", None),
+            (
+                ",\"Height\":2}{\"width\":3,\"height\":4}",
+                Some("{\"Width\":1,\"Height\":2}\n{\"Width\":3,\"Height\":4}\n"),
+            ),
+            ("nonsense", None),
+            ("{}", Some("{\"Width\":0,\"Height\":0}\n")),
+            (&" ".repeat(MAX_RESIZE + 1), None),
+        ] {
+            let got = resized(&mut pending, piece.as_bytes());
+            assert_eq!(got.as_deref(), want.map(str::as_bytes), "{piece}");
+        }
+    }
+
+    #[test]
+    fn an_end_without_a_word() {
+        let failed = Outcome::Failed("error reading from error stream: unexpected EOF".to_owned());
+        for (error, version, want) in [
+            ("", "v4.channel.k8s.io", failed),
+            ("", "v3.channel.k8s.io", Outcome::Success),
+            ("{\"status\":\"Success\"}", "v4.channel.k8s.io", Outcome::Success),
+        ] {
+            assert_eq!(cut_off(error.as_bytes(), version), want);
+        }
+    }
+}

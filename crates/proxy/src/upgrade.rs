@@ -1,0 +1,120 @@
+//! Upgrades: the request goes to the other server as it came, and once that has agreed, bytes go both ways.
+
+use std::time::Duration;
+
+use binnacle_meta::Status;
+use binnacle_request::{Body, ByteStream, Request, Response, Shutdown};
+use http::StatusCode;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncWriteExt, copy, split};
+
+use crate::client::{self, Answer};
+use crate::headers;
+use crate::target::Target;
+
+/// How long the last bytes may take to leave.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// Hands an upgrade on. `path_and_query` is what the other server sees. Its refusal (400 and above) is passed on;
+/// anything else that is not 101 is an error.
+pub async fn pass_through(mut request: Request, target: &Target, path_and_query: &str) -> Result<Response, Status> {
+    let mut outgoing = http::Request::new(std::mem::take(&mut request.body));
+    *outgoing.method_mut() = request.method.clone();
+    *outgoing.uri_mut() = path_and_query.parse().map_err(|_| Status::bad_request("invalid path"))?;
+    *outgoing.headers_mut() = headers::upgraded(&request);
+    let answer = send(target, outgoing).await?;
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(refusal(answer));
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = answer.status();
+    *response.headers_mut() = answer.headers().clone();
+    let upstream = Upstream::of(answer);
+    take_over(&mut request, move |client, shutdown| async move {
+        // A server that answers 101 and hangs up leaves nothing to do.
+        if let Ok(upstream) = upstream.connection().await {
+            splice(client, upstream, &shutdown).await;
+        }
+    })?;
+    Ok(response)
+}
+
+/// Sends a request for an upgrade; a redirect is never followed.
+pub(crate) async fn send(target: &Target, request: http::Request<Body>) -> Result<Answer, Status> {
+    let answer = client::send(target, request).await.map_err(|error| match error {
+        client::SendError::Dial(error) => Status::unknown(500, &format!("error dialing backend: {error}")),
+        client::SendError::Broken(text) => Status::unknown(500, &text),
+    })?;
+    let code = answer.status();
+    if code != StatusCode::SWITCHING_PROTOCOLS && code.as_u16() < 400 {
+        return Err(Status::unknown(500, &format!("invalid upgrade response: status code {}", code.as_u16())));
+    }
+    Ok(answer)
+}
+
+/// What a server says that does not want to upgrade.
+pub(crate) fn refusal(answer: Answer) -> Response {
+    let mut response = answer.map(Body::new);
+    headers::strip_hop_by_hop(response.headers_mut());
+    response
+}
+
+/// The other server's connection, about to be upgraded.
+pub(crate) struct Upstream {
+    upgrade: OnUpgrade,
+    /// Keeps the connection going until it is handed over.
+    answer: Answer,
+}
+
+impl Upstream {
+    pub(crate) fn of(mut answer: Answer) -> Self {
+        Self { upgrade: hyper::upgrade::on(&mut answer), answer }
+    }
+
+    pub(crate) async fn connection(self) -> std::io::Result<Box<dyn ByteStream>> {
+        let upgraded = self.upgrade.await.map_err(std::io::Error::other)?;
+        drop(self.answer);
+        Ok(Box::new(TokioIo::new(upgraded)))
+    }
+}
+
+/// Runs `work` on the client's connection once the answer 101, which the caller returns, has been written. The request
+/// counts as in flight for as long as that runs. `work` must end, after a good-bye, when the server stops.
+pub(crate) fn take_over<W, F>(request: &mut Request, work: W) -> Result<(), Status>
+where
+    W: FnOnce(Box<dyn ByteStream>, Shutdown) -> F + Send + 'static,
+    F: Future<Output = ()> + Send,
+{
+    let Some(upgrade) = request.upgrade.take() else {
+        return Err(Status::unknown(500, "request connection cannot be hijacked: the protocol has no upgrades"));
+    };
+    let record = request.record.clone();
+    let shutdown = request.shutdown.clone();
+    tokio::spawn(async move {
+        let client = tokio::select! {
+            client = upgrade.connection() => client,
+            () = shutdown.fired() => return,
+        };
+        if let Ok(client) = client {
+            work(client, shutdown).await;
+        }
+        drop(record);
+    });
+    Ok(())
+}
+
+/// Copies both ways until either side ends, or the server. What one side does not take, the other is not asked for.
+async fn splice(client: Box<dyn ByteStream>, upstream: Box<dyn ByteStream>, shutdown: &Shutdown) {
+    let (mut from_client, mut to_client) = split(client);
+    let (mut from_upstream, mut to_upstream) = split(upstream);
+    tokio::select! {
+        _ = copy(&mut from_client, &mut to_upstream) => {}
+        _ = copy(&mut from_upstream, &mut to_client) => {}
+        () = shutdown.fired() => {}
+    }
+    let farewell = async {
+        let _ = tokio::join!(to_client.shutdown(), to_upstream.shutdown());
+    };
+    let _ = tokio::time::timeout(FAREWELL, farewell).await;
+}

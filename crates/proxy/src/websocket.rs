@@ -1,0 +1,118 @@
+//! The server's side of WebSockets (RFC 6455) on a request that came through the chain.
+
+use binnacle_request::{Body, ByteStream, Request, Response};
+use bytes::Bytes;
+use futures::SinkExt;
+use futures::stream::{SplitSink, SplitStream, StreamExt};
+use http::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
+use http::{HeaderMap, Method, StatusCode};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use crate::headers;
+
+pub(crate) const PROTOCOL: HeaderName = HeaderName::from_static("sec-websocket-protocol");
+pub(crate) const KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("sec-websocket-version");
+const ACCEPT: HeaderName = HeaderName::from_static("sec-websocket-accept");
+
+/// What one message may have (as in Go's server): clients send whole files in one.
+const MAX_MESSAGE: usize = 32 << 20;
+const BUFFER: usize = 32 * 1024;
+
+/// The two halves of an open WebSocket.
+pub(crate) type Outgoing = SplitSink<WebSocketStream<Box<dyn ByteStream>>, Message>;
+pub(crate) type Incoming = SplitStream<WebSocketStream<Box<dyn ByteStream>>>;
+
+/// The subprotocols that a client offers, the best first.
+pub(crate) fn offered(headers: &HeaderMap) -> Vec<&str> {
+    let values = headers.get_all(&PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+/// The 101 with which a WebSocket is opened, speaking `protocol` if that is not empty; or the refusal of a request that
+/// is not well formed.
+pub(crate) fn accept(request: &Request, protocol: &str) -> Result<Response, Box<Response>> {
+    let header = |name: &HeaderName| request.headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
+    if request.method != Method::GET {
+        return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "bad method"));
+    }
+    if !headers::is_websocket(&request.headers) {
+        return Err(refuse(StatusCode::BAD_REQUEST, "not websocket protocol"));
+    }
+    if header(&KEY).is_empty() {
+        return Err(refuse(StatusCode::BAD_REQUEST, "mismatch challenge/response"));
+    }
+    if header(&VERSION) != b"13" {
+        let mut response = refuse(StatusCode::BAD_REQUEST, "missing or bad WebSocket Version");
+        response.headers_mut().insert(VERSION, HeaderValue::from_static("13"));
+        return Err(response);
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let answer = response.headers_mut();
+    answer.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    answer.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    // Both are text of our own making, or were a header before.
+    answer.extend(HeaderValue::from_str(&derive_accept_key(header(&KEY))).ok().map(|value| (ACCEPT, value)));
+    if !protocol.is_empty() {
+        answer.extend(HeaderValue::from_str(protocol).ok().map(|value| (PROTOCOL, value)));
+    }
+    Ok(response)
+}
+
+/// The first of the offered protocols that is among `supported`, where an empty name stands for none at all; or the
+/// refusal.
+pub(crate) fn choose<'a>(headers: &HeaderMap, supported: &[&'a str]) -> Result<&'a str, Box<Response>> {
+    let offered = offered(headers);
+    let offered = if offered.is_empty() { &[""][..] } else { &offered };
+    let chosen = offered.iter().find_map(|name| supported.iter().find(|known| *known == name));
+    chosen.copied().ok_or_else(|| refuse(StatusCode::FORBIDDEN, ""))
+}
+
+fn refuse(code: StatusCode, text: &'static str) -> Box<Response> {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = code;
+    Box::new(response)
+}
+
+/// Speaks WebSocket on the client's connection.
+pub(crate) async fn open(client: Box<dyn ByteStream>) -> (Outgoing, Incoming) {
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE))
+        .max_frame_size(Some(MAX_MESSAGE))
+        .read_buffer_size(BUFFER)
+        .write_buffer_size(0);
+    WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await.split()
+}
+
+/// Sends data on a channel, which is the first byte of each message.
+pub(crate) async fn send_on(outgoing: &mut Outgoing, channel: u8, data: &[u8]) -> Result<(), Error> {
+    let mut message = Vec::with_capacity(data.len() + 1);
+    message.push(channel);
+    message.extend_from_slice(data);
+    outgoing.send(Message::Binary(message.into())).await
+}
+
+/// Says good-bye.
+pub(crate) async fn close(outgoing: &mut Outgoing) {
+    let frame = CloseFrame { code: CloseCode::Normal, reason: Default::default() };
+    let _ = outgoing.send(Message::Close(Some(frame))).await;
+    let _ = outgoing.close().await;
+}
+
+/// The payload of the next message, binary or text; `None` when there will be no more.
+pub(crate) async fn receive(incoming: &mut Incoming) -> Option<Bytes> {
+    loop {
+        match incoming.next().await? {
+            Ok(Message::Binary(data)) => return Some(data),
+            Ok(Message::Text(text)) => return Some(text.into()),
+            Ok(Message::Close(_)) | Err(_) => return None,
+            // Pings are answered by the library.
+            Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
+        }
+    }
+}

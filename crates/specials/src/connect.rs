@@ -1,0 +1,57 @@
+//! What is common to requests that connect to something else: refusals, admission, and an end with the server.
+
+use std::sync::Arc;
+
+use binnacle_endpoints::Answer;
+use binnacle_meta::{GroupVersionKind, Status};
+use binnacle_registry::Warnings;
+use binnacle_registry::admission::{Admission, Attributes, Operation};
+use binnacle_request::{Request, RequestInfo, Shutdown, User};
+use binnacle_schema::Value;
+
+/// Who asks, and for what.
+pub(crate) struct Caller {
+    pub(crate) info: Arc<RequestInfo>,
+    pub(crate) user: Arc<User>,
+}
+
+impl Caller {
+    /// A connection has effects that nobody knows beforehand: there are no dry runs.
+    pub(crate) fn of(request: &Request) -> Result<Self, Status> {
+        if request.query.contains("dryRun") {
+            return Err(Status::bad_request("dryRun is not supported"));
+        }
+        Ok(Self { info: request.info.clone(), user: request.user.clone() })
+    }
+
+    /// Lets admission see the options of a connection (an object of the core group).
+    pub(crate) async fn admit(
+        &self,
+        admission: &Arc<dyn Admission>,
+        mut options: Value,
+        warnings: &Warnings,
+    ) -> Result<(), Status> {
+        let info = &self.info;
+        let attributes = Attributes {
+            operation: Operation::Connect,
+            kind: GroupVersionKind::new("", "v1", options.str_at(&["kind"])),
+            resource: info.group_version_resource(),
+            subresource: info.subresource.clone(),
+            namespace: info.namespace.clone(),
+            name: info.name.clone(),
+            user: (*self.user).clone(),
+            dry_run: false,
+        };
+        let warn = |text: String| warnings.add(text);
+        admission.mutate(&attributes, &mut options, None, &warn).await?;
+        admission.validate(&attributes, &options, None, &warn).await
+    }
+}
+
+/// Waits for the other side no longer than the server runs.
+pub(crate) async fn unless_stopped(shutdown: &Shutdown, answer: impl Future<Output = Answer>) -> Answer {
+    tokio::select! {
+        answer = answer => answer,
+        () = shutdown.fired() => Err(Status::service_unavailable("apiserver is shutting down.")),
+    }
+}

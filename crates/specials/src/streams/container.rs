@@ -1,0 +1,67 @@
+//! Which container of a pod a request is about.
+
+use binnacle_meta::Status;
+use binnacle_registry::object;
+use binnacle_schema::Value;
+
+/// The container that was asked for, or the only one.
+pub(super) fn choose<'a>(asked: &'a str, pod: &'a Value) -> Result<&'a str, Status> {
+    let pod_name = object::name(pod);
+    let all = || {
+        ["initContainers", "containers", "ephemeralContainers"]
+            .into_iter()
+            .flat_map(|member| pod.list_at(&["spec", member]))
+            .map(|container| container.str_at(&["name"]))
+    };
+    if !asked.is_empty() {
+        return match all().any(|name| name == asked) {
+            true => Ok(asked),
+            false => Err(Status::bad_request(format!("container {asked} is not valid for pod {pod_name}"))),
+        };
+    }
+    match pod.list_at(&["spec", "containers"]) {
+        [only] => Ok(only.str_at(&["name"])),
+        [] => Err(Status::bad_request(format!("a container name must be specified for pod {pod_name}"))),
+        _ => {
+            let names = all().collect::<Vec<_>>().join(" ");
+            Err(Status::bad_request(format!(
+                "a container name must be specified for pod {pod_name}, choose one of: [{names}]"
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn choices() {
+        let pod = |containers: &[&str]| {
+            let containers: Vec<Value> = containers.iter().map(|name| value!({"name": (*name)})).collect();
+            value!({
+                "metadata": {"name": "p"},
+                "spec": {
+                    "initContainers": [{"name": "init"}],
+                    "containers": (Value::List(containers)),
+                    "ephemeralContainers": [{"name": "debug"}]
+                }
+            })
+        };
+        for (asked, containers, want) in [
+            ("", &["a"][..], Ok("a")),
+            ("a", &["a"], Ok("a")),
+            ("init", &["a"], Ok("init")),
+            ("debug", &["a"], Ok("debug")),
+            ("x", &["a"], Err("container x is not valid for pod p")),
+            ("", &["a", "b"], Err("a container name must be specified for pod p, choose one of: [init a b debug]")),
+            ("", &[], Err("a container name must be specified for pod p")),
+        ] {
+            let pod = pod(containers);
+            let chosen = choose(asked, &pod);
+            assert_eq!(chosen.as_ref().map_err(Status::message), want.as_ref().map_err(|text| *text), "{asked}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The options of exec, attach and port-forward, as they stand in the query.
+
+use binnacle_meta::{Status, go_quote};
+use binnacle_request::Query;
+use binnacle_schema::{Object, Value};
+
+/// `PodExecOptions`, `PodAttachOptions`, `PodPortForwardOptions`: what does not belong to a kind stays empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) stdin: bool,
+    pub(crate) stdout: bool,
+    pub(crate) stderr: bool,
+    pub(crate) tty: bool,
+    pub(crate) container: String,
+    pub(crate) command: Vec<String>,
+    pub(crate) ports: Vec<u16>,
+}
+
+impl Options {
+    pub(super) fn of_command(query: &Query, with_command: bool) -> Self {
+        Self {
+            stdin: query.flag("stdin"),
+            stdout: query.flag("stdout"),
+            stderr: query.flag("stderr"),
+            tty: query.flag("tty"),
+            container: query.get("container").unwrap_or_default().to_owned(),
+            command: if with_command { query.get_all("command").map(str::to_owned).collect() } else { Vec::new() },
+            ports: Vec::new(),
+        }
+    }
+
+    pub(super) fn of_ports(query: &Query) -> Result<Self, Status> {
+        let mut ports = Vec::new();
+        for text in query.get_all("ports").flat_map(|value| value.split(',')) {
+            let port = text.parse::<u16>().map_err(|_| {
+                let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+                let why = if digits { "value out of range" } else { "invalid syntax" };
+                let quoted = go_quote(text);
+                Status::bad_request(format!("cannot convert to []int32: strconv.ParseUint: parsing {quoted}: {why}"))
+            })?;
+            ports.push(port);
+        }
+        Ok(Self { ports, ..Self::default() })
+    }
+
+    /// What the kubelet is told.
+    pub(super) fn query(&self) -> String {
+        let mut pairs: Vec<(&str, String)> = Vec::new();
+        for (set, name) in [(self.stdin, "input"), (self.stdout, "output"), (self.stderr, "error"), (self.tty, "tty")] {
+            if set {
+                pairs.push((name, "1".to_owned()));
+            }
+        }
+        pairs.extend(self.command.iter().map(|word| ("command", word.clone())));
+        if !self.ports.is_empty() {
+            let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
+            pairs.push(("port", ports.join(",")));
+        }
+        encode(pairs)
+    }
+
+    /// As an object, for admission.
+    pub(super) fn object(&self, kind: &str) -> Value {
+        let mut object = Object::new();
+        object.insert("kind", kind);
+        object.insert("apiVersion", "v1");
+        for (set, name) in [(self.stdin, "stdin"), (self.stdout, "stdout"), (self.stderr, "stderr"), (self.tty, "tty")]
+        {
+            if set {
+                object.insert(name, true);
+            }
+        }
+        if !self.container.is_empty() {
+            object.insert("container", self.container.as_str());
+        }
+        if !self.command.is_empty() {
+            object.insert("command", Value::List(self.command.iter().map(|word| word.as_str().into()).collect()));
+        }
+        if !self.ports.is_empty() {
+            object.insert("ports", Value::List(self.ports.iter().map(|port| i64::from(*port).into()).collect()));
+        }
+        Value::Object(object)
+    }
+}
+
+/// A query string, sorted by key, with what introduces it; nothing for no pairs.
+pub(super) fn encode(mut pairs: Vec<(&str, String)>) -> String {
+    pairs.sort_by_key(|(key, _)| *key);
+    let mut text = String::new();
+    for (key, value) in pairs {
+        text.push(if text.is_empty() { '?' } else { '&' });
+        text.push_str(key);
+        text.push('=');
+        for byte in value.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => text.push(byte as char),
+                b' ' => text.push('+'),
+                _ => text.push_str(&format!("%{byte:02X}")),
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kubelet_is_told() {
+        for (query, want) in [
+            ("", ""),
+            ("stdin=true&stdout=1&stderr&tty=false", "?error=1&input=1&output=1"),
+            (
+                "command=sh&command=-c&command=echo+%22a%22&tty=true",
+                "?command=sh&command=-c&command=echo+%22a%22&tty=1",
+            ),
+            ("container=c&stdout=true", "?output=1"),
+        ] {
+            assert_eq!(Options::of_command(&Query::parse(query), true).query(), want, "{query}");
+        }
+    }
+
+    #[test]
+    fn ports() {
+        for (query, want) in [
+            ("", Ok("")),
+            ("ports=80", Ok("?port=80")),
+            ("ports=80,443&ports=1", Ok("?port=80%2C443%2C1")),
+            ("ports=x", Err(r#"cannot convert to []int32: strconv.ParseUint: parsing "x": invalid syntax"#)),
+            ("ports=", Err(r#"cannot convert to []int32: strconv.ParseUint: parsing "": invalid syntax"#)),
+            (
+                "ports=65536",
+                Err(r#"cannot convert to []int32: strconv.ParseUint: parsing "65536": value out of range"#),
+            ),
+        ] {
+            let got = Options::of_ports(&Query::parse(query)).map(|options| options.query());
+            assert_eq!(got.as_deref().map_err(Status::message), want, "{query}");
+        }
+    }
+}

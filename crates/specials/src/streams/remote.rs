@@ -1,0 +1,156 @@
+//! `exec`, `attach` and `portforward`: a client's connection, upgraded, becomes one to the kubelet.
+
+use std::sync::Arc;
+
+use binnacle_authz::{Attributes, Authorizer};
+use binnacle_endpoints::{Answer, Special, SpecialCall};
+use binnacle_kubelet::Kubelet;
+use binnacle_meta::Status;
+use binnacle_proxy::{Streams, is_upgrade, pass_through, translate, tunnel, wants_translation, wants_tunnel};
+use binnacle_registry::admission::Admission;
+use binnacle_registry::object;
+use binnacle_request::{BoxFuture, Permit, Request, RequestInfo};
+
+use super::{Nodes, Options, StreamMetrics, container};
+use crate::connect::{Caller, unless_stopped};
+
+/// What a session is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Session {
+    Exec,
+    Attach,
+    PortForward,
+}
+
+pub(crate) struct Remote {
+    session: Session,
+    nodes: Nodes,
+    admission: Arc<dyn Admission>,
+    authorizer: Arc<dyn Authorizer>,
+    metrics: StreamMetrics,
+}
+
+impl Remote {
+    pub(crate) fn new(
+        session: Session,
+        nodes: Nodes,
+        admission: Arc<dyn Admission>,
+        authorizer: Arc<dyn Authorizer>,
+        metrics: StreamMetrics,
+    ) -> Self {
+        Self { session, nodes, admission, authorizer, metrics }
+    }
+
+    async fn connect(&self, call: SpecialCall) -> Answer {
+        let SpecialCall { request, warnings, .. } = call;
+        let options = match self.session {
+            Session::Exec => Options::of_command(&request.query, true),
+            Session::Attach => Options::of_command(&request.query, false),
+            Session::PortForward => Options::of_ports(&request.query)?,
+        };
+        let caller = Caller::of(&request)?;
+        caller.admit(&self.admission, options.object(self.session.options_kind()), &warnings).await?;
+        self.may_create(&caller).await?;
+        let (kubelet, path_and_query) = self.locate(&caller.info, &options).await?;
+        self.stream(request, kubelet, path_and_query, &options).await
+    }
+
+    /// Who may only `get` the subresource may not open a session. WebSockets are opened by GET, SPDY by POST, which
+    /// policies took for a difference in what is done (<https://issues.k8s.io/133515>).
+    async fn may_create(&self, caller: &Caller) -> Result<(), Status> {
+        let info = &caller.info;
+        if info.verb == "create" {
+            return Ok(());
+        }
+        let attributes = Attributes { verb: "create", ..Attributes::of(info, &caller.user) };
+        let decision = self.authorizer.authorize(&attributes).await;
+        let decision = decision.map_err(|error| Status::unknown(500, &error.to_string()))?;
+        match Permit::from_decision(&decision) {
+            Some(_) => Ok(()),
+            None => Err(Status::forbidden(&info.group_resource(), &info.name, decision.reason())),
+        }
+    }
+
+    /// Where the session is at the kubelet.
+    async fn locate(&self, info: &RequestInfo, options: &Options) -> Result<(Kubelet, String), Status> {
+        let pod = self.nodes.pod(info).await?;
+        let container = match self.session {
+            Session::PortForward => String::new(),
+            _ => format!("/{}", container::choose(&options.container, &pod)?),
+        };
+        let node = pod.str_at(&["spec", "nodeName"]);
+        if node.is_empty() {
+            return Err(Status::bad_request(format!("pod {} does not have a host assigned", info.name)));
+        }
+        let kubelet = self.nodes.kubelet(info, node).await?;
+        let place = self.session.path();
+        let path = format!("/{place}/{}/{}{container}{}", info.namespace, object::name(&pod), options.query());
+        Ok((kubelet, path))
+    }
+
+    async fn stream(&self, request: Request, kubelet: Kubelet, path_and_query: String, options: &Options) -> Answer {
+        let proxied = if kubelet.takes_websockets { "proxied_to_kubelet" } else { "translated_at_apiserver" };
+        self.metrics.websockets.with_label_values(&[self.session.subresource(), proxied]).inc();
+        let headers = &request.headers;
+        if !is_upgrade(headers) {
+            return Err(Status::bad_request("Upgrade request required"));
+        }
+        if kubelet.takes_websockets {
+            return pass_through(request, &kubelet.target, &path_and_query).await;
+        }
+        match self.session {
+            Session::Exec | Session::Attach if wants_translation(headers) => {
+                let Options { stdin, stdout, stderr, tty, .. } = *options;
+                let streams = Streams { stdin, stdout, stderr, tty };
+                let counter = self.metrics.translated.clone();
+                let ended = move |code: u16| counter.with_label_values(&[code.to_string().as_str()]).inc();
+                translate(request, kubelet.target, path_and_query, streams, ended)
+            }
+            Session::PortForward if wants_tunnel(headers) => {
+                let told = |code: u16| self.metrics.tunnelled.with_label_values(&[code.to_string().as_str()]).inc();
+                tunnel(request, &kubelet.target, &path_and_query, told).await
+            }
+            _ => pass_through(request, &kubelet.target, &path_and_query).await,
+        }
+    }
+}
+
+impl Special for Remote {
+    fn handle(&self, call: SpecialCall) -> BoxFuture<'_, Answer> {
+        Box::pin(async move {
+            let shutdown = call.request.shutdown.clone();
+            unless_stopped(&shutdown, self.connect(call)).await
+        })
+    }
+
+    fn negotiates(&self) -> bool {
+        false
+    }
+}
+
+impl Session {
+    fn subresource(self) -> &'static str {
+        match self {
+            Self::Exec => "exec",
+            Self::Attach => "attach",
+            Self::PortForward => "portforward",
+        }
+    }
+
+    fn options_kind(self) -> &'static str {
+        match self {
+            Self::Exec => "PodExecOptions",
+            Self::Attach => "PodAttachOptions",
+            Self::PortForward => "PodPortForwardOptions",
+        }
+    }
+
+    /// The first segment of the kubelet's path.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Exec => "exec",
+            Self::Attach => "attach",
+            Self::PortForward => "portForward",
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A kubelet as the server sees it: HTTPS with client certificates, logs that tests write, commands that really run (on
+//! this machine, in a directory of the test's own), ports of this machine. It also misbehaves when it is told to.
+
+mod command;
+mod forward;
+mod http;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::{oneshot, watch};
+
+use crate::TempDir;
+
+/// A running kubelet; it ends with the value.
+pub struct Kubelet {
+    address: SocketAddr,
+    files: TempDir,
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What it does instead of its work.
+#[derive(Clone, Debug)]
+pub enum Trouble {
+    /// Answers with a code and a text.
+    Refuses(u16, &'static str),
+    /// Sends the server elsewhere.
+    Redirects(&'static str),
+    /// Takes the request and hangs up.
+    HangsUp,
+    /// Takes the request and says nothing.
+    Hangs,
+    /// Promises more than it sends.
+    Lies,
+    /// Begins a session and breaks it off when the command has written something.
+    BreaksOff,
+}
+
+struct Shared {
+    /// What is wrong, by the pod it is wrong with.
+    troubles: Mutex<HashMap<String, Trouble>>,
+    /// Requests as they came, and terminal sizes.
+    seen: Mutex<Vec<String>>,
+    /// The log of every container.
+    log: watch::Sender<Vec<String>>,
+    /// Where commands run.
+    directory: PathBuf,
+}
+
+impl Kubelet {
+    #[must_use]
+    pub fn start() -> Self {
+        let files = TempDir::new();
+        let directory = files.path().join("container");
+        std::fs::create_dir(&directory).unwrap();
+        let shared = Arc::new(Shared {
+            troubles: Mutex::default(),
+            seen: Mutex::default(),
+            log: watch::Sender::new(Vec::new()),
+            directory,
+        });
+        let config = Arc::new(pki(&files));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let runtime =
+                    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = http::serve(listener, config, shared) => {}
+                        _ = stopped => {}
+                    }
+                });
+                runtime.shutdown_background();
+            }
+        });
+        Self { address, files, shared, stop: Some(stop), thread: Some(thread) }
+    }
+
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// The flags with which a server reaches it.
+    #[must_use]
+    pub fn flags(&self) -> Vec<String> {
+        [("certificate-authority", "ca.crt"), ("client-certificate", "client.crt"), ("client-key", "client.key")]
+            .map(|(flag, file)| format!("--kubelet-{flag}={}", self.files.path().join(file).display()))
+            .to_vec()
+    }
+
+    /// Where commands run.
+    #[must_use]
+    pub fn directory(&self) -> PathBuf {
+        self.shared.directory.clone()
+    }
+
+    /// Writes a line into the log of every container.
+    pub fn log(&self, line: &str) {
+        self.shared.log.send_modify(|lines| lines.push(line.to_owned()));
+    }
+
+    /// From now on, this happens with a pod.
+    pub fn trouble(&self, pod: &str, trouble: Trouble) {
+        self.shared.troubles.lock().unwrap().insert(pod.to_owned(), trouble);
+    }
+
+    /// Requests as they came, `METHOD PATH`, and terminal sizes.
+    #[must_use]
+    pub fn seen(&self) -> Vec<String> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn saw(&self, what: String) {
+        self.seen.lock().unwrap().push(what);
+    }
+
+    fn trouble_with(&self, pod: &str) -> Option<Trouble> {
+        self.troubles.lock().unwrap().get(pod).cloned()
+    }
+}
+
+/// An authority with a certificate for the kubelet and one for the server, whose files are for the latter.
+fn pki(files: &TempDir) -> ServerConfig {
+    let mut authority = rcgen::CertificateParams::new([]).unwrap();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority_key = rcgen::KeyPair::generate().unwrap();
+    let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
+    let issuer = rcgen::Issuer::new(authority, authority_key);
+    let issue = |name: &str| {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    };
+    let (client, client_key) = issue("kube-apiserver");
+    for (name, text) in [("ca.crt", &authority_pem), ("client.crt", &client), ("client.key", &client_key)] {
+        std::fs::write(files.path().join(name), text).unwrap();
+    }
+
+    let (server, server_key) = issue("127.0.0.1");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority_pem.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone()).build().unwrap();
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(
+            vec![CertificateDer::from_pem_slice(server.as_bytes()).unwrap()],
+            PrivateKeyDer::from_pem_slice(server_key.as_bytes()).unwrap(),
+        )
+        .unwrap()
+}
