@@ -14,20 +14,21 @@ use binnacle_authn::{
 use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, PrivilegedGroups, Rbac, Union as Authorizers};
 use binnacle_controlplane::{
     ControlPlane, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, default_advertise_address, escalation_hooks,
-    service_hooks,
+    follow_flow_control, service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response, read_object};
+use binnacle_flowcontrol::{FlowControl, ListSize};
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, ResourceSet};
-use binnacle_request::{Link, Shutdown, ShutdownTrigger};
+use binnacle_request::{Link, RequestInfo, Shutdown, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, CertificateFiles, Chain, ChainConfig, ChainOptions, DefaultCertificate, Health, InFlightLimits,
-    KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink, PingCheck, Server, ShutdownCheck, Stopping,
-    Tls, TlsError, VersionLink,
+    BoundPort, CertificateFiles, Chain, ChainConfig, ChainOptions, DefaultCertificate, FlowDumpLink, Health,
+    InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink, PingCheck, Server,
+    ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
 };
 use binnacle_specials::{Outward, Server as Specials};
 use binnacle_store::{Compactor, Store, spawn_compactor};
@@ -139,18 +140,34 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let outward =
         Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
-    let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, outward, &shutdown);
+    let (api, control_plane) =
+        built_in(store.clone(), resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
     access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
+    let fairness = fairness(&config, &resources, &metrics)?;
+    if let Some(fairness) = &fairness {
+        follow_flow_control(fairness, &resources, &mut followers, &shutdown)
+            .map_err(|status| StartError::Roles(status.message().to_owned()))?;
+        let (adjusting, stopped) = (fairness.clone().run(), shutdown.fired());
+        followers.spawn(async move {
+            tokio::select! {
+                () = adjusting => {}
+                () = stopped => {}
+            }
+        });
+    }
     let interval = config.storage.compaction_interval;
     let compactor = interval.map(|interval| spawn_compactor(store.clone(), interval));
-    let links: Vec<Arc<dyn Link>> = vec![
+    let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(OpenApiLink::new(Served::default_built_in())),
         Arc::new(api),
     ];
+    if let Some(fairness) = &fairness {
+        links.push(Arc::new(FlowDumpLink(fairness.clone())));
+    }
     let chain = Chain::new(ChainConfig {
         authenticator,
         authorizer,
@@ -165,6 +182,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
             hsts: config.generic.hsts.as_deref().and_then(|hsts| hsts.parse().ok()),
             goaway_chance: config.generic.goaway_chance,
             limits: limits(&config),
+            fairness: fairness.clone(),
             draining: Some(draining),
         },
     });
@@ -414,6 +432,26 @@ fn open_data(config: &Config) -> Result<Option<DataDir>, StartError> {
         None => default_path().ok_or(StartError::NoPlace)?,
     };
     Ok(Some(DataDir::open(&path)?))
+}
+
+/// What shares the limits out, if that is wanted.
+fn fairness(
+    config: &Config,
+    resources: &ResourceSet,
+    metrics: &Metrics,
+) -> Result<Option<Arc<FlowControl>>, StartError> {
+    let generic = &config.generic;
+    if !generic.priority_and_fairness {
+        return Ok(None);
+    }
+    let total = generic.max_requests + generic.max_mutating_requests;
+    let resources = resources.clone();
+    let counts = Arc::new(move |info: &RequestInfo| {
+        let stats = resources.find(&info.api_group, &info.api_version, &info.resource)?.collection.cache.stats();
+        Some(ListSize { objects: stats.objects as u64, bytes: stats.bytes as u64 })
+    });
+    let control = FlowControl::new(u32::try_from(total).unwrap_or(u32::MAX), counts, metrics.registry());
+    control.map(Some).map_err(|error| StartError::Metrics(error.to_string()))
 }
 
 /// The limits where fairness does not share them out.

@@ -78,7 +78,9 @@ impl Record {
 
     /// Keeps something until the request is over: its place among those in flight.
     pub fn hold(&self, guard: impl Any + Send) {
-        *self.held.lock() = Some(Box::new(guard));
+        let mut held = self.held.lock();
+        let before = held.take();
+        *held = Some(Box::new((before, guard)));
     }
 
     pub fn audit_id(&self) -> &Text {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use binnacle_audit::{Auditor, Trail};
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
+use binnacle_flowcontrol::FlowControl;
 use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown, Upgrade};
 use bytes::Bytes;
 use http::HeaderValue;
@@ -16,6 +17,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use crate::answer::Refusal;
 use crate::filters::audit::Ending;
 use crate::filters::cors::Cors;
+use crate::filters::fairness::Belongs;
 use crate::filters::inflight::InFlightLimits;
 use crate::inflight::InFlight;
 use crate::{FailureWriter, Links, Metrics, filters};
@@ -42,7 +44,9 @@ pub struct ChainOptions {
     pub hsts: Option<HeaderValue>,
     /// The part of the requests after which an HTTP/2 connection ends.
     pub goaway_chance: f64,
+    /// Limits that are not shared out; with fairness, there are none.
     pub limits: Option<InFlightLimits>,
+    pub fairness: Option<Arc<FlowControl>>,
     /// Fires when new requests are to be sent elsewhere.
     pub draining: Option<Shutdown>,
 }
@@ -136,6 +140,7 @@ impl Chain {
         if let Some(preflight) = preflight {
             return preflight;
         }
+        let mut belongs = Belongs::default();
         let granted = filters::deadline::within(deadline, async {
             let user = filters::authenticate::caller(
                 config.authenticator.as_ref(),
@@ -147,6 +152,17 @@ impl Chain {
             .await?;
             filters::audit::received(trail, &info, &user, record).await?;
             filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
+            let fairness = config.options.fairness.as_ref();
+            let longest = config.request_timeout;
+            let seat = filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, &mut belongs).await?;
+            // A watch needs it until it has begun, others until all of the answer has been sent.
+            let _begins = match seat {
+                Some(seat) if info.is_long_running() => Some(seat),
+                seat => {
+                    seat.into_iter().for_each(|seat| record.hold(seat));
+                    None
+                }
+            };
             let permit =
                 filters::authorize::permit(config.authorizer.as_ref(), &info, &user, &parts, record, &config.metrics)
                     .await?;
@@ -168,14 +184,16 @@ impl Chain {
             };
             Ok(filters::authenticate::leave(leaves, config.links.dispatch(request).await))
         });
-        match granted.await {
+        let mut response = match granted.await {
             Some(Ok(response)) => response,
             Some(Err(refusal)) => refuse(refusal),
             None => {
                 config.metrics.timed_out(&info, record);
                 refuse(filters::deadline::exceeded())
             }
-        }
+        };
+        filters::fairness::tell(&belongs, &mut response);
+        response
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod authorize;
 pub(crate) mod cors;
 pub(crate) mod deadline;
 pub(crate) mod draining;
+pub(crate) mod fairness;
 pub(crate) mod goaway;
 pub(crate) mod headers;
 pub(crate) mod inflight;

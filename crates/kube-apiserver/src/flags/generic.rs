@@ -135,15 +135,24 @@ impl Generic {
         });
         let origins = list(given, "cors-allowed-origins");
         let cors = (!origins.is_empty()).then(|| Cors::new(&origins)).transpose().map_err(FlagError::new)?;
+        let (max_mutating_requests, max_requests) =
+            (not_negative("max-mutating-requests-inflight")?, not_negative("max-requests-inflight")?);
+        let priority_and_fairness = given.flag("enable-priority-and-fairness")?;
+        if priority_and_fairness && max_mutating_requests + max_requests == 0 {
+            return Err(FlagError::new(
+                "the sum of --max-requests-inflight and --max-mutating-requests-inflight must be positive with \
+                 --enable-priority-and-fairness",
+            ));
+        }
         let min_request_timeout = not_negative("min-request-timeout")?;
         Ok(Self {
             advertise_address: advertise_address.transpose()?,
             cors,
-            priority_and_fairness: given.flag("enable-priority-and-fairness")?,
+            priority_and_fairness,
             external_hostname: given.text("external-hostname").map(str::to_owned),
             goaway_chance,
-            max_mutating_requests: not_negative("max-mutating-requests-inflight")?,
-            max_requests: not_negative("max-requests-inflight")?,
+            max_mutating_requests,
+            max_requests,
             min_request_timeout: Duration::from_secs(u64::try_from(min_request_timeout).unwrap_or_default()),
             request_timeout: duration("request-timeout", "--request-timeout can not be negative value".to_owned())?,
             shutdown_delay: duration(
