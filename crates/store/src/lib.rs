@@ -166,6 +166,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether the engine can serve: the health check `etcd`.
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Whether the value that the key has had since `revision` should be written again even if it does not change,
+    /// because it would be kept otherwise today (under another encryption key). Asked only of updates without effect.
+    fn is_stale(&self, _key: Bytes, _revision: Revision) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -183,6 +189,9 @@ pub enum StoreError {
     /// What was read back is not what was written.
     #[error("storage is damaged: {0}")]
     Damaged(String),
+    /// The value cannot be decrypted, or nothing can be encrypted now.
+    #[error("unable to transform key {key:?}: {why}")]
+    Transform { key: String, why: String },
     #[error("storage is closed")]
     Closed,
     #[error("storage did not answer in time")]

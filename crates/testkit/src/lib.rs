@@ -6,6 +6,7 @@
 
 mod hook;
 pub mod https;
+mod kms;
 mod kubectl;
 mod kubelet;
 #[cfg(feature = "kube")]
@@ -16,6 +17,7 @@ mod temp_dir;
 mod wait;
 
 pub use hook::Hook;
+pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use kubelet::{Kubelet, Trouble};
 pub use program::program;
