@@ -269,7 +269,8 @@ mod tests {
         ];
         let provider = rustls::crypto::ring::default_provider();
         let certificates = Certificates::load(provider, DefaultCertificate::Files(default.clone()), named).unwrap();
-        let ten = Some(IpAddr::from([10, 0, 0, 7]));
+        let named_address = IpAddr::from([10, 0, 0, 7]);
+        let ten = Some(named_address);
         for (name, address, want) in [
             (None, None, "default"),
             (Some("example.com"), None, "default"),
@@ -286,7 +287,7 @@ mod tests {
         ] {
             assert_eq!(shown(&certificates, name, address), want, "{name:?} {address:?}");
         }
-        assert!(certificates.is_named(ten.unwrap()) && certificates.has_files());
+        assert!(certificates.is_named(named_address) && certificates.has_files());
 
         let before = certificates.fingerprint();
         std::fs::write(&default.certificate, "half of a file").unwrap();
