@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
+mod etcd;
 mod hook;
 pub mod https;
 mod kms;
@@ -16,6 +17,7 @@ mod server;
 mod temp_dir;
 mod wait;
 
+pub use etcd::{Etcd, EtcdTls};
 pub use hook::Hook;
 pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};

@@ -10,18 +10,6 @@ pub(super) const GROUP: Group = Group {
         Flag::new("contention-profiling", Kind::Bool, "", PROFILES),
         Flag::new("debug-socket-path", Kind::Value("string"), "", PROFILES),
         Flag::new(
-            "delete-collection-workers",
-            Kind::Value("int"),
-            "1",
-            "Objects of a collection are deleted one after the other: the store joins the writes.",
-        ),
-        Flag::new(
-            "lease-reuse-duration-seconds",
-            Kind::Value("int"),
-            "60",
-            "Times to live belong to keys: there are no leases to share.",
-        ),
-        Flag::new(
             "livez-grace-period",
             Kind::Value("duration"),
             "0s",
@@ -34,13 +22,6 @@ pub(super) const GROUP: Group = Group {
             Kind::Value("duration"),
             "1m0s",
             "The port only answers when the store is open.",
-        ),
-        Flag::new("watch-cache", Kind::Bool, "true", "Reads and watches are always served from memory."),
-        Flag::new(
-            "watch-cache-sizes",
-            Kind::Value("strings"),
-            "",
-            "What the caches keep for watches follows from how much changes.",
         ),
     ],
 };
