@@ -103,10 +103,13 @@ impl Api {
         if lifecycle.is_deprecated_in(RELEASE) {
             let api_version = GroupVersion::new(description.group, description.version).to_string();
             lifecycle.warning(&api_version, description.kind).into_iter().for_each(|text| warnings.add(text));
+            let removed = lifecycle.removed.map(|release| format!("{}.{}", release.major, release.minor));
+            let removed = Text::from(removed.unwrap_or_default());
             request.record.annotate("k8s.io/deprecated", "true");
-            if let Some(removed) = lifecycle.removed {
-                request.record.annotate("k8s.io/removed-release", &format!("{}.{}", removed.major, removed.minor));
+            if !removed.is_empty() {
+                request.record.annotate("k8s.io/removed-release", &removed);
             }
+            request.record.note(|facts| facts.deprecated = Some(removed));
         }
         request.record.note(|facts| facts.served = true);
         // `/watch/` in the path makes a watch of any GET.

@@ -45,6 +45,8 @@ pub struct Facts {
     pub metric_verb: &'static str,
     /// The `dry_run` label of metrics: empty, `All` or `invalid`.
     pub dry_run: &'static str,
+    /// Set when the version asked for is deprecated: the release that has it no more, or nothing when that is not known.
+    pub deprecated: Option<Text>,
     pub user_agent: Option<HeaderValue>,
     pub peer: Option<SocketAddr>,
 }

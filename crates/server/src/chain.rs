@@ -94,6 +94,9 @@ impl Chain {
         let mut answer = filters::headers::finish(answer, &record, is_head);
         filters::headers::options(&mut answer, options.hsts.as_ref(), origin);
         let answer = filters::authenticate::leave(leaves, answer);
+        if let Some(lasting) = self.config.metrics.long_running(&record) {
+            record.hold(lasting);
+        }
         let mut ending = None;
         if let Some(trail) = trail {
             let mut info = None;
@@ -186,9 +189,14 @@ impl Chain {
         });
         let mut response = match granted.await {
             Some(Ok(response)) => response,
-            Some(Err(refusal)) => refuse(refusal),
+            Some(Err(refusal)) => {
+                if matches!(refusal, Refusal::TryLater { .. }) {
+                    config.metrics.terminated(&info, record, "429");
+                }
+                refuse(refusal)
+            }
             None => {
-                config.metrics.timed_out(&info, record);
+                config.metrics.terminated(&info, record, "504");
                 refuse(filters::deadline::exceeded())
             }
         };
