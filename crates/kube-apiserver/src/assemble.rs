@@ -24,6 +24,7 @@ use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, Resource, ResourceSet, StorageOptions};
 use binnacle_request::{Link, RequestInfo, Shutdown, ShutdownTrigger};
+use binnacle_resources::Release;
 use binnacle_server::{
     BoundPort, CertificateFiles, Chain, ChainConfig, ChainOptions, DefaultCertificate, FlowDumpLink, Health,
     InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink, PingCheck, Server,
@@ -151,7 +152,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
         Arc::new(MetricsLink(metrics.clone())),
-        Arc::new(OpenApiLink::new(Served::default_built_in())),
+        Arc::new(OpenApiLink::new(served_apis(&config))),
         Arc::new(api),
     ];
     if let Some(fairness) = &fairness {
@@ -249,7 +250,7 @@ fn built_in(
     outward: Outward,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
-    let served = Served::default_built_in();
+    let served = served_apis(config);
     let own = control_plane_config(config, address, &served);
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
     let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
@@ -269,13 +270,24 @@ fn built_in(
         hooks: hooks(&set, &own, access),
         form_budget: FORM_BUDGET,
     };
-    let resources = built_in.open(|d| served.version(d.group, d.version).is_some() && d.feature_gate.is_none());
+    let resources = built_in.open(|description| served.has(description));
     set.bind(&resources);
     let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
     let api = Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses)
         .min_request_timeout(config.generic.min_request_timeout);
     (api, control_plane, resources)
+}
+
+/// What is served: what the release has, the flags let through and the emulated version knows.
+fn served_apis(config: &Config) -> Served {
+    let emulated = config.generic.emulated();
+    let release = Release { major: emulated.major, minor: emulated.minor };
+    Served::built_in(|version, resource| {
+        config.api_enablement.enabled.serves(version, resource)
+            && resource.lifecycle.exists_in(release)
+            && resource.feature_gate.is_none_or(|gate| config.generic.gates.enabled(gate))
+    })
 }
 
 /// What resources do beside the store, by group and kind.

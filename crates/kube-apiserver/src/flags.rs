@@ -3,6 +3,7 @@
 //! Names, meanings and messages are those of the reference; where a default differs, because this program starts without
 //! any flag, the description says what it is.
 
+mod api_enablement;
 mod auditing;
 mod authentication;
 mod authorization;
@@ -21,6 +22,7 @@ mod values;
 
 use std::ffi::OsString;
 
+pub(crate) use api_enablement::ApiEnablement;
 pub(crate) use authentication::Authentication;
 pub(crate) use authorization::{Authorization, Mode};
 pub(crate) use generic::Generic;
@@ -33,13 +35,14 @@ pub(crate) use table::FlagError;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 10] = [
+const GROUPS: [Group; 11] = [
     generic::GROUP,
     storage::GROUP,
     serving::GROUP,
     auditing::GROUP,
     authentication::GROUP,
     authorization::GROUP,
+    api_enablement::GROUP,
     logs::GROUP,
     misc::GROUP,
     inert::GROUP,
@@ -62,6 +65,7 @@ pub(crate) struct Config {
     pub(crate) auditing: binnacle_audit::Options,
     pub(crate) authentication: Authentication,
     pub(crate) authorization: Authorization,
+    pub(crate) api_enablement: ApiEnablement,
     pub(crate) logs: Logs,
     pub(crate) misc: Misc,
     /// Flags that were given and change nothing, with the reasons.
@@ -85,6 +89,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         auditing: auditing::read(&given)?,
         authentication: Authentication::read(&given),
         authorization: Authorization::read(&given)?,
+        api_enablement: ApiEnablement::read(&given)?,
         logs: Logs::read(&given)?,
         misc: Misc::read(&given)?,
     })))
@@ -190,6 +195,10 @@ mod tests {
         for (arguments, want) in [
             (&["--nothing"][..], "unknown flag: --nothing"),
             (&["--nothing=1"], "unknown flag: --nothing"),
+            (&["--feature-gates=Nothing=true"], "unrecognized feature gate: Nothing"),
+            (&["--emulated-version=1.20"], "emulation version 1.20 is not between [1.33, 1.36]"),
+            (&["--runtime-config=a.test/v1=true"], "unknown api groups a.test/v1"),
+            (&["--runtime-config=apps/v9=true"], "group version apps/v9 that has not been registered"),
             (&["-x"], "unknown shorthand flag: 'x' in -x"),
             (&["--secure-port"], "flag needs an argument: --secure-port"),
             (&["-v"], "flag needs an argument: 'v' in -v"),

@@ -37,6 +37,9 @@ fn main() -> ExitCode {
 
 fn serve(config: Config) -> Result<(), String> {
     logging::start(&config.logs);
+    config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    binnacle_features::install(config.generic.gates.clone());
+    binnacle_kinds::set_allow_privileged(config.misc.allow_privileged);
     // Two at least: one long computation must not keep others from being answered.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,8 +1,10 @@
-//! How the server treats requests, whatever they are about.
+//! How the server treats requests, whatever they are about; which version of Kubernetes it is, and which of its features
+//! are on.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
+use binnacle_features::{Gates, Version, emulated_version};
 use binnacle_server::Cors;
 
 use super::parse::Given;
@@ -27,6 +29,12 @@ pub(super) const GROUP: Group = Group {
              as in '//example\\.com(:|$)'.",
         ),
         Flag::new(
+            "emulated-version",
+            Kind::Value("strings"),
+            "",
+            "The version whose APIs and features the server shows, 'major.minor', from 1.33 to 1.36. If not set: 1.36.",
+        ),
+        Flag::new(
             "enable-priority-and-fairness",
             Kind::Bool,
             "true",
@@ -38,6 +46,13 @@ pub(super) const GROUP: Group = Group {
             Kind::Value("string"),
             "",
             "Host name of this server in documents that name it, and in the certificate that it makes for itself.",
+        ),
+        Flag::new(
+            "feature-gates",
+            Kind::Value("colonSeparatedMultimapStringString"),
+            "",
+            "Features to turn on or off, separated by commas: 'GenericWorkload=true,kube:StorageVersionHash=false'. May be given \
+             several times. AllAlpha and AllBeta stand for all features of that stage.",
         ),
         Flag::new(
             "goaway-chance",
@@ -97,6 +112,7 @@ const READ_ONLY: &str = "How many requests that only read may be in flight, 0 fo
 pub(crate) struct Generic {
     pub(crate) advertise_address: Option<IpAddr>,
     pub(crate) cors: Option<Cors>,
+    pub(crate) gates: Gates,
     pub(crate) priority_and_fairness: bool,
     pub(crate) external_hostname: Option<String>,
     pub(crate) goaway_chance: f64,
@@ -145,9 +161,13 @@ impl Generic {
             ));
         }
         let min_request_timeout = not_negative("min-request-timeout")?;
+        let failed = |error: &dyn std::fmt::Display| FlagError::new(error.to_string());
+        let emulated = emulated_version(&given.all("emulated-version")).map_err(|error| failed(&error))?;
+        let gates = Gates::parse(&given.all("feature-gates"), emulated).map_err(|error| failed(&error))?;
         Ok(Self {
             advertise_address: advertise_address.transpose()?,
             cors,
+            gates,
             priority_and_fairness,
             external_hostname: given.text("external-hostname").map(str::to_owned),
             goaway_chance,
@@ -166,6 +186,10 @@ impl Generic {
             )?,
             hsts: hsts(&list(given, "strict-transport-security-directives"))?,
         })
+    }
+
+    pub(crate) fn emulated(&self) -> Version {
+        self.gates.emulated()
     }
 }
 
