@@ -23,7 +23,7 @@ mod system_namespaces;
 mod testing;
 
 pub use apiservices::{AggregatedServers, LocalApi, Registrations};
-pub use authorization::{RolesFeed, escalation_hooks};
+pub use authorization::{RolesFeed, escalation_hooks, follow_nodes, node_rules};
 pub use certificates::RequesterOfCertificates;
 pub use config::{Config, EndpointReconciler, PortRange, RequestHeader, default_advertise_address};
 pub use flowcontrol::follow_flow_control;

@@ -4,26 +4,26 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
 use binnacle_audit::Auditor;
 use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
-use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, PrivilegedGroups, Rbac, Union as Authorizers};
+use binnacle_authz::Authorizer;
 use binnacle_controlplane::{
     ControlPlane, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, default_advertise_address, escalation_hooks,
-    follow_flow_control, service_hooks,
+    service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response, read_object};
-use binnacle_flowcontrol::{FlowControl, ListSize};
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, Resource, ResourceSet, StorageOptions};
-use binnacle_request::{Link, RequestInfo, Shutdown, ShutdownTrigger};
+use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_resources::Release;
 use binnacle_server::{
     BoundPort, CertificateFiles, Chain, ChainConfig, ChainOptions, DefaultCertificate, FlowDumpLink, Health,
@@ -36,13 +36,17 @@ use binnacle_store_etcd::ConnectError;
 use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
+use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
-use crate::flags::{Config, Mode};
+use crate::flags::Config;
+use crate::health::{RolesCheck, StepCheck};
 use crate::kubeconfig::kubeconfig;
 use crate::pki::{Names, Pki, PkiError};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
+/// How long a start keeps silent when something that every cluster has cannot be made.
+const START_PATIENCE: Duration = Duration::from_secs(10);
 /// How many bytes of wire forms are kept beside the stored objects.
 const FORM_BUDGET: usize = 256 << 20;
 
@@ -88,10 +92,10 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
     #[error("unable to reach kubelets: {0}")]
     Kubelets(#[from] binnacle_kubelet::ConfigError),
-    #[error("cannot follow roles and bindings: {0}")]
-    Roles(String),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -116,38 +120,32 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let tls = Tls::new(&serving.tls, tls, serving.named.clone(), clients.authority_names())?;
     let authenticator = authenticator(clients, named.tokens);
     let resources = ResourceSet::new();
-    let roles = RolesFeed::new(resources.clone());
-    let authorizer = authorizer(&config.authorization.modes, &roles);
+    let authorization = named.authorization.make(&resources, metrics.registry())?;
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
     let (terminating_trigger, terminating) = ShutdownTrigger::new();
     let (draining_trigger, draining) = ShutdownTrigger::new();
-    let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
-    let health = stores.add_checks(health, &config.storage).ready(Arc::new(ShutdownCheck(terminating)));
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
     let outward =
         Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
-    let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
+    let access = Access {
+        authenticator: Arc::clone(&authenticator),
+        authorizer: authorization.authorizer.clone(),
+        roles: authorization.roles.clone(),
+    };
     let storage = stores.options(&config.storage);
     let (api, control_plane, served) =
         built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
-    access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
-    let fairness = fairness(&config, &resources, &metrics)?;
-    if let Some(fairness) = &fairness {
-        follow_flow_control(fairness, &resources, &mut followers, &shutdown)
-            .map_err(|status| StartError::Roles(status.message().to_owned()))?;
-        let (adjusting, stopped) = (fairness.clone().run(), shutdown.fired());
-        followers.spawn(async move {
-            tokio::select! {
-                () = adjusting => {}
-                () = stopped => {}
-            }
-        });
-    }
+    authorization.follow(&resources, &mut followers, &shutdown);
+    let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
         .map_err(|error| StartError::Metrics(error.to_string()))?;
+    let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
+    let health = stores.add_checks(health, &config.storage).ready(Arc::new(RolesCheck(access.roles.index().clone())));
+    let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
+    let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(terminating)));
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
@@ -160,7 +158,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     }
     let chain = Chain::new(ChainConfig {
         authenticator,
-        authorizer,
+        authorizer: access.authorizer,
         links: Links::new(links),
         failure: failure_response,
         metrics,
@@ -206,8 +204,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
 }
 
 impl Assembled {
-    /// The three lines that a start prints.
-    pub(crate) fn greeting(&self) -> String {
+    /// The three lines of a start.
+    fn greeting(&self) -> String {
         let place = match &self.data {
             _ if self.stores.are_elsewhere() => self.stores.place(),
             Some(data) if !self.ephemeral => data.path().display().to_string(),
@@ -219,9 +217,22 @@ impl Assembled {
         )
     }
 
-    /// Serves until told to stop.
-    pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
-        self.server.run(stop).await;
+    /// Serves until told to stop. `say` prints the greeting once what every cluster has is there: who reads it can rely
+    /// on `/readyz`, and on the rights that everybody has.
+    pub(crate) async fn run(self, say: impl FnOnce(&str), stop: impl Future<Output = ()>) {
+        let greeting = self.greeting();
+        {
+            let served = self.server.run(stop);
+            tokio::pin!(served);
+            let ready = tokio::time::timeout(START_PATIENCE, self.control_plane.done());
+            tokio::select! {
+                () = &mut served => {}
+                _ = ready => {
+                    say(&greeting);
+                    served.await;
+                }
+            }
+        }
         drop(self.upkeep);
         if let Some(auditor) = self.auditor {
             auditor.shutdown().await;
@@ -343,6 +354,7 @@ struct Named {
     clients: Option<X509>,
     /// With the text of the certificate file.
     tls: Option<(DefaultCertificate, String)>,
+    authorization: Prepared,
     kubelets: Kubelets,
 }
 
@@ -362,8 +374,9 @@ impl Named {
                 Some((DefaultCertificate::Files(files), text))
             }
         };
+        let authorization = Prepared::load(&config.authorization)?;
         let kubelets = Kubelets::new(&config.misc.kubelet)?;
-        Ok(Self { tokens, clients, tls, kubelets })
+        Ok(Self { tokens, clients, tls, authorization, kubelets })
     }
 }
 
@@ -435,26 +448,6 @@ fn open_data(config: &Config) -> Result<Option<DataDir>, StartError> {
     Ok(Some(DataDir::open(&path)?))
 }
 
-/// What shares the limits out, if that is wanted.
-fn fairness(
-    config: &Config,
-    resources: &ResourceSet,
-    metrics: &Metrics,
-) -> Result<Option<Arc<FlowControl>>, StartError> {
-    let generic = &config.generic;
-    if !generic.priority_and_fairness {
-        return Ok(None);
-    }
-    let total = generic.max_requests + generic.max_mutating_requests;
-    let resources = resources.clone();
-    let counts = Arc::new(move |info: &RequestInfo| {
-        let stats = resources.find(&info.api_group, &info.api_version, &info.resource)?.collection.cache.stats();
-        Some(ListSize { objects: stats.objects as u64, bytes: stats.bytes as u64 })
-    });
-    let control = FlowControl::new(u32::try_from(total).unwrap_or(u32::MAX), counts, metrics.registry());
-    control.map(Some).map_err(|error| StartError::Metrics(error.to_string()))
-}
-
 /// The limits where fairness does not share them out.
 fn limits(config: &Config) -> Option<InFlightLimits> {
     let generic = &config.generic;
@@ -495,21 +488,6 @@ fn authenticator(clients: X509, tokens: Option<TokenFile>) -> Arc<dyn Authentica
         known.push(Box::new(Bearer::new(tokens)));
     }
     Arc::new(FailFast(Authenticators::new(known), Anonymous::new()))
-}
-
-/// The group of administrators first, then the modes in their order.
-fn authorizer(modes: &[Mode], roles: &RolesFeed) -> Arc<dyn Authorizer> {
-    let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroups::masters())];
-    for mode in modes {
-        match mode {
-            Mode::AlwaysAllow => all.push(Box::new(AlwaysAllow)),
-            Mode::AlwaysDeny => all.push(Box::new(AlwaysDeny)),
-            Mode::Rbac => all.push(Box::new(Rbac::new(roles.index().clone()))),
-            // The flags let these pass only where they add nothing yet: Node together with RBAC.
-            Mode::Node | Mode::Abac | Mode::Webhook => {}
-        }
-    }
-    Arc::new(Authorizers::new(all))
 }
 
 fn read_text(path: &Path) -> Result<String, StartError> {

@@ -1,9 +1,12 @@
 //! The program: flags, then a server that runs until it is told to stop.
 
 mod assemble;
+mod authorization;
 mod data_dir;
+mod fairness;
 mod flags;
 mod health;
+mod identity;
 mod kubeconfig;
 mod logging;
 mod pki;
@@ -51,8 +54,7 @@ fn serve(config: Config) -> Result<(), String> {
         // Before anything else, so that a signal during the start is not lost.
         let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
         let assembled = assemble::assemble(config).await.map_err(|error| error.to_string())?;
-        say(&assembled.greeting());
-        assembled.run(stop).await;
+        assembled.run(say, stop).await;
         Ok(())
     });
     // Whatever still blocks a thread (a log that nobody reads) does not keep the process alive.

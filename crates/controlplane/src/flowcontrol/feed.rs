@@ -19,8 +19,42 @@ const VERSION: &str = "v1";
 /// What is there. Nothing is handed on before both kinds have been read.
 #[derive(Default)]
 struct Known {
-    schemas: Option<BTreeMap<Text, FlowSchema>>,
-    levels: Option<BTreeMap<Text, PriorityLevel>>,
+    schemas: Kept<FlowSchema>,
+    levels: Kept<PriorityLevel>,
+}
+
+/// The objects of one kind.
+struct Kept<T> {
+    objects: BTreeMap<Text, T>,
+    all_read: bool,
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), all_read: false }
+    }
+}
+
+impl<T: PartialEq> Kept<T> {
+    /// Keeps the object, and says whether that is news.
+    fn put(&mut self, name: Text, object: T) -> bool {
+        let same = self.objects.get(&name) == Some(&object);
+        self.objects.insert(name, object);
+        !same
+    }
+
+    fn remove(&mut self, name: &str) -> bool {
+        self.objects.remove(name).is_some()
+    }
+
+    /// Everything that is there has been put; the rest is gone.
+    fn retain(&mut self, there: &dyn Fn(&str, &str) -> bool) -> bool {
+        let before = self.objects.len();
+        self.objects.retain(|name, _| there("", name));
+        let news = !self.all_read || self.objects.len() != before;
+        self.all_read = true;
+        news
+    }
 }
 
 struct Feed {
@@ -52,62 +86,44 @@ impl Feed {
         if !change(&mut known) {
             return;
         }
-        if let (Some(schemas), Some(levels)) = (&known.schemas, &known.levels) {
-            self.control.configure(schemas.values().cloned().collect(), levels.values().cloned().collect());
+        let Known { schemas, levels } = &*known;
+        if schemas.all_read && levels.all_read {
+            self.control
+                .configure(schemas.objects.values().cloned().collect(), levels.objects.values().cloned().collect());
         }
     }
-}
-
-/// Keeps the object, and says whether that is news.
-fn keep<T: PartialEq>(known: &mut Option<BTreeMap<Text, T>>, name: Text, object: T) -> bool {
-    let known = known.get_or_insert_default();
-    let same = known.get(&name) == Some(&object);
-    known.insert(name, object);
-    !same
-}
-
-fn forget<T>(known: &mut Option<BTreeMap<Text, T>>, name: &str) -> bool {
-    known.as_mut().is_some_and(|known| known.remove(name).is_some())
 }
 
 struct Schemas(Arc<Feed>);
 
 impl Handler for Schemas {
-    fn replace(&self, objects: Vec<Value>) {
-        let schemas = objects.iter().map(FlowSchema::read).map(|schema| (schema.name.clone(), schema)).collect();
-        self.0.change(|known| {
-            known.schemas = Some(schemas);
-            true
-        });
-    }
-
     fn put(&self, object: Value) {
         let schema = FlowSchema::read(&object);
-        self.0.change(|known| keep(&mut known.schemas, schema.name.clone(), schema));
+        self.0.change(|known| known.schemas.put(schema.name.clone(), schema));
     }
 
     fn remove(&self, _: &str, name: &str) {
-        self.0.change(|known| forget(&mut known.schemas, name));
+        self.0.change(|known| known.schemas.remove(name));
+    }
+
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        self.0.change(|known| known.schemas.retain(there));
     }
 }
 
 struct Levels(Arc<Feed>);
 
 impl Handler for Levels {
-    fn replace(&self, objects: Vec<Value>) {
-        let levels = objects.iter().map(PriorityLevel::read).map(|level| (level.name.clone(), level)).collect();
-        self.0.change(|known| {
-            known.levels = Some(levels);
-            true
-        });
-    }
-
     fn put(&self, object: Value) {
         let level = PriorityLevel::read(&object);
-        self.0.change(|known| keep(&mut known.levels, level.name.clone(), level));
+        self.0.change(|known| known.levels.put(level.name.clone(), level));
     }
 
     fn remove(&self, _: &str, name: &str) {
-        self.0.change(|known| forget(&mut known.levels, name));
+        self.0.change(|known| known.levels.remove(name));
+    }
+
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        self.0.change(|known| known.levels.retain(there));
     }
 }

@@ -100,10 +100,6 @@ impl Given {
         Ok(())
     }
 
-    pub(super) fn is_given(&self, name: &str) -> bool {
-        self.values.contains_key(name)
-    }
-
     /// All values of a flag in order, or its default.
     pub(super) fn all(&self, name: &str) -> Vec<&str> {
         match self.values.get(name) {
@@ -115,6 +111,11 @@ impl Given {
     /// The last value of a flag, or its default; an empty text is no value.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.all(name).pop().filter(|text| !text.is_empty())
+    }
+
+    /// Whether the command line says anything about a flag.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.values.contains_key(name)
     }
 
     /// The parts of a flag whose values are lists with commas; several of them add up.
