@@ -9,6 +9,7 @@ pub(crate) mod draining;
 pub(crate) mod fairness;
 pub(crate) mod goaway;
 pub(crate) mod headers;
+pub(crate) mod impersonate;
 pub(crate) mod inflight;
 pub(crate) mod info;
 pub(crate) mod panics;

@@ -8,6 +8,7 @@ mod duration;
 mod filters;
 mod flow_dump;
 mod health;
+mod impersonation;
 mod inflight;
 mod linger;
 mod links;
@@ -19,6 +20,7 @@ mod version;
 
 pub use answer::{FailureWriter, json_failure, plain_text};
 pub use chain::{Chain, ChainConfig, ChainOptions, Tracked};
+pub use filters::authenticate::Authentication;
 pub use filters::cors::Cors;
 pub use filters::inflight::InFlightLimits;
 pub use flow_dump::FlowDumpLink;

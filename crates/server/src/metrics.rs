@@ -5,7 +5,7 @@ mod process;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_authn::AuthnError;
+use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
 use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
 use http::HeaderValue;
@@ -201,12 +201,12 @@ impl Metrics {
         self.tls_handshake_errors.inc();
     }
 
-    pub(crate) fn authenticated(&self, result: &Result<Option<Arc<User>>, AuthnError>, took: Duration) {
+    pub(crate) fn authenticated(&self, result: &Result<Option<Authenticated>, AuthnError>, took: Duration) {
         let label = match result {
             Err(_) => "error",
             Ok(None) => "failure",
-            Ok(Some(user)) => {
-                self.authenticated_users.with_label_values(&[compressed(&user.name)]).inc();
+            Ok(Some(known)) => {
+                self.authenticated_users.with_label_values(&[compressed(&known.user.name)]).inc();
                 "success"
             }
         };
