@@ -6,6 +6,7 @@ mod authorization;
 mod bound_objects;
 mod data_dir;
 mod encryption;
+mod fairness;
 mod flags;
 mod health;
 mod identity;
