@@ -14,6 +14,7 @@ mod controller;
 mod durability;
 mod election;
 mod etcd;
+mod histories;
 mod identity;
 mod kubectl_apply;
 mod kubectl_changes;
