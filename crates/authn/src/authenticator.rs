@@ -37,6 +37,16 @@ pub trait TokenAuthenticator: Send + Sync {
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>>;
 }
 
+impl<T: TokenAuthenticator> TokenAuthenticator for Arc<T> {
+    fn authenticate_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [Text],
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        (**self).authenticate_token(token, audiences)
+    }
+}
+
 /// Somebody whose credential was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {

@@ -133,6 +133,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let resources = ResourceSet::new();
     let flags = &config.authentication;
     let keys = authentication.service_account_keys(&service_account)?;
+    let oidc = authentication.oidc.clone();
     let authentication = authentication::build(flags, authentication, &clients, &keys, &resources, &metrics)?;
     let authorization = authorization.make(&resources, metrics.registry())?;
 
@@ -166,6 +167,15 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
             let authorities = bundle.authorities.clone();
             reload::follow(&mut followers, path.clone(), &shutdown, move |pem| authorities.replace(pem));
         }
+    }
+    if let Some(oidc) = oidc {
+        let stopped = shutdown.fired();
+        followers.spawn(async move {
+            tokio::select! {
+                () = oidc.discover() => {}
+                () = stopped => {}
+            }
+        });
     }
     authorization.follow(&resources, &mut followers, &shutdown);
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;

@@ -1,13 +1,13 @@
 //! How callers are found out: the authenticators that the flags ask for, in the reference's order.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_authn::{
     Anonymous, Authenticator, Authorities, AuthoritiesError, Bearer, BootstrapTokens, FailFast, FrontProxy,
-    FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenAuthenticator,
-    TokenFile, TokenFileError, Union, WebhookOptions, WebhookTokens, WebhookVersion, X509,
+    FrontProxyOptions, Oidc, OidcOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens,
+    TokenAuthenticator, TokenFile, TokenFileError, Union, WebhookOptions, WebhookTokens, WebhookVersion, X509,
 };
 use binnacle_controlplane::RequestHeader;
 use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
@@ -36,7 +36,11 @@ pub(crate) enum AuthenticationError {
     #[error(transparent)]
     Webhook(#[from] KubeconfigError),
     #[error("cannot call the token webhook: {0}")]
-    WebhookTarget(#[from] TargetError),
+    WebhookTarget(#[source] TargetError),
+    #[error("cannot use the OpenID provider: {0}")]
+    Oidc(#[source] TargetError),
+    #[error("Failed to read the CA file {path}: {error}")]
+    OidcCa { path: String, error: std::io::Error },
     #[error("cannot register metrics: {0}")]
     Metrics(#[from] prometheus::Error),
 }
@@ -49,6 +53,8 @@ pub(crate) struct Named {
     signing: Option<PrivateKey>,
     keys: Vec<PublicKey>,
     webhook: Option<WebhookTokens>,
+    /// It knows no keys before they were looked for.
+    pub(crate) oidc: Option<Arc<Oidc>>,
 }
 
 /// Authorities, and the PEM text that names them.
@@ -94,6 +100,7 @@ impl Named {
                 .map_err(AuthenticationError::ProxyCa)?,
             signing: flags.service_accounts.signing_key_file.as_deref().map(load_private).transpose()?,
             keys,
+            oidc: flags.oidc.as_ref().map(|oidc| openid(oidc, audiences(flags)).map(Arc::new)).transpose()?,
             webhook: flags.webhook.as_ref().map(|webhook| webhook_tokens(webhook, audiences(flags))).transpose()?,
         })
     }
@@ -142,9 +149,29 @@ pub(crate) fn audiences(flags: &flags::Authentication) -> Vec<Text> {
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn webhook_tokens(flags: &flags::Webhook, audiences: Vec<Text>) -> Result<WebhookTokens, AuthenticationError> {
-    let client = Client::new(load(&flags.config_file)?, WEBHOOK_TIMEOUT)?;
+    let client = Client::new(load(&flags.config_file)?, WEBHOOK_TIMEOUT).map_err(AuthenticationError::WebhookTarget)?;
     let version = if flags.version == "v1" { WebhookVersion::V1 } else { WebhookVersion::V1beta1 };
     Ok(WebhookTokens::new(client, WebhookOptions { version, cache_ttl: flags.cache_ttl, audiences }))
+}
+
+fn openid(flags: &flags::Oidc, audiences: Vec<Text>) -> Result<Oidc, AuthenticationError> {
+    let read = |path: &PathBuf| {
+        let failed = |error| AuthenticationError::OidcCa { path: path.display().to_string(), error };
+        std::fs::read(path).map_err(failed)
+    };
+    let options = OidcOptions {
+        issuer: flags.issuer.clone(),
+        client_id: flags.client_id.clone(),
+        authorities: flags.ca_file.as_ref().map(read).transpose()?,
+        username_claim: flags.username_claim.clone(),
+        username_prefix: flags.username_prefix.clone(),
+        groups_claim: flags.groups_claim.clone(),
+        groups_prefix: flags.groups_prefix.clone(),
+        required_claims: flags.required_claims.clone(),
+        algorithms: flags.algorithms.clone(),
+        audiences,
+    };
+    Oidc::new(options).map_err(AuthenticationError::Oidc)
 }
 
 /// What the flags say of proxies in front, as others are told of it.
@@ -185,6 +212,9 @@ pub(crate) fn build(
     tokens.push(Box::new(ServiceAccountTokens::new(options, objects.clone(), counters)));
     if flags.bootstrap_tokens {
         tokens.push(Box::new(BootstrapTokens::new(objects, audiences.clone())));
+    }
+    if let Some(oidc) = named.oidc {
+        tokens.push(Box::new(oidc));
     }
     if let Some(webhook) = named.webhook {
         tokens.push(Box::new(webhook));

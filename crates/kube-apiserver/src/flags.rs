@@ -23,7 +23,7 @@ mod values;
 use std::ffi::OsString;
 
 pub(crate) use api_enablement::ApiEnablement;
-pub(crate) use authentication::{Authentication, Webhook};
+pub(crate) use authentication::{Authentication, Oidc, Webhook};
 pub(crate) use authorization::{Authorization, Source};
 pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
@@ -230,6 +230,18 @@ mod tests {
             ),
             (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
             (&["--logging-format=xml"], "[logging.format: Invalid value: \"xml\": Unsupported log format]"),
+            (
+                &["--oidc-client-id=a"],
+                "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",
+            ),
+            (
+                &["--oidc-client-id=a", "--oidc-issuer-url=http://b"],
+                "jwt[0].issuer.url: Invalid value: \"http://b\": URL scheme must be https",
+            ),
+            (
+                &["--oidc-client-id=a", "--oidc-issuer-url=https://b", "--oidc-signing-algs=HS256"],
+                "oidc: unsupported signing alg: \"HS256\"",
+            ),
             (&["--tls-min-version=SSL3"], "unknown tls version \"SSL3\""),
             (&["--tls-cipher-suites=TLS_MAGIC"], "Cipher suite TLS_MAGIC not supported or doesn't exist"),
             (&["--tls-curve-preferences=29,29"], "duplicate curve preference 29"),

@@ -16,6 +16,7 @@ mod election;
 mod encryption;
 mod etcd;
 mod histories;
+mod identity;
 mod kubectl_apply;
 mod kubectl_changes;
 mod kubectl_cluster;

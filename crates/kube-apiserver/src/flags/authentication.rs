@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use binnacle_jwt::Algorithm;
+
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -52,6 +54,45 @@ pub(super) const GROUP: Group = Group {
             Kind::Bool,
             "false",
             "Whether secrets of type bootstrap.kubernetes.io/token in kube-system are tokens, for nodes that join.",
+        ),
+        Flag::new(
+            "oidc-ca-file",
+            Kind::Value("string"),
+            "",
+            "File with the authorities for the OpenID provider; those of the system if not set.",
+        ),
+        Flag::new(
+            "oidc-client-id",
+            Kind::Value("string"),
+            "",
+            "Client for which the OpenID provider's tokens must be made.",
+        ),
+        Flag::new("oidc-groups-claim", Kind::Value("string"), "", "Claim with the groups of a user, one or a list."),
+        Flag::new("oidc-groups-prefix", Kind::Value("string"), "", "What is put before each group."),
+        Flag::new(
+            "oidc-issuer-url",
+            Kind::Value("string"),
+            "",
+            "URL of the OpenID provider, https only, whose tokens are accepted.",
+        ),
+        Flag::new(
+            "oidc-required-claim",
+            Kind::Value("mapStringString"),
+            "",
+            "Claim that must be there with a value, 'claim=value'. May be given more than once.",
+        ),
+        Flag::new(
+            "oidc-signing-algs",
+            Kind::Value("strings"),
+            "RS256",
+            "Algorithms by which tokens may be signed: RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512.",
+        ),
+        Flag::new("oidc-username-claim", Kind::Value("string"), "sub", "Claim with the name of a user."),
+        Flag::new(
+            "oidc-username-prefix",
+            Kind::Value("string"),
+            "",
+            "What is put before each name; '-' for nothing. If not set, names other than by 'email' get the issuer before them.",
         ),
         Flag::new(
             "requestheader-allowed-names",
@@ -146,6 +187,7 @@ pub(crate) struct Authentication {
     pub(crate) token_auth_file: Option<PathBuf>,
     pub(crate) bootstrap_tokens: bool,
     pub(crate) webhook: Option<Webhook>,
+    pub(crate) oidc: Option<Oidc>,
     /// When there are authorities for proxies.
     pub(crate) request_header: Option<RequestHeader>,
     pub(crate) service_accounts: ServiceAccounts,
@@ -180,6 +222,7 @@ impl Authentication {
             token_auth_file: path("token-auth-file"),
             bootstrap_tokens: given.flag("enable-bootstrap-token-auth")?,
             webhook: Webhook::read(given)?,
+            oidc: Oidc::read(given)?,
             request_header: RequestHeader::read(given)?,
             service_accounts,
         })
@@ -206,6 +249,73 @@ impl Webhook {
         }
         let cache_ttl = given.duration("authentication-token-webhook-cache-ttl")?;
         Ok(Some(Self { config_file: file.into(), version, cache_ttl }))
+    }
+}
+
+/// The values for an OpenID provider.
+#[derive(Debug)]
+pub(crate) struct Oidc {
+    pub(crate) issuer: String,
+    pub(crate) client_id: String,
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) username_claim: String,
+    pub(crate) username_prefix: String,
+    /// Empty for no groups.
+    pub(crate) groups_claim: String,
+    pub(crate) groups_prefix: String,
+    pub(crate) required_claims: Vec<(String, String)>,
+    pub(crate) algorithms: Vec<Algorithm>,
+}
+
+impl Oidc {
+    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+        let text = |name| given.text(name).unwrap_or_default().to_owned();
+        let (issuer, client_id) = (text("oidc-issuer-url"), text("oidc-client-id"));
+        let others =
+            ["oidc-ca-file", "oidc-groups-claim", "oidc-groups-prefix", "oidc-required-claim", "oidc-username-prefix"];
+        let any = !issuer.is_empty() || !client_id.is_empty() || others.iter().any(|name| given.text(name).is_some());
+        if !any {
+            return Ok(None);
+        }
+        if issuer.is_empty() || client_id.is_empty() {
+            let both = "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set";
+            return Err(FlagError::new(both));
+        }
+        if !issuer.starts_with("https://") {
+            return Err(FlagError::new(format!(
+                "jwt[0].issuer.url: Invalid value: {issuer:?}: URL scheme must be https"
+            )));
+        }
+        let mut required_claims = Vec::new();
+        for pair in given.list("oidc-required-claim") {
+            let Some((claim, value)) = pair.split_once('=') else {
+                return Err(given.invalid("oidc-required-claim", &pair, "malformed pair, expect string=string"));
+            };
+            required_claims.push((claim.to_owned(), value.to_owned()));
+        }
+        let mut algorithms = Vec::new();
+        for name in given.list("oidc-signing-algs") {
+            let unknown = || FlagError::new(format!("oidc: unsupported signing alg: {name:?}"));
+            algorithms.push(Algorithm::from_name(&name).ok_or_else(unknown)?);
+        }
+        let username_claim = text("oidc-username-claim");
+        let username_prefix = match text("oidc-username-prefix") {
+            prefix if prefix == "-" => String::new(),
+            // Names are the provider's own; addresses are known to be unique.
+            prefix if prefix.is_empty() && username_claim != "email" => format!("{issuer}#"),
+            prefix => prefix,
+        };
+        Ok(Some(Self {
+            issuer,
+            client_id,
+            ca_file: given.text("oidc-ca-file").map(PathBuf::from),
+            username_claim,
+            username_prefix,
+            groups_claim: text("oidc-groups-claim"),
+            groups_prefix: text("oidc-groups-prefix"),
+            required_claims,
+            algorithms,
+        }))
     }
 }
 
