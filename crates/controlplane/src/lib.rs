@@ -9,6 +9,7 @@ mod config;
 mod config_maps;
 mod flowcontrol;
 mod follow;
+mod identity;
 mod informer;
 mod kubernetes_service;
 mod objects;

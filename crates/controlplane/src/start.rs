@@ -12,9 +12,10 @@ use tokio::task::JoinHandle;
 
 use crate::apiservices::Registrations;
 use crate::config::Config;
+use crate::identity::Identity;
 use crate::{
-    apiservices, bootstrap_roles, config_maps, flowcontrol, kubernetes_service, priority_classes, service_cidr,
-    services, system_namespaces,
+    apiservices, bootstrap_roles, config_maps, flowcontrol, identity, kubernetes_service, priority_classes,
+    service_cidr, services, system_namespaces,
 };
 
 /// How soon a step that failed is tried again: first, and at last.
@@ -81,6 +82,7 @@ pub(crate) struct Work {
     pub(crate) resources: ResourceSet,
     pub(crate) config: Config,
     pub(crate) registrations: Registrations,
+    pub(crate) identity: Identity,
     /// Node ports that belonged to no service when last looked at.
     pub(crate) leaked_ports: Mutex<Vec<i64>>,
 }
@@ -88,7 +90,8 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) fn new(resources: ResourceSet, config: Config) -> Self {
         let registrations = Registrations::built_in(&config.local_apis);
-        Self { resources, config, registrations, leaked_ports: Mutex::default() }
+        let identity = Identity::new(&config.hostname);
+        Self { resources, config, registrations, identity, leaked_ports: Mutex::default() }
     }
 }
 
@@ -125,6 +128,13 @@ fn stages() -> [Vec<Loop>; 2] {
     let then = vec![
         Loop::repeat("bootstrap-controller", Some(10), |work| Box::pin(kubernetes_service::ensure(work)))
             .leaving(|work| Box::pin(kubernetes_service::leave(work))),
+        Loop::repeat("start-kube-apiserver-identity-lease-controller", Some(10), |work| {
+            Box::pin(identity::renew(work))
+        })
+        .leaving(|work| Box::pin(identity::leave(work))),
+        Loop::repeat("start-kube-apiserver-identity-lease-garbage-collector", Some(3600), |work| {
+            Box::pin(identity::collect_garbage(work))
+        }),
         Loop::repeat("start-service-ip-repair-controllers", Some(180), |work| Box::pin(services::repair(work))),
         Loop::repeat("rbac/bootstrap-roles", None, |work| Box::pin(bootstrap_roles::ensure(&work.resources))),
         Loop::repeat("scheduling/bootstrap-system-priority-classes", None, |work| {

@@ -264,13 +264,18 @@ fn hooks(
 fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
     // Endpoints cannot be loopback addresses: a server that only listens there advertises the machine's own.
     let listening = Some(address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
-    let advertised = listening.or_else(default_advertise_address).map(|ip| SocketAddr::new(ip, address.port()));
+    let named = config.generic.advertise_address;
+    let advertised =
+        named.or(listening).or_else(default_advertise_address).map(|ip| SocketAddr::new(ip, address.port()));
     let ranges = &config.misc.service_cluster_ip_ranges;
     let ports = &config.misc.service_node_port_range;
     binnacle_controlplane::Config {
         service_cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
         node_ports: PortRange { first: ports.first, last: ports.last },
         advertised,
+        endpoint_reconciler: config.misc.endpoint_reconciler,
+        kubernetes_node_port: config.misc.kubernetes_service_node_port,
+        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         local_apis: local_apis(served),
         ..binnacle_controlplane::Config::default()
     }

@@ -6,6 +6,7 @@
 mod auditing;
 mod authentication;
 mod authorization;
+mod generic;
 mod global;
 mod help;
 mod kubelet;
@@ -19,8 +20,12 @@ mod values;
 
 use std::ffi::OsString;
 
+use binnacle_controlplane::EndpointReconciler;
+use binnacle_meta::go_quote;
+
 pub(crate) use authentication::Authentication;
 pub(crate) use authorization::{Authorization, Mode};
+pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
 pub(crate) use misc::Misc;
 pub(crate) use serving::Serving;
@@ -30,7 +35,8 @@ pub(crate) use table::FlagError;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
+    generic::GROUP,
     storage::GROUP,
     serving::GROUP,
     auditing::GROUP,
@@ -51,6 +57,7 @@ pub(crate) enum Command {
 /// The settings of a server.
 #[derive(Debug)]
 pub(crate) struct Config {
+    pub(crate) generic: Generic,
     pub(crate) storage: Storage,
     pub(crate) serving: Serving,
     pub(crate) auditing: binnacle_audit::Options,
@@ -69,7 +76,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     if let Some(text) = global::version(&given)? {
         return Ok(Command::Print(text));
     }
-    Ok(Command::Serve(Box::new(Config {
+    let config = Config {
+        generic: Generic::read(&given)?,
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
         auditing: auditing::read(&given)?,
@@ -77,7 +85,20 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         authorization: Authorization::read(&given)?,
         logs: Logs::read(&given)?,
         misc: Misc::read(&given)?,
-    })))
+    };
+    check_families(&config)?;
+    Ok(Command::Serve(Box::new(config)))
+}
+
+/// The service `kubernetes` has one address, and endpoints of another family would lead nowhere.
+fn check_families(config: &Config) -> Result<(), FlagError> {
+    let Some(advertised) = config.generic.advertise_address else { return Ok(()) };
+    let range = &config.misc.service_cluster_ip_ranges[0];
+    if config.misc.endpoint_reconciler == EndpointReconciler::None || range.address.is_ipv4() == advertised.is_ipv4() {
+        return Ok(());
+    }
+    let [range, advertised] = [range.to_string(), advertised.to_string()].map(|text| go_quote(&text));
+    Err(FlagError::new(format!("service IP family {range} must match public address family {advertised}")))
 }
 
 #[cfg(test)]
@@ -155,6 +176,33 @@ mod tests {
             (
                 &["--bind-address=here"],
                 "invalid argument \"here\" for \"--bind-address\" flag: failed to parse IP: \"here\"",
+            ),
+            (
+                &["--advertise-address=here"],
+                "invalid argument \"here\" for \"--advertise-address\" flag: failed to parse IP: \"here\"",
+            ),
+            (
+                &["--advertise-address=fd00::1"],
+                "service IP family \"10.0.0.0/24\" must match public address family \"fd00::1\"",
+            ),
+            (
+                &["--kubernetes-service-node-port=70000"],
+                "--kubernetes-service-node-port 70000 must be between 0 and 65535, inclusive. If 0, the Kubernetes master service will be of type ClusterIP",
+            ),
+            (
+                &["--kubernetes-service-node-port=80"],
+                "kubernetes service node port range 30000-32767 doesn't contain 80",
+            ),
+            (&["--endpoint-reconciler-type=some"], "Reconciler not implemented: some"),
+            (&["--apiserver-count=0"], "--apiserver-count should be a positive number, but value '0' provided"),
+            (
+                &["--kubelet-client-key=a"],
+                "--kubelet-client-certificate and --kubelet-client-key must be specified together",
+            ),
+            (&["--kubelet-port=70000"], "--kubelet-port 70000 must be between 0 and 65535, inclusive"),
+            (
+                &["--kubelet-timeout=5"],
+                "invalid argument \"5\" for \"--kubelet-timeout\" flag: time: missing unit in duration \"5\"",
             ),
             (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
             (&["--logging-format=xml"], "[logging.format: Invalid value: \"xml\": Unsupported log format]"),
