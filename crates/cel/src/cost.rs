@@ -1,8 +1,15 @@
 //! What expressions cost: the same numbers as the reference, because limits on them are part of the API.
 
 mod actual;
+mod calls;
+mod estimate;
 
 pub(crate) use actual::{ActualCost, of_call};
+pub use estimate::Estimate;
+pub(crate) use estimate::estimate;
+
+#[cfg(test)]
+mod tests;
 
 /// Looking at a variable or a member.
 pub(crate) const SELECT: u64 = 1;

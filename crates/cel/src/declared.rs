@@ -45,7 +45,12 @@ pub enum Shape {
         element: Arc<DeclType>,
         kind: ListKind,
     },
-    Map(Arc<DeclType>),
+    /// With strings for keys.
+    Map {
+        value: Arc<DeclType>,
+        /// The most code points of a key, as far as it is known.
+        key_max: u64,
+    },
     Object(Arc<ObjectType>),
 }
 
@@ -87,7 +92,7 @@ impl DeclType {
             Shape::Duration => 3,
             Shape::Date | Shape::DateTime => 12,
             Shape::Value(_) => 8,
-            Shape::String | Shape::Bytes | Shape::List { .. } | Shape::Map(_) | Shape::Object(_) => 2,
+            Shape::String | Shape::Bytes | Shape::List { .. } | Shape::Map { .. } | Shape::Object(_) => 2,
         };
         Self { shape, max_elements: None, min_serialized_size: min, nullable: false }
     }
@@ -98,7 +103,7 @@ impl DeclType {
 
     /// A map with strings for keys.
     pub fn map(value: DeclType) -> Self {
-        Self::new(Shape::Map(Arc::new(value)))
+        Self::new(Shape::Map { value: Arc::new(value), key_max: 0 })
     }
 
     /// An object with fields of these names and types, none of them required.
@@ -170,7 +175,7 @@ impl DeclType {
         let smallest = match &self.shape {
             Shape::List { element, .. } => element.min_serialized_size,
             // A key, a colon and a comma are the least around a value.
-            Shape::Map(value) => value.min_serialized_size + 4,
+            Shape::Map { value, .. } => value.min_serialized_size + 4,
             _ => 1,
         };
         self.max_elements = Some(MAX_REQUEST_BYTES.saturating_sub(2) / (smallest + 1));
@@ -178,6 +183,12 @@ impl DeclType {
             self.max_elements = Some(MAX_REQUEST_BYTES - 2);
         }
         self
+    }
+
+    /// The most elements or code points, as cost estimates take it: lists and maps without a bound can have any number.
+    pub(crate) fn max_size(&self) -> u64 {
+        let unbounded = if matches!(self.shape, Shape::List { .. } | Shape::Map { .. }) { u64::MAX } else { 0 };
+        self.max_elements.unwrap_or(unbounded)
     }
 
     /// As the checker sees it.
@@ -195,7 +206,7 @@ impl DeclType {
             Shape::Duration => Type::Duration,
             Shape::Value(ty) => ty.clone(),
             Shape::List { element, .. } => Type::list(element.ty()),
-            Shape::Map(value) => Type::map(Type::String, value.ty()),
+            Shape::Map { value, .. } => Type::map(Type::String, value.ty()),
             Shape::Object(object) => Type::Object(object.name.clone()),
         }
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use binnacle_meta::Text;
 
+use crate::ast::{Expr, Kind, operators};
 use crate::check::{self, Checked};
+use crate::cost::{self, Estimate};
 use crate::declared::{DeclType, ObjectType, Shape};
 use crate::error::Error;
 use crate::eval::Activation;
@@ -46,11 +48,20 @@ impl Version {
 #[derive(Clone, Debug)]
 pub struct Environment {
     version: Version,
-    variables: Vec<(Text, Type)>,
+    variables: Vec<Variable>,
     objects: HashMap<Text, Arc<ObjectType>>,
     functions: &'static FunctionSet,
     /// Types that expressions can make values of: `Object{...}`, `JSONPatch{...}`.
     constructors: Constructors,
+    bind: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Variable {
+    name: Text,
+    ty: Type,
+    /// What it holds, where that is known in detail.
+    data: Option<Arc<DeclType>>,
 }
 
 /// Which messages expressions can make.
@@ -68,22 +79,29 @@ impl Environment {
             objects: HashMap::new(),
             functions: FunctionSet::of(version),
             constructors: Constructors::default(),
+            bind: false,
         }
     }
 
     /// Declares a variable. A dotted name is found before members of a variable with the first part as its name.
     pub fn with_variable(mut self, name: impl Into<Text>, ty: Type) -> Self {
         let name = name.into();
-        match self.variables.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = ty,
-            None => self.variables.push((name, ty)),
-        }
+        self.declare(Variable { name, ty, data: None });
         self
     }
 
     /// Declares a variable that holds data of a type, and all object types within it.
     pub fn with_data(self, name: impl Into<Text>, ty: &DeclType) -> Self {
-        self.with_types_of(ty).with_variable(name, ty.ty())
+        let mut env = self.with_types_of(ty);
+        env.declare(Variable { name: name.into(), ty: ty.ty(), data: Some(Arc::new(ty.clone())) });
+        env
+    }
+
+    fn declare(&mut self, variable: Variable) {
+        match self.variables.iter_mut().find(|known| known.name == variable.name) {
+            Some(known) => *known = variable,
+            None => self.variables.push(variable),
+        }
     }
 
     /// Declares the object types within a type.
@@ -98,6 +116,12 @@ impl Environment {
         self
     }
 
+    /// Lets expressions give names to values: `cel.bind(x, value, x + x)`.
+    pub fn with_bind(mut self) -> Self {
+        self.bind = true;
+        self
+    }
+
     /// Lets expressions make operations of a JSON patch: `JSONPatch{op: "add", path: "/x", value: 1}`.
     pub fn with_json_patch(mut self) -> Self {
         self.constructors.json_patch = true;
@@ -107,7 +131,7 @@ impl Environment {
     fn collect_types(&mut self, ty: &DeclType) {
         match &ty.shape {
             Shape::List { element, .. } => self.collect_types(element),
-            Shape::Map(value) => self.collect_types(value),
+            Shape::Map { value, .. } => self.collect_types(value),
             Shape::Object(object) => {
                 let known = self.objects.insert(object.name.clone(), object.clone()).is_some();
                 object.fields.values().filter(|_| !known).for_each(|field| self.collect_types(&field.ty));
@@ -125,7 +149,7 @@ impl Environment {
         let mut issues = Issues::default();
         let checked = self.check(&source, &mut issues);
         match checked {
-            Some(checked) if issues.is_empty() => Ok(Ast { checked }),
+            Some(checked) if issues.is_empty() => Ok(Ast { checked, variables: self.variables.clone() }),
             _ => Err(CompileErrors::new(&source, issues)),
         }
     }
@@ -135,6 +159,7 @@ impl Environment {
             optionals: self.version.at_least(28),
             two_variables: self.version.at_least(32),
             lists: self.version.at_least(34),
+            bind: self.bind,
         };
         let parsed = parser::parse(source, features, issues)?;
         let checked = check::check(self, source, parsed.expr, parsed.positions, issues)?;
@@ -161,14 +186,14 @@ impl Environment {
 
     /// The number of a variable in activations.
     pub fn variable_index(&self, name: &str) -> Option<usize> {
-        self.variables.iter().position(|(known, _)| known == name)
+        self.variables.iter().position(|known| known.name == name)
     }
 
     // === What the checker asks ===
 
     pub(crate) fn variable(&self, name: &str) -> Option<(usize, &Type)> {
         let index = self.variable_index(name)?;
-        Some((index, &self.variables[index].1))
+        Some((index, &self.variables[index].ty))
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&'static Function> {
@@ -224,6 +249,7 @@ impl Environment {
 #[derive(Debug)]
 pub struct Ast {
     pub(crate) checked: Checked,
+    variables: Vec<Variable>,
 }
 
 impl Ast {
@@ -232,11 +258,33 @@ impl Ast {
         self.checked.ty(self.checked.expr.id)
     }
 
+    /// What evaluating it costs at least and at most, from what is known of the sizes of the variables' data.
+    pub fn estimate_cost(&self) -> Estimate {
+        let data = |name: &str| {
+            let variable = self.variables.iter().find(|variable| variable.name == name)?;
+            variable.data.as_deref()
+        };
+        cost::estimate(&self.checked, &data)
+    }
+
+    /// Whether it selects a field of this name anywhere.
+    pub fn mentions_field(&self, name: &str) -> bool {
+        let mut found = false;
+        self.checked.expr.visit(&mut |expr| match &expr.kind {
+            Kind::Select(select) => found |= select.field == name,
+            Kind::Call(call) if call.function == operators::OPT_SELECT => {
+                found |= call.args.last().and_then(Expr::as_string_literal).is_some_and(|field| field == name);
+            }
+            _ => {}
+        });
+        found
+    }
+
     /// Makes it ready to be evaluated.
     ///
     /// # Errors
     /// Where a constant part of it has no value: `int("x")`.
     pub fn program(&self) -> Result<Program, Error> {
-        Program::new(&self.checked)
+        Program::new(&self.checked, true)
     }
 }

@@ -44,6 +44,7 @@ mod types;
 mod validate;
 mod value;
 
+pub use cost::Estimate;
 pub use declared::{DeclField, DeclType, ListKind, ObjectType, Shape, escape};
 pub use environment::{Ast, Environment, Version};
 pub use error::Error;

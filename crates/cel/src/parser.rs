@@ -26,6 +26,8 @@ pub(crate) struct Features {
     pub(crate) two_variables: bool,
     /// `sortBy(x, ...)`
     pub(crate) lists: bool,
+    /// `cel.bind(x, value, ...)`
+    pub(crate) bind: bool,
 }
 
 /// A tree and where its nodes stand.

@@ -25,8 +25,9 @@ pub struct Program {
 }
 
 impl Program {
-    pub(crate) fn new(checked: &Checked) -> Result<Self, Error> {
-        let mut planner = Planner { checked, scope: Vec::new(), slots: 0, depth: 0 };
+    /// Constant parts are worked out, as the reference does it, and then cost nothing; without `fold` they are left.
+    pub(crate) fn new(checked: &Checked, fold: bool) -> Result<Self, Error> {
+        let mut planner = Planner { checked, fold, scope: Vec::new(), slots: 0, depth: 0 };
         let plan = planner.plan(&checked.expr)?;
         Ok(Self { plan, slots: planner.slots, output: checked.ty(checked.expr.id).clone() })
     }
@@ -145,6 +146,7 @@ pub(crate) struct Fold {
 
 struct Planner<'c> {
     checked: &'c Checked,
+    fold: bool,
     /// Names of the variables of loops around; the place in the list is the slot.
     scope: Vec<Text>,
     slots: usize,
@@ -252,7 +254,7 @@ impl Planner<'_> {
             ("orValue", [a, b]) if matches!(id, "" | "optional_orValue_value") => {
                 return Ok(Plan::Otherwise { operands: Box::new((take(a), take(b))), unwrap: true });
             }
-            ("@in", [value, Plan::Const(Val::List(list))]) if id == "in_list" => {
+            ("@in", [value, Plan::Const(Val::List(list))]) if self.fold && id == "in_list" => {
                 let keys: Option<HashSet<Key>> =
                     list.iter().map(|item| item.ok().and_then(|item| Key::of(&item))).collect();
                 match keys {
@@ -261,12 +263,12 @@ impl Planner<'_> {
                     None => {}
                 }
             }
-            ("matches", [text, Plan::Const(Val::Str(pattern))]) => {
+            ("matches", [text, Plan::Const(Val::Str(pattern))]) if self.fold => {
                 let regex = Box::new(regexp::compile(pattern)?);
                 let pattern_size = pattern.char_count() as u64;
                 return Ok(Plan::Regex { text: Box::new(take(text)), regex, pattern_size });
             }
-            (name, [Plan::Const(value)]) if is_conversion(name) => {
+            (name, [Plan::Const(value)]) if self.fold && is_conversion(name) => {
                 let meter = Meter::new(u64::MAX);
                 return Ok(Plan::Const(function.call(overload, &meter, std::slice::from_ref(value))?));
             }
@@ -293,7 +295,7 @@ impl Planner<'_> {
         let elements = list.elements.iter().map(|element| self.plan(element)).collect::<Result<Vec<_>, _>>()?;
         let constants: Option<Vec<_>> = elements.iter().map(as_const).collect();
         Ok(match constants {
-            Some(values) if list.optional.is_empty() => Plan::Const(Val::list(values)),
+            Some(values) if self.fold && list.optional.is_empty() => Plan::Const(Val::list(values)),
             _ => Plan::List(Box::new(ListPlan { elements, optional: list.optional.clone() })),
         })
     }
@@ -306,7 +308,7 @@ impl Planner<'_> {
         let constant = planned
             .iter()
             .all(|(key, value, optional)| !optional && matches!((key, value), (Plan::Const(_), Plan::Const(_))));
-        if !constant {
+        if !(constant && self.fold) {
             return Ok(Plan::Map(planned.into()));
         }
         let mut map = Entries::default();
@@ -347,7 +349,7 @@ impl Planner<'_> {
         }
         let result = self.plan(&fold.result)?;
         self.scope.truncate(outer);
-        let empty = matches!(&range, Plan::Const(Val::List(list)) if list.is_empty());
+        let empty = matches!(&fold.range.kind, Kind::List(list) if list.elements.is_empty());
         let init_used = !empty || mentions(&fold.result, &fold.accumulator);
         let variable = outer + 1;
         Ok(Plan::Fold(Box::new(Fold {

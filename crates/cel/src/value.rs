@@ -149,13 +149,13 @@ impl<'a> Val<'a> {
             (Shape::DateTime, _) => Self::Timestamp(time::date_time(text("string")?)?),
             (Shape::Duration, _) => Self::Duration(time::duration(text("string")?)?),
             (Shape::List { .. }, V::List(items)) => Self::List(List::Tree(items, Some(ty))),
-            (Shape::Map(_) | Shape::Object(_), V::Object(object)) => Self::Map(Map::Tree(object, Some(ty))),
+            (Shape::Map { .. } | Shape::Object(_), V::Object(object)) => Self::Map(Map::Tree(object, Some(ty))),
             (shape, value) => {
                 let what = match shape {
                     Shape::Bool => "bool",
                     Shape::Double => "float",
                     Shape::List { .. } => "an array for the provided schema with type=array",
-                    Shape::Map(_) | Shape::Object(_) => "a map for the provided schema with type=object",
+                    Shape::Map { .. } | Shape::Object(_) => "a map for the provided schema with type=object",
                     Shape::IntOrString => "XIntOrString value to be either a string or integer",
                     _ => "int",
                 };

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use binnacle_meta::{Status, StatusReason};
-use binnacle_registry::{ROOT, store_failure};
+use binnacle_registry::store_failure;
 use binnacle_schema::{Value, value};
 use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, prefix_range};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
 const PORT: i64 = 443;
 
-/// Below [`ROOT`].
+/// Below the root of all keys.
 const LEASES: &str = "masterleases/";
 /// Seconds after which a server that is not heard of counts as gone; half as much again as it takes to say so.
 const LEASE_SECONDS: u64 = 15;
@@ -53,8 +53,9 @@ pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
             write(work, &addresses, advertised.port()).await
         }
         EndpointReconciler::Lease => {
-            let txn = Txn { key: lease_key(advertised), expect: Expect::Anything, op: Op::Delete };
-            store(&endpoints(work)?).txn(txn).await.map_err(store_failure)?;
+            let endpoints = endpoints(work)?;
+            let txn = Txn { key: lease_key(&endpoints, advertised), expect: Expect::Anything, op: Op::Delete };
+            store(&endpoints).txn(txn).await.map_err(store_failure)?;
             reconcile(work, advertised.port()).await
         }
     }
@@ -123,14 +124,14 @@ async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
     let value = endpoints.resource().collection.encode(&mut held);
     let store = store(&endpoints);
     let lease = Some(store.grant_lease(LEASE_SECONDS).await.map_err(store_failure)?);
-    let txn = Txn { key: lease_key(advertised), expect: Expect::Anything, op: Op::Put { value, lease } };
+    let txn = Txn { key: lease_key(&endpoints, advertised), expect: Expect::Anything, op: Op::Put { value, lease } };
     store.txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 
 /// The endpoints as the leases say.
 async fn reconcile(work: &Work, port: u16) -> Result<(), Status> {
     let endpoints = endpoints(work)?;
-    let range = prefix_range(format!("{ROOT}{LEASES}").as_bytes());
+    let range = prefix_range(format!("{}{LEASES}", endpoints.resource().collection.root).as_bytes());
     let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
     let leases = store(&endpoints).range(request).await.map_err(store_failure)?;
     let mut addresses = Vec::new();
@@ -244,8 +245,8 @@ fn store<'a>(objects: &Objects<'a>) -> &'a dyn Store {
     &*objects.resource().collection.store
 }
 
-fn lease_key(advertised: SocketAddr) -> Bytes {
-    Bytes::from(format!("{ROOT}{LEASES}{}", advertised.ip()))
+fn lease_key(endpoints: &Objects<'_>, advertised: SocketAddr) -> Bytes {
+    Bytes::from(format!("{}{LEASES}{}", endpoints.resource().collection.root, advertised.ip()))
 }
 
 /// Another server may have been quicker.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use binnacle_registry::admission::AdmitAll;
 use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{BuiltIn, ResourceSet};
+use binnacle_registry::{BuiltIn, ResourceSet, StorageOptions};
 use binnacle_request::{Shutdown, ShutdownTrigger};
 use binnacle_schema::Value;
 use binnacle_store_embedded::EmbeddedStore;
@@ -32,10 +32,9 @@ impl Cluster {
     ) -> ResourceSet {
         let set = ResourceSet::new();
         let built_in = BuiltIn {
-            store: Arc::new(EmbeddedStore::ephemeral()),
+            storage: StorageOptions::new(Arc::new(EmbeddedStore::ephemeral())),
             admission: Arc::new(AdmitAll),
             hooks: hooks(&set),
-            event_ttl: Duration::from_secs(3600),
             form_budget: 1 << 20,
         };
         set.bind(&built_in.open(|description| description.feature_gate.is_none()));

@@ -19,6 +19,7 @@ mod core;
 mod diff;
 mod discovery;
 mod equality;
+pub mod expressions;
 mod flowcontrol;
 mod internal;
 mod networking;

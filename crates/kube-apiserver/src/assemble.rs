@@ -22,40 +22,39 @@ use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{BuiltIn, ResourceSet};
+use binnacle_registry::{BuiltIn, Resource, ResourceSet, StorageOptions};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
     BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
     MetricsLink, PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
 use binnacle_specials::{Outward, Server as Specials};
-use binnacle_store::{Compactor, Store, spawn_compactor};
-use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
+use binnacle_store_embedded::OpenError;
+use binnacle_store_etcd::ConnectError;
 use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::flags::{Config, Mode};
-use crate::health::StoreCheck;
 use crate::kubeconfig::kubeconfig;
 use crate::pki::{Names, Pki, PkiError};
+use crate::stores::Stores;
+use crate::upkeep::Upkeep;
 
 /// The reference's `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// The reference's `--event-ttl`.
-const EVENT_TTL: Duration = Duration::from_secs(3600);
 /// How many bytes of wire forms are kept beside the stored objects.
 const FORM_BUDGET: usize = 256 << 20;
 
 /// A server that is ready to run.
 pub(crate) struct Assembled {
     server: Server,
-    store: Arc<EmbeddedStore>,
+    stores: Stores,
     control_plane: ControlPlane,
     /// Keep what authorizers know in step with the store; they end with the server.
     followers: JoinSet<()>,
-    /// Forgets history beyond what watches are promised.
-    compactor: Option<Compactor>,
+    /// What goes on beside the requests.
+    upkeep: Upkeep,
     auditor: Option<Arc<Auditor>>,
     data: Option<DataDir>,
     ephemeral: bool,
@@ -82,6 +81,8 @@ pub(crate) enum StartError {
     #[error(transparent)]
     Store(#[from] OpenError),
     #[error(transparent)]
+    Etcd(#[from] ConnectError),
+    #[error(transparent)]
     Pki(#[from] PkiError),
     #[error("cannot write {path}: {error}")]
     Write { path: String, error: std::io::Error },
@@ -101,16 +102,9 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let named = Named::load(&config)?;
     let port = BoundPort::bind(config.serving.address()).await?;
     let url = format!("https://{}", reachable(port.address()));
-    // The store's lock keeps a second server out of the directory.
+    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let mut data = open_data(&config)?;
-    let store = Arc::new(match &mut data {
-        Some(data) if !config.storage.ephemeral => {
-            let store = EmbeddedStore::open(Options::new(data.private("store")?))?;
-            data.locked();
-            store
-        }
-        _ => EmbeddedStore::ephemeral(),
-    });
+    let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
     let Shown { tls, clients, kubectl, place } =
         Shown::prepare(named.tls, named.clients, &config, data.as_ref(), &url)?;
 
@@ -123,22 +117,19 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
-    let health = Health::new()
-        .everywhere(Arc::new(PingCheck))
-        .everywhere(Arc::new(LogCheck::default()))
-        .alive(Arc::new(StoreCheck { name: "etcd", store: store.clone() as Arc<dyn Store> }))
-        .ready(Arc::new(StoreCheck { name: "etcd-readiness", store: store.clone() as Arc<dyn Store> }))
-        .ready(Arc::new(ShutdownCheck(shutdown.clone())));
+    let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
+    let health = stores.add_checks(health, &config.storage).ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
     let outward =
         Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
-    let (api, control_plane) = built_in(store.clone(), resources, &access, port.address(), &config, outward, &shutdown);
+    let storage = stores.options(&config.storage);
+    let (api, control_plane, served) =
+        built_in(storage, resources, &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
     access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
-    let interval = config.storage.compaction_interval;
-    let compactor = interval.map(|interval| spawn_compactor(store.clone(), interval));
+    let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
+        .map_err(|error| StartError::Metrics(error.to_string()))?;
     let links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
@@ -163,10 +154,10 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     }
     Ok(Assembled {
         server,
-        store,
+        stores,
         control_plane,
         followers,
-        compactor,
+        upkeep,
         auditor,
         data: data.or(place),
         ephemeral: config.storage.ephemeral,
@@ -179,6 +170,7 @@ impl Assembled {
     /// The three lines that a start prints.
     pub(crate) fn greeting(&self) -> String {
         let place = match &self.data {
+            _ if self.stores.are_elsewhere() => self.stores.place(),
             Some(data) if !self.ephemeral => data.path().display().to_string(),
             _ => "memory only, gone at the end".to_owned(),
         };
@@ -191,13 +183,13 @@ impl Assembled {
     /// Serves until told to stop.
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         self.server.run(stop).await;
-        drop(self.compactor);
+        drop(self.upkeep);
         if let Some(auditor) = self.auditor {
             auditor.shutdown().await;
         }
         self.control_plane.ended().await;
         self.followers.join_all().await;
-        self.store.close().await;
+        self.stores.close().await;
     }
 }
 
@@ -211,21 +203,21 @@ struct Access {
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
 /// the cluster's own objects.
 fn built_in(
-    store: Arc<EmbeddedStore>,
+    storage: StorageOptions,
     set: ResourceSet,
     access: &Access,
     address: SocketAddr,
     config: &Config,
     outward: Outward,
     shutdown: &Shutdown,
-) -> (Api, ControlPlane) {
+) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
     let served = Served::default_built_in();
     let own = control_plane_config(config, address, &served);
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
     let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
     let chain = AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order");
     let specials = Specials {
-        store: store.clone(),
+        store: storage.store.clone(),
         resources: set.clone(),
         admission: Arc::new(chain),
         authenticator: access.authenticator.clone(),
@@ -234,17 +226,17 @@ fn built_in(
         outward,
     };
     let built_in = BuiltIn {
-        store,
+        storage,
         admission: specials.admission.clone(),
         hooks: hooks(&set, &own, access),
-        event_ttl: EVENT_TTL,
         form_budget: FORM_BUDGET,
     };
     let resources = built_in.open(|d| served.version(d.group, d.version).is_some() && d.feature_gate.is_none());
     set.bind(&resources);
     let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
     let addresses = Addresses { default: reachable(address).to_string(), ..Addresses::default() };
-    (Api::new(resources, binnacle_specials::all(&specials), served, addresses), control_plane)
+    let api = Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses);
+    (api, control_plane, resources)
 }
 
 /// What resources do beside the store, by group and kind.

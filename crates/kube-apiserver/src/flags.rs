@@ -29,7 +29,7 @@ pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
 pub(crate) use misc::Misc;
 pub(crate) use serving::Serving;
-pub(crate) use storage::Storage;
+pub(crate) use storage::{Etcd, Storage};
 pub(crate) use table::FlagError;
 
 use table::Group;
@@ -103,6 +103,11 @@ fn check_families(config: &Config) -> Result<(), FlagError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use binnacle_meta::GroupResource;
+    use binnacle_registry::{MediaType, Uncached};
+
     use super::*;
 
     fn run(arguments: &[&str]) -> Result<Command, String> {
@@ -150,6 +155,45 @@ mod tests {
             ["a,b", "c"]
         );
         assert_eq!(config(&["--token-auth-file=", "--"]).authentication.token_auth_file, None);
+    }
+
+    #[test]
+    fn storage() {
+        let plain = config(&[]).storage;
+        assert!(plain.etcd.is_none());
+        assert_eq!((plain.media_type, plain.delete_workers), (MediaType::Protobuf, 1));
+        assert_eq!(plain.uncached, Uncached::Some(HashSet::new()));
+        assert_eq!(
+            [plain.event_ttl, plain.lease_reuse, plain.health_timeout, plain.ready_timeout].map(|time| time.as_secs()),
+            [3600, 60, 2, 2]
+        );
+        let given = config(&[
+            "--etcd-servers=http://a:1,http://b:1",
+            "--etcd-servers=http://c:1",
+            "--etcd-servers-overrides=/events#http://d:1;http://e:1,apps/deployments#http://f:1",
+            "--etcd-prefix=/one/two",
+            "--storage-media-type=application/json",
+            "--watch-cache-sizes=pods#0,deployments.apps#0,nodes#100",
+            "--delete-collection-workers=7",
+            "--event-ttl=1m",
+            "--etcd-healthcheck-timeout=5s",
+        ])
+        .storage;
+        let etcd = given.etcd.expect("members were named");
+        assert_eq!(etcd.servers, ["http://a:1", "http://b:1", "http://c:1"]);
+        assert_eq!(etcd.overrides[&GroupResource::new("", "events")], ["http://d:1", "http://e:1"]);
+        assert_eq!(etcd.overrides[&GroupResource::new("apps", "deployments")], ["http://f:1"]);
+        assert_eq!(etcd.root, "/one/two/");
+        assert_eq!((given.media_type, given.delete_workers), (MediaType::Json, 7));
+        let uncached = [GroupResource::new("", "pods"), GroupResource::new("apps", "deployments")];
+        assert_eq!(given.uncached, Uncached::Some(HashSet::from(uncached)));
+        assert_eq!((given.event_ttl.as_secs(), given.health_timeout.as_secs()), (60, 5));
+        assert_eq!(config(&["--watch-cache=false"]).storage.uncached, Uncached::All);
+        for (prefix, root) in [("", "/"), ("/", "/"), ("x", "/x/"), ("/x/", "/x/")] {
+            let prefix = format!("--etcd-prefix={prefix}");
+            let etcd = config(&["--etcd-servers=a:1", &prefix]).storage.etcd.expect("members were named");
+            assert_eq!(etcd.root, root);
+        }
     }
 
     #[test]
@@ -221,6 +265,31 @@ mod tests {
                 &["--authorization-mode=AlwaysAllow,RBAC"],
                 "authorization-mode \"RBAC\" is not supported yet; supported are AlwaysAllow, AlwaysDeny and Node,RBAC together",
             ),
+            (
+                &["--ephemeral", "--etcd-servers=http://127.0.0.1:2379"],
+                "--ephemeral and --etcd-servers cannot be given together",
+            ),
+            (&["--etcd-cafile=a"], "--etcd-cafile needs --etcd-servers"),
+            (&["--etcd-servers-overrides=/events#http://a:1"], "--etcd-servers-overrides needs --etcd-servers"),
+            (
+                &["--etcd-servers=a:1", "--etcd-servers-overrides=events#http://a:1"],
+                "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated",
+            ),
+            (
+                &["--etcd-servers=a:1", "--etcd-servers-overrides=/events#http://a:1;"],
+                "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated",
+            ),
+            (
+                &["--storage-backend=etcd2"],
+                "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
+            ),
+            (
+                &["--storage-media-type=text/plain"],
+                "--storage-media-type \"text/plain\" invalid, allowed values: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            ),
+            (&["--watch-cache-sizes=pods"], "invalid value of watch cache size: pods"),
+            (&["--watch-cache-sizes=pods#many"], "invalid size of watch cache size: pods#many"),
+            (&["--watch-cache-sizes=pods#-1"], "watch cache size cannot be negative: pods#-1"),
             (&["--service-cluster-ip-range=10.0.0.0"], "service-cluster-ip-range[0] is not a valid cidr"),
             (&["--service-cluster-ip-range=10.0.0.0/24,x"], "service-cluster-ip-range[1] is not an ip net"),
             (

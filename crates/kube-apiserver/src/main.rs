@@ -8,6 +8,8 @@ mod kubeconfig;
 mod logging;
 mod pki;
 mod signals;
+mod stores;
+mod upkeep;
 
 use std::io::Write;
 use std::process::ExitCode;

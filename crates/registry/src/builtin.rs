@@ -2,29 +2,25 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use binnacle_kinds::tables;
-use binnacle_meta::GroupVersionKind;
+use binnacle_meta::{GroupResource, GroupVersionKind, Text};
 use binnacle_resources::{ResourceDescription, Storage, groups};
-use binnacle_store::Store;
 use binnacle_watchcache::{Cache, FormBudget, WindowLimits};
 use bytes::Bytes;
 
 use crate::admission::Admission;
 use crate::hooks::{Hooks, NoHooks};
 use crate::index::ResourceIndexer;
-use crate::resource::{Collection, Conversion, ROOT, Resource};
-use crate::ttl::Leases;
+use crate::resource::{Collection, Conversion, Resource};
+use crate::storage::StorageOptions;
 
 /// What all built-in resources share.
 pub struct BuiltIn {
-    pub store: Arc<dyn Store>,
+    pub storage: StorageOptions,
     pub admission: Arc<dyn Admission>,
     /// By group and kind of the stored version.
     pub hooks: HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
-    /// How long events live.
-    pub event_ttl: Duration,
     /// How many bytes of wire forms are kept.
     pub form_budget: usize,
 }
@@ -33,7 +29,6 @@ impl BuiltIn {
     /// Binds every stored resource of the versions that `served` picks. Nothing is read from the store yet.
     pub fn open(&self, served: impl Fn(&ResourceDescription) -> bool) -> Vec<Arc<Resource>> {
         let budget = FormBudget::new(self.form_budget);
-        let leases = Arc::new(Leases::new(self.store.clone(), self.event_ttl));
         let mut collections: HashMap<&'static str, (Arc<Collection>, usize)> = HashMap::new();
         let mut resources = Vec::new();
         let descriptions = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
@@ -44,7 +39,7 @@ impl BuiltIn {
             };
             let Some(stored_message) = tables::kind(storage.group, storage.version, storage.kind) else { continue };
             let (collection, versions) = collections.entry(storage.key_prefix).or_insert_with(|| {
-                let collection = self.collection(description, storage, stored_message, &budget, &leases);
+                let collection = self.collection(description, storage, stored_message, &budget);
                 (Arc::new(collection), 0)
             });
             let same = (storage.group, storage.version, storage.kind)
@@ -73,10 +68,12 @@ impl BuiltIn {
         storage: &Storage,
         message: &'static binnacle_schema::Message,
         budget: &Arc<FormBudget>,
-        leases: &Arc<Leases>,
     ) -> Collection {
-        let prefix = format!("{ROOT}{}/", storage.key_prefix);
-        let indexer = Arc::new(ResourceIndexer::new(message, description));
+        let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
+        let resource = GroupResource::new(storage.group, description.plural);
+        let store = self.storage.store_of(&resource);
+        let api_version = GroupVersionKind::new(storage.group, storage.version, storage.kind).api_version();
+        let indexer = Arc::new(ResourceIndexer::new(*storage, &api_version, message, description));
         let hooks = self.hooks.get(&(storage.group, storage.kind)).cloned().unwrap_or_else(|| Arc::new(NoHooks));
         Collection {
             storage: *storage,
@@ -86,12 +83,16 @@ impl BuiltIn {
             strategy: binnacle_kinds::strategy(storage.group, storage.kind),
             hooks,
             admission: self.admission.clone(),
-            store: self.store.clone(),
-            cache: Arc::new(Cache::new(self.store.clone(), &prefix, indexer, WindowLimits::default())),
+            ttl: storage.expires.then(|| Arc::new(self.storage.leases(store.clone()))),
+            store: store.clone(),
+            cached: !self.storage.uncached.has(&resource),
+            media_type: self.storage.media_type,
+            delete_workers: self.storage.delete_workers,
+            root: Text::from(self.storage.root.as_str()),
+            cache: Arc::new(Cache::new(store, &prefix, indexer, WindowLimits::default())),
             budget: budget.clone(),
-            ttl: storage.expires.then(|| leases.clone()),
             prefix: Bytes::from(prefix),
-            api_version: GroupVersionKind::new(storage.group, storage.version, storage.kind).api_version(),
+            api_version,
         }
     }
 }

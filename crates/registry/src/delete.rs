@@ -7,6 +7,8 @@ use binnacle_meta::{
 use binnacle_resources::{Deletion, GarbageCollection};
 use binnacle_schema::Value;
 use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
+use binnacle_watchcache::Entry;
+use futures::future::{BoxFuture, try_join_all};
 
 use crate::admission::Operation;
 use crate::context::Context;
@@ -137,7 +139,7 @@ impl Resource {
         }
     }
 
-    /// Deletes all objects that the list options select, one by one, and gives the list back as it was.
+    /// Deletes all objects that the list options select and gives the list back as it was.
     /// The first failure ends it; objects that others deleted meanwhile do not count as one.
     pub async fn delete_collection(
         &self,
@@ -150,15 +152,28 @@ impl Resource {
         while let Some(chunk) = page.next_chunk() {
             entries.extend(chunk);
         }
-        for entry in &entries {
-            let context = context.in_namespace(entry.namespace());
-            match self.delete(&context, entry.name(), options).await {
-                Ok(_) => {}
-                Err(status) if status.is(StatusReason::NotFound) => {}
-                Err(status) => return Err(status),
-            }
+        // As many at once as `--delete-collection-workers` says.
+        for some in entries.chunks(self.collection.delete_workers.max(1)) {
+            let deletions: Vec<_> = some.iter().map(|entry| self.delete_listed(context, entry, options)).collect();
+            try_join_all(deletions).await?;
         }
         Ok(Page::of(entries, &page))
+    }
+
+    fn delete_listed<'a>(
+        &'a self,
+        context: &Context,
+        entry: &'a Entry,
+        options: &'a DeleteOptions,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        let context = context.in_namespace(entry.namespace());
+        Box::pin(async move {
+            match self.delete(&context, entry.name(), options).await {
+                Ok(_) => Ok(()),
+                Err(status) if status.is(StatusReason::NotFound) => Ok(()),
+                Err(status) => Err(status),
+            }
+        })
     }
 
     /// The Status that tells of a delete, for kinds whose deletes do not answer with the object.

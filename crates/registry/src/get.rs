@@ -8,11 +8,14 @@ use binnacle_watchcache::Entry;
 use crate::context::Context;
 use crate::list::{Match, cache_failure, deadline};
 use crate::resource::Resource;
-use crate::stored::Stored;
+use crate::stored::{Stored, store_failure};
 
 impl Resource {
     /// One object as it stands in the cache.
     pub async fn get(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
+        if !self.collection.cached {
+            return self.get_stored(context, name, version).await;
+        }
         let cache = &self.collection.cache;
         let path = self.collection.path(&context.namespace, name);
         let found = match version {
@@ -26,6 +29,16 @@ impl Resource {
             }
         };
         found.ok_or_else(|| Status::not_found(&self.group_resource(), name))
+    }
+
+    /// One object as it stands in the store: at least as new as any version that was asked for.
+    async fn get_stored(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
+        let collection = &self.collection;
+        let key = collection.key(&context.namespace, name)?;
+        let (found, current) = collection.store.get(key, None).await.map_err(store_failure)?;
+        version.reached(current)?;
+        let kv = found.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
+        Ok(collection.cache.entry(&kv))
     }
 
     /// One object, decoded, in the stored version.

@@ -78,6 +78,16 @@ impl Resource {
                 (version, format!("{scope}{}", token.start))
             }
         };
+        if !collection.cached {
+            let revision = match version {
+                Match::Exact(revision) => Revision(revision),
+                Match::Consistent | Match::Any | Match::NotOlderThan(_) => {
+                    collection.store.current_revision().await.map_err(store_failure)?
+                }
+            };
+            version.reached(revision)?;
+            return self.list_history(&selection, &scope, &start, options, revision).await;
+        }
         let snapshot = match version {
             Match::Consistent => collection.cache.wait_consistent(deadline()).await.map_err(cache_failure)?,
             Match::Any => collection.cache.snapshot(deadline()).await.map_err(cache_failure)?,
@@ -113,7 +123,7 @@ impl Resource {
         Ok(page)
     }
 
-    /// A list at a revision that only the store's history still knows.
+    /// A list at a revision, read from the store.
     async fn list_history(
         &self,
         selection: &Arc<Selection>,
@@ -160,6 +170,18 @@ impl Resource {
                 page.source = Source::Entries(entries);
                 return Ok(page);
             }
+        }
+    }
+}
+
+impl Match {
+    /// Whether a state is new enough for what was asked.
+    pub(crate) fn reached(self, current: Revision) -> Result<(), Status> {
+        match self {
+            Self::NotOlderThan(revision) | Self::Exact(revision) if revision > current.0 => {
+                Err(Status::too_large_resource_version(revision, current.0, RETRY))
+            }
+            _ => Ok(()),
         }
     }
 }

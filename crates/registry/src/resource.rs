@@ -14,9 +14,10 @@ use crate::admission::{Admission, Attributes, Operation};
 use crate::context::Context;
 use crate::forms::Forms;
 use crate::hooks::Hooks;
+use crate::media::{MediaType, StoredKind};
 use crate::ttl::Leases;
 
-/// The root of all keys.
+/// The root of all keys, unless another one is configured.
 pub const ROOT: &str = "/registry/";
 
 /// One resource in one served version.
@@ -46,6 +47,13 @@ pub struct Collection {
     pub admission: Arc<dyn Admission>,
     pub store: Arc<dyn Store>,
     pub cache: Arc<Cache>,
+    /// Whether reads are served by the cache.
+    pub cached: bool,
+    pub media_type: MediaType,
+    /// How many objects of a collection are deleted at once.
+    pub delete_workers: usize,
+    /// How all keys of the server begin.
+    pub root: Text,
     /// What wire forms may be kept, over all resources.
     pub budget: Arc<FormBudget>,
     /// Seconds after which objects vanish (events), if they do.
@@ -173,6 +181,16 @@ impl Collection {
     /// How the cache names an object.
     pub(crate) fn path(&self, namespace: &str, name: &str) -> String {
         if self.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
+    }
+
+    pub(crate) fn stored_kind(&self) -> StoredKind<'_> {
+        StoredKind {
+            group: self.storage.group,
+            version: self.storage.version,
+            kind: self.storage.kind,
+            api_version: &self.api_version,
+            message: self.message,
+        }
     }
 
     pub fn group_kind(&self) -> GroupKind {

@@ -6,6 +6,7 @@ use binnacle_schema::{Message, Presence, Ty, Value, canonical, proto};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
+use crate::media::DEPTH;
 use crate::object;
 use crate::resource::Collection;
 
@@ -17,9 +18,6 @@ pub struct Stored {
     pub revision: Revision,
 }
 
-/// How deep a stored object may be nested; what was accepted as JSON is never deeper.
-const DEPTH: usize = 256;
-
 impl Collection {
     /// The bytes to store. Brings the object into canonical form on the way.
     pub fn encode(&self, object: &mut Value) -> Bytes {
@@ -27,9 +25,7 @@ impl Collection {
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
         canonical::canonicalize(object, self.message);
-        let envelope =
-            proto::wrap(&self.api_version, self.storage.kind, |raw| proto::encode(object, self.message, raw));
-        Bytes::from(envelope)
+        Bytes::from(self.stored_kind().write(self.media_type, object))
     }
 
     /// The object of stored bytes, with the resourceVersion that `revision` gives it.
@@ -38,7 +34,8 @@ impl Collection {
             tracing::error!(kind = self.storage.kind, %why, "stored object cannot be decoded");
             Status::internal("the stored object cannot be decoded")
         };
-        let envelope = proto::unwrap(value).map_err(|e| damaged(&e))?;
+        let value = self.stored_kind().envelope(value).map_err(|e| damaged(&e))?;
+        let envelope = proto::unwrap(&value).map_err(|e| damaged(&e))?;
         let kind = self.storage.kind;
         let mut object = proto::decode_object(envelope.raw, self.message, &self.api_version, kind, DEPTH)
             .map_err(|e| damaged(&e))?;

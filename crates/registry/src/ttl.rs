@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use binnacle_store::{LeaseId, Store, StoreError};
 use tokio::sync::Mutex;
 
-/// A lease is reused for 5 % of its time, and for a minute at most: an object lives a little longer, never shorter.
+/// A lease is reused for 5 % of its time at most: an object lives a little longer, never shorter.
 const REUSE_DIVISOR: u32 = 20;
-const REUSE_MAX: Duration = Duration::from_secs(60);
 /// and for so many objects at most.
 const OBJECTS_MAX: u32 = 1000;
 
 pub struct Leases {
     store: Arc<dyn Store>,
     ttl: Duration,
+    reuse: Duration,
     current: Mutex<Option<Current>>,
 }
 
@@ -26,8 +26,9 @@ struct Current {
 }
 
 impl Leases {
-    pub fn new(store: Arc<dyn Store>, ttl: Duration) -> Self {
-        Self { store, ttl, current: Mutex::new(None) }
+    /// Objects live for `ttl`; a lease is given to new ones for `reuse`.
+    pub fn new(store: Arc<dyn Store>, ttl: Duration, reuse: Duration) -> Self {
+        Self { store, ttl, reuse: reuse.min(ttl / REUSE_DIVISOR), current: Mutex::new(None) }
     }
 
     /// The lease for an object made now.
@@ -40,7 +41,7 @@ impl Leases {
             shared.objects += 1;
             return Ok(shared.lease);
         }
-        let reuse = (self.ttl / REUSE_DIVISOR).min(REUSE_MAX);
+        let reuse = self.reuse;
         let lease = self.store.grant_lease((self.ttl + reuse).as_secs().max(1)).await?;
         *current = Some(Current { lease, until: Instant::now() + reuse, objects: 1 });
         Ok(lease)

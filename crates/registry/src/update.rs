@@ -249,12 +249,14 @@ impl Resource {
         }
         let value = collection.encode(&mut object);
         collection.as_stored(&mut object);
-        // Nothing changed: nothing is written, and the version stays.
-        if value == *old_value {
-            collection.stamp(&mut object, old.revision);
-            return Ok(Ok(Stored { object, revision: old.revision }));
-        }
-        if context.dry_run {
+        // Nothing changed: nothing is written, and the version stays. Unless a new encryption key waits to be used.
+        let same = value == *old_value;
+        let stale = same
+            && match collection.store.is_stale(key.clone(), old.revision).await {
+                Ok(stale) => stale,
+                Err(error) => return Err((object, store_failure(error))),
+            };
+        if same && !stale || context.dry_run {
             collection.stamp(&mut object, old.revision);
             return Ok(Ok(Stored { object, revision: old.revision }));
         }

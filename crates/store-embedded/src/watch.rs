@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use binnacle_store::{Barrier, Event, KeyValue, Revision, StoreError, Watch, WatchControl, WatchMessage};
+use binnacle_store::{Barrier, Event, Revision, StoreError, Watch, WatchControl, WatchMessage, WatchedRanges};
 use bytes::Bytes;
 use futures::future::{BoxFuture, poll_fn, ready};
 use futures::{FutureExt, StreamExt, stream};
@@ -22,17 +22,7 @@ use crate::shared::{Shared, State};
 
 /// All watchers by what they watch.
 #[derive(Default)]
-pub(crate) struct Hub {
-    /// By start, then end.
-    groups: Vec<Group>,
-}
-
-struct Group {
-    range: Range<Bytes>,
-    /// The greatest end of this group and those before it: a key at or beyond it is in none of them.
-    reach: Bytes,
-    watchers: Vec<Arc<Watcher>>,
-}
+pub(crate) struct Hub(WatchedRanges<Watcher>);
 
 pub(crate) struct Watcher {
     range: Range<Bytes>,
@@ -91,7 +81,7 @@ pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Re
         last_event: AtomicU64::new(last_event),
         buffer: Mutex::new(Buffer { reached: after.max(now), ..Buffer::default() }),
     });
-    state.hub.add(&watcher);
+    state.hub.0.add(&watcher.range, &watcher);
     drop(state);
     let feed = Feed {
         shared: shared.clone(),
@@ -151,7 +141,7 @@ impl Feed {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        self.shared.state.write().hub.remove(&self.watcher);
+        self.shared.state.write().hub.0.remove(&self.watcher.range, &self.watcher);
     }
 }
 
@@ -180,95 +170,30 @@ impl Control {
 impl Hub {
     /// Offers the events of one revision to those who watch their keys.
     pub(crate) fn dispatch(&self, revision: u64, events: &[Event], wakers: &mut Wakers) {
-        match events {
-            [event] => {
-                for group in self.matching(event_key(event)) {
-                    for watcher in &group.watchers {
-                        watcher.offer(revision, || vec![event.clone()], wakers);
-                    }
-                }
-            }
-            // A lease took several keys with it; all of them belong into one message.
-            events => {
-                for group in &self.groups {
-                    let inside = |event: &&Event| group.range.contains(event_key(event));
-                    if events.iter().any(|event| inside(&event)) {
-                        for watcher in &group.watchers {
-                            watcher.offer(revision, || events.iter().filter(inside).cloned().collect(), wakers);
-                        }
-                    }
-                }
-            }
-        }
+        self.0.dispatch(events, |watcher, share| watcher.offer(revision, share, wakers));
     }
 
     /// Tells watchers without events that nothing is outstanding up to `revision`.
     pub(crate) fn tell_progress(&self, revision: u64, wakers: &mut Wakers) {
-        for watcher in self.watchers() {
+        for watcher in self.0.iter() {
             watcher.progress(revision, wakers);
         }
     }
 
     pub(crate) fn close(&mut self, wakers: &mut Wakers) {
-        for watcher in self.watchers() {
+        for watcher in self.0.iter() {
             let mut buffer = watcher.buffer.lock();
             buffer.closed = true;
             wakers.0.extend(buffer.waker.take());
         }
-        self.groups.clear();
-    }
-
-    fn add(&mut self, watcher: &Arc<Watcher>) {
-        match self.position(&watcher.range) {
-            Ok(at) => self.groups[at].watchers.push(watcher.clone()),
-            Err(at) => {
-                let range = watcher.range.clone();
-                self.groups.insert(at, Group { reach: range.end.clone(), range, watchers: vec![watcher.clone()] });
-                self.set_reach(at);
-            }
-        }
-    }
-
-    fn remove(&mut self, watcher: &Arc<Watcher>) {
-        // After `close` there are no groups left to be removed from.
-        let Ok(at) = self.position(&watcher.range) else { return };
-        let group = &mut self.groups[at];
-        group.watchers.retain(|other| !Arc::ptr_eq(other, watcher));
-        if group.watchers.is_empty() {
-            self.groups.remove(at);
-            self.set_reach(at);
-        }
-    }
-
-    fn position(&self, range: &Range<Bytes>) -> Result<usize, usize> {
-        self.groups.binary_search_by(|group| (&group.range.start, &group.range.end).cmp(&(&range.start, &range.end)))
-    }
-
-    fn set_reach(&mut self, from: usize) {
-        let mut reach = from.checked_sub(1).map_or_else(Bytes::new, |before| self.groups[before].reach.clone());
-        for group in &mut self.groups[from..] {
-            if reach < group.range.end {
-                reach = group.range.end.clone();
-            }
-            group.reach = reach.clone();
-        }
-    }
-
-    fn matching<'a>(&'a self, key: &'a Bytes) -> impl Iterator<Item = &'a Group> {
-        let started = self.groups.partition_point(|group| group.range.start <= *key);
-        let near = self.groups[..started].iter().rev().take_while(move |group| group.reach > *key);
-        near.filter(move |group| group.range.end > *key)
-    }
-
-    fn watchers(&self) -> impl Iterator<Item = &Arc<Watcher>> {
-        self.groups.iter().flat_map(|group| &group.watchers)
+        self.0.clear();
     }
 }
 
 // === impl Watcher ===
 
 impl Watcher {
-    fn offer(&self, revision: u64, events: impl FnOnce() -> Vec<Event>, wakers: &mut Wakers) {
+    fn offer(&self, revision: u64, events: &dyn Fn() -> Vec<Event>, wakers: &mut Wakers) {
         if revision <= self.after {
             return;
         }
@@ -285,7 +210,7 @@ impl Watcher {
         }
         let events = events();
         buffer.count += events.len();
-        buffer.bytes += events.iter().map(event_bytes).sum::<usize>();
+        buffer.bytes += events.iter().map(Event::size).sum::<usize>();
         buffer.reached = revision;
         buffer.events.push_back((revision, events));
     }
@@ -332,7 +257,7 @@ impl Buffer {
             message.extend(events);
         }
         self.count -= message.len();
-        self.bytes -= message.iter().map(event_bytes).sum::<usize>();
+        self.bytes -= message.iter().map(Event::size).sum::<usize>();
         Some(message)
     }
 }
@@ -353,75 +278,5 @@ impl State {
     /// The newest revision at which a key of the range changed.
     fn newest_change(&self, range: &Range<Bytes>) -> u64 {
         self.index.range(range, None).map(|(_, entry)| entry.newest()).max().unwrap_or(0)
-    }
-}
-
-fn event_key(event: &Event) -> &Bytes {
-    match event {
-        Event::Put { kv, .. } => &kv.key,
-        Event::Delete { key, .. } => key,
-    }
-}
-
-fn event_bytes(event: &Event) -> usize {
-    let size = |kv: &KeyValue| kv.key.len() + kv.value.len();
-    match event {
-        Event::Put { kv, previous } => size(kv) + previous.as_ref().map_or(0, size),
-        Event::Delete { key, previous, .. } => key.len() + previous.as_ref().map_or(0, size),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn watcher(start: &str, end: &str) -> Arc<Watcher> {
-        Arc::new(Watcher {
-            range: Bytes::copy_from_slice(start.as_bytes())..Bytes::copy_from_slice(end.as_bytes()),
-            after: 0,
-            options: WatchOptions::default(),
-            last_event: AtomicU64::new(0),
-            buffer: Mutex::default(),
-        })
-    }
-
-    fn matching(hub: &Hub, key: &str) -> Vec<String> {
-        let key = Bytes::copy_from_slice(key.as_bytes());
-        let mut found: Vec<_> = hub
-            .matching(&key)
-            .flat_map(|group| &group.watchers)
-            .map(|watcher| String::from_utf8_lossy(&watcher.range.start).into_owned())
-            .collect();
-        found.sort_unstable();
-        found
-    }
-
-    #[test]
-    fn watchers_are_found_by_key_whatever_the_others_watch() {
-        let ranges =
-            [("/a/", "/a0"), ("/a/b/", "/a/b0"), ("/a/c", "/a/c\0"), ("/", "0"), ("/b/", "/b0"), ("/a/b/", "/z")];
-        let watchers: Vec<_> = ranges.iter().map(|(start, end)| watcher(start, end)).collect();
-        // In any order of coming and going.
-        for rotation in 0..watchers.len() {
-            let mut hub = Hub::default();
-            for at in 0..watchers.len() {
-                hub.add(&watchers[(at + rotation) % watchers.len()]);
-            }
-            for gone in 0..=watchers.len() {
-                for key in ["/a/b/1", "/a/b", "/a/c", "/a/c/1", "/b/1", "/c", "/", "0", "/a0"] {
-                    let mut expected: Vec<_> = (gone..watchers.len())
-                        .map(|at| &watchers[(at + rotation) % watchers.len()])
-                        .filter(|watcher| watcher.range.contains(key.as_bytes()))
-                        .map(|watcher| String::from_utf8_lossy(&watcher.range.start).into_owned())
-                        .collect();
-                    expected.sort_unstable();
-                    assert_eq!(matching(&hub, key), expected, "{key} with {gone} gone");
-                }
-                if let Some(at) = (gone < watchers.len()).then_some((gone + rotation) % watchers.len()) {
-                    hub.remove(&watchers[at]);
-                }
-            }
-            assert!(hub.groups.is_empty());
-        }
     }
 }

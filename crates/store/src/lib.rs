@@ -6,6 +6,7 @@
 mod compactor;
 #[cfg(feature = "contract")]
 pub mod contract;
+mod watched;
 
 use std::ops::Range;
 
@@ -14,6 +15,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
+pub use watched::WatchedRanges;
 
 /// A point in the history of the whole store. The first write gets a revision above 1; 0 stands for "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,6 +102,31 @@ pub enum Event {
     Delete { key: Bytes, revision: Revision, previous: Option<KeyValue> },
 }
 
+impl Event {
+    pub fn key(&self) -> &Bytes {
+        match self {
+            Self::Put { kv, .. } => &kv.key,
+            Self::Delete { key, .. } => key,
+        }
+    }
+
+    pub fn revision(&self) -> Revision {
+        match self {
+            Self::Put { kv, .. } => kv.mod_revision,
+            Self::Delete { revision, .. } => *revision,
+        }
+    }
+
+    /// How many bytes of keys and values it holds.
+    pub fn size(&self) -> usize {
+        let size = |kv: &KeyValue| kv.key.len() + kv.value.len();
+        match self {
+            Self::Put { kv, previous } => size(kv) + previous.as_ref().map_or(0, size),
+            Self::Delete { key, previous, .. } => key.len() + previous.as_ref().map_or(0, size),
+        }
+    }
+}
+
 /// What a watch delivers.
 #[derive(Clone, Debug)]
 pub enum WatchMessage {
@@ -166,6 +193,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether the engine can serve: the health check `etcd`.
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Whether the value that the key has had since `revision` should be written again even if it does not change,
+    /// because it would be kept otherwise today (under another encryption key). Asked only of updates without effect.
+    fn is_stale(&self, _key: Bytes, _revision: Revision) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -183,6 +216,12 @@ pub enum StoreError {
     /// What was read back is not what was written.
     #[error("storage is damaged: {0}")]
     Damaged(String),
+    /// The store cannot be reached. Whether a write was carried out is unknown.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The value cannot be decrypted, or nothing can be encrypted now.
+    #[error("unable to transform key {key:?}: {why}")]
+    Transform { key: String, why: String },
     #[error("storage is closed")]
     Closed,
     #[error("storage did not answer in time")]

@@ -4,8 +4,10 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
+mod etcd;
 mod hook;
 pub mod https;
+mod kms;
 mod kubectl;
 mod kubelet;
 #[cfg(feature = "kube")]
@@ -15,7 +17,9 @@ mod server;
 mod temp_dir;
 mod wait;
 
+pub use etcd::{Etcd, EtcdTls};
 pub use hook::Hook;
+pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use kubelet::{Kubelet, Trouble};
 pub use program::program;

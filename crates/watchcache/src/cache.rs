@@ -119,13 +119,20 @@ impl Cache {
     /// A state at least as new as `revision`.
     pub async fn wait_for(&self, revision: Revision, deadline: Instant) -> Result<Snapshot, CacheError> {
         self.shared.initialized(deadline).await?;
+        let mut known = None;
         while self.shared.progress() < revision {
             // Nothing may have happened to this resource while the store moved on: only the store can tell.
-            let current = self.shared.barrier(deadline).await?;
+            let (current, expired) = match (self.shared.barrier(deadline).await, known) {
+                (Ok(current), _) => (current, Instant::now() >= deadline),
+                // It was asked too late to answer once more.
+                (Err(_), Some(current)) if Instant::now() >= deadline => (current, true),
+                (Err(error), _) => return Err(error),
+            };
+            known = Some(current);
             if current >= revision {
                 break;
             }
-            if Instant::now() >= deadline {
+            if expired {
                 return Err(CacheError::TooLargeRevision { requested: revision, current });
             }
             let changed = self.shared.changed.notified();

@@ -2,7 +2,7 @@
 
 use binnacle_meta::Text;
 
-use super::{Parse, Parser, call};
+use super::{Features, Parse, Parser, call};
 use crate::ast::{Call, Comprehension, Expr, Id, Kind, List, Literal, MapEntry, Select, operators};
 
 pub(super) enum Expanded {
@@ -23,9 +23,7 @@ const UNUSED: &str = "#unused";
 
 impl Parser<'_> {
     pub(super) fn expand(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse<Expanded> {
-        let two = self.features.two_variables;
-        let optionals = self.features.optionals;
-        let lists = self.features.lists;
+        let Features { optionals, two_variables: two, lists, bind } = self.features;
         // New nodes stand where the call stands.
         let mut maker = Maker { parser: self, at: id };
         let expr = match (function, target, args.len()) {
@@ -43,6 +41,9 @@ impl Parser<'_> {
             ("transformList", Some(target), 3 | 4) if two => maker.transform(Transform::List, target, args)?,
             ("transformMap", Some(target), 3 | 4) if two => maker.transform(Transform::Map, target, args)?,
             ("transformMapEntry", Some(target), 3 | 4) if two => maker.transform(Transform::Entry, target, args)?,
+            ("bind", Some(Expr { kind: Kind::Ident(namespace), .. }), 3) if bind && namespace == "cel" => {
+                maker.bind(args)?
+            }
             ("sortBy", Some(target), 2) if lists => maker.sort_by(target, args)?,
             ("optMap", Some(target), 2) if optionals => maker.opt_map(target, args, false)?,
             ("optFlatMap", Some(target), 2) if optionals => maker.opt_map(target, args, true)?,
@@ -172,10 +173,26 @@ impl Maker<'_, '_> {
         let copy = self.copy(&target)?;
         let has_value = self.member_call("hasValue", target)?;
         let value = self.member_call("value", copy)?;
+        let bound = self.bound(name, value, expression)?;
+        let some = if flat { bound } else { self.call("optional.of", vec![bound])? };
+        let none = self.call("optional.none", Vec::new())?;
+        self.call(operators::CONDITIONAL, vec![has_value, some, none])
+    }
+
+    fn bind(&mut self, args: Vec<Expr>) -> Parse {
+        let [variable, value, expression] = exactly(args);
+        match variable.kind {
+            Kind::Ident(name) => self.bound(name, value, expression),
+            _ => self.error(variable.id, "cel.bind() variable names must be simple identifiers"),
+        }
+    }
+
+    /// The expression with a name for a value: a loop over nothing.
+    fn bound(&mut self, name: Text, value: Expr, expression: Expr) -> Parse {
         let range = self.list(Vec::new())?;
         let condition = self.literal(Literal::Bool(false))?;
         let step = self.node(Kind::Ident(name.clone()))?;
-        let bound = self.node(Kind::Comprehension(Box::new(Comprehension {
+        self.node(Kind::Comprehension(Box::new(Comprehension {
             range,
             variable: UNUSED.into(),
             variable2: None,
@@ -184,10 +201,7 @@ impl Maker<'_, '_> {
             condition,
             step,
             result: expression,
-        })))?;
-        let some = if flat { bound } else { self.call("optional.of", vec![bound])? };
-        let none = self.call("optional.none", Vec::new())?;
-        self.call(operators::CONDITIONAL, vec![has_value, some, none])
+        })))
     }
 
     /// The list sorted by what the expression makes of its elements: the keys are collected first.
@@ -208,19 +222,7 @@ impl Maker<'_, '_> {
             target: Some(list),
             args: vec![keys],
         })))?;
-        let range = self.list(Vec::new())?;
-        let condition = self.literal(Literal::Bool(false))?;
-        let step = self.node(Kind::Ident(input.clone()))?;
-        self.node(Kind::Comprehension(Box::new(Comprehension {
-            range,
-            variable: UNUSED.into(),
-            variable2: None,
-            accumulator: input,
-            init: target,
-            condition,
-            step,
-            result: sorted,
-        })))
+        self.bound(input, target, sorted)
     }
 
     /// A loop that appends `element` for each round that passes the filter.

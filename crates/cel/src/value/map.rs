@@ -133,7 +133,7 @@ impl<'a> Map<'a> {
         match self {
             Self::Tree(object, None) => Ok(object.get(name).map(Val::of)),
             Self::Tree(object, Some(ty)) => match &ty.shape {
-                Shape::Map(value) => object.get(name).map(|v| Val::typed(v, value)).transpose(),
+                Shape::Map { value, .. } => object.get(name).map(|v| Val::typed(v, value)).transpose(),
                 Shape::Object(decl) => {
                     let Some(field) = decl.field(name) else { return Ok(None) };
                     object.get(&field.name).map(|v| Val::typed(v, &field.ty)).transpose()

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_kinds::tables;
 use binnacle_meta::Status;
-use binnacle_registry::{ROOT, ResourceSet, store_failure};
+use binnacle_registry::{ResourceSet, store_failure};
 use binnacle_schema::{Message, Value, proto, value};
 use binnacle_store::{Expect, KeyValue, Op, Revision, Store, Txn, TxnResponse};
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use crate::config::PortRange;
 use crate::objects::Objects;
 use crate::random;
 
-/// Below [`ROOT`].
+/// Below the root of all keys.
 const KEY: &str = "ranges/servicenodeports";
 const KIND: &str = "RangeAllocation";
 const DEPTH: usize = 32;
@@ -208,7 +208,8 @@ impl NodePorts {
 
     /// What the store says; without its word, or when it speaks of another range, what the services have.
     async fn load(&self) -> Result<State, Status> {
-        let (kv, _) = self.store()?.get(key(), None).await.map_err(store_failure)?;
+        let (store, key) = self.place()?;
+        let (kv, _) = store.get(key, None).await.map_err(store_failure)?;
         let revision = kv.as_ref().map(|kv| kv.mod_revision);
         let stored = kv.and_then(|kv| self.decode(&kv));
         let taken = match stored {
@@ -225,7 +226,8 @@ impl NodePorts {
         }
         let expect = known.revision.map_or(Expect::Absent, Expect::ModRevision);
         let op = Op::Put { value: self.encode(&taken)?, lease: None };
-        match self.store()?.txn(Txn { key: key(), expect, op }).await.map_err(store_failure)? {
+        let (store, key) = self.place()?;
+        match store.txn(Txn { key, expect, op }).await.map_err(store_failure)? {
             TxnResponse::Done { revision, .. } => Ok(Some(State { taken, revision: Some(revision) })),
             TxnResponse::Unmet { .. } => Ok(None),
         }
@@ -263,9 +265,10 @@ impl NodePorts {
         Some(Bitmap::from_bytes(&bytes, self.range.size()))
     }
 
-    fn store(&self) -> Result<&dyn Store, Status> {
-        let services = Objects::new(&self.resources, "", "v1", "services")?;
-        Ok(&*services.resource().collection.store)
+    /// Where the object is.
+    fn place(&self) -> Result<(&dyn Store, Bytes), Status> {
+        let collection = &Objects::new(&self.resources, "", "v1", "services")?.resource().collection;
+        Ok((&*collection.store, Bytes::from(format!("{}{KEY}", collection.root))))
     }
 }
 
@@ -293,10 +296,6 @@ fn free(taken: &Bitmap, from: usize, to: usize) -> Option<usize> {
 
 fn offset(range: PortRange, port: i64) -> Option<usize> {
     range.contains(port).then(|| (port - i64::from(range.first)) as usize)
-}
-
-fn key() -> Bytes {
-    Bytes::from(format!("{ROOT}{KEY}"))
 }
 
 fn message() -> Result<&'static Message, Status> {

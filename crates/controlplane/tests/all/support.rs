@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use binnacle_admission::{Chain, Options, ResourceLookup, all};
 use binnacle_controlplane::{Config, service_hooks};
 use binnacle_meta::Status;
 use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{BuiltIn, Context, DeleteOptions, Deleted, Resource, ResourceSet, UpdateOptions};
+use binnacle_registry::{
+    BuiltIn, Context, DeleteOptions, Deleted, Resource, ResourceSet, StorageOptions, UpdateOptions,
+};
 use binnacle_request::User;
 use binnacle_schema::Value;
 use binnacle_store::Store;
@@ -34,10 +35,9 @@ impl Server {
         let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
         let hooks = HashMap::from([(("", "Service"), services)]);
         let built_in = BuiltIn {
-            store: store.clone(),
+            storage: StorageOptions::new(store.clone()),
             admission: Arc::new(admission),
             hooks,
-            event_ttl: Duration::from_secs(3600),
             form_budget: 1 << 20,
         };
         assert!(resources.bind(&built_in.open(|_| true)));

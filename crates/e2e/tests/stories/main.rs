@@ -12,6 +12,7 @@ mod bad_input;
 mod controller;
 mod durability;
 mod election;
+mod etcd;
 mod evictions;
 mod kubectl_apply;
 mod kubectl_changes;

@@ -1,11 +1,13 @@
 //! The rules for what webhooks and policies match.
 
+use binnacle_cel::Type;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, names, selectors};
 
 use crate::checks::{invalid_each, items, one_of, present, texts};
+use crate::expressions::{Compiler, Uses};
 
 const CONDITIONS_MAX: usize = 64;
 
@@ -134,14 +136,18 @@ pub(super) fn failure_policy(policy: &str, path: &FieldPath, errors: &mut FieldE
 }
 
 /// The rules for expressions that decide whether a request is looked at.
-pub(super) fn match_conditions(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn match_conditions(object: &Value, compiler: &Compiler, path: &FieldPath, errors: &mut FieldErrors) {
     let conditions = object.list_at(&["matchConditions"]);
     if conditions.len() > CONDITIONS_MAX {
         errors.push(FieldError::too_many(&path.child("matchConditions"), conditions.len(), CONDITIONS_MAX));
     }
     for (i, (at, condition)) in items(object, "matchConditions", path).enumerate() {
-        if condition.str_at(&["expression"]).trim().is_empty() {
-            errors.push(FieldError::required(&at.child("expression"), ""));
+        let (expression, expression_at) = (condition.str_at(&["expression"]).trim(), at.child("expression"));
+        if expression.is_empty() {
+            errors.push(FieldError::required(&expression_at, ""));
+        } else {
+            let uses = Uses { authorizer: true, ..Uses::default() };
+            compiler.check(&expression_at, expression, expression, uses, &[Type::Bool], errors);
         }
         let (name, at) = (condition.str_at(&["name"]), at.child("name"));
         if name.is_empty() {

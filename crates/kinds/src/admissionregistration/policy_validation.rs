@@ -1,22 +1,25 @@
 //! The rules of ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 
+use binnacle_cel::Type;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::{checks, names};
+use binnacle_validation::names;
 
 use super::matching::{failure_policy, match_conditions, match_resources, mutating_operations};
 use crate::checks::{invalid_each, items, member, one_of, present, spec_path};
+use crate::expressions::{Compiler, Uses};
 use crate::internal;
 use crate::prepare::semantically_equal;
 
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_MAX: usize = 5 * 1024;
+const AUTHORIZED: Uses = Uses { params: false, authorizer: true, patch_types: false };
 
 /// The rules of a policy that decides.
 pub(super) fn validating(policy: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (member(policy, "spec"), spec_path());
-    shared(spec, old, false, &path, &mut errors);
+    let compiler = shared(spec, old, false, &path, &mut errors);
     if spec.list_at(&["validations"]).is_empty() && spec.list_at(&["auditAnnotations"]).is_empty() {
         for name in ["validations", "auditAnnotations"] {
             let detail = "validations or auditAnnotations must contain at least one item";
@@ -25,9 +28,9 @@ pub(super) fn validating(policy: &Value, old: Option<&Value>) -> FieldErrors {
         return errors;
     }
     for (at, validation) in items(spec, "validations", &path) {
-        validate_validation(validation, &at, &mut errors);
+        validate_validation(validation, &compiler, &at, &mut errors);
     }
-    audit_annotations(spec, policy.str_at(&["metadata", "name"]), &path, &mut errors);
+    audit_annotations(spec, &compiler, policy.str_at(&["metadata", "name"]), &path, &mut errors);
     errors
 }
 
@@ -35,12 +38,12 @@ pub(super) fn validating(policy: &Value, old: Option<&Value>) -> FieldErrors {
 pub(super) fn mutating(policy: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (member(policy, "spec"), spec_path());
-    shared(spec, old, true, &path, &mut errors);
+    let compiler = shared(spec, old, true, &path, &mut errors);
     if spec.list_at(&["mutations"]).is_empty() {
         errors.push(FieldError::required(&path.child("mutations"), "mutations must contain at least one item"));
     }
     for (at, mutation) in items(spec, "mutations", &path) {
-        validate_mutation(mutation, &at, &mut errors);
+        validate_mutation(mutation, &compiler, &at, &mut errors);
     }
     let (policy, at) = (spec.str_at(&["reinvocationPolicy"]), path.child("reinvocationPolicy"));
     if policy.is_empty() {
@@ -51,7 +54,11 @@ pub(super) fn mutating(policy: &Value, old: Option<&Value>) -> FieldErrors {
     errors
 }
 
-fn shared(spec: &Value, old: Option<&Value>, mutating: bool, path: &FieldPath, errors: &mut FieldErrors) {
+/// The rules of both; the compiler knows the variables.
+fn shared(spec: &Value, old: Option<&Value>, mutating: bool, path: &FieldPath, errors: &mut FieldErrors) -> Compiler {
+    let has_params = present(spec, "paramKind").is_some();
+    // Match conditions are looked at before there are variables.
+    let plain = Compiler::new(has_params, false, old);
     match present(spec, "failurePolicy").and_then(Value::as_str) {
         None => errors.push(FieldError::required(&path.child("failurePolicy"), "")),
         Some(policy) => failure_policy(policy, path, errors),
@@ -74,11 +81,13 @@ fn shared(spec: &Value, old: Option<&Value>, mutating: bool, path: &FieldPath, e
     }
     let same = |name| old.is_some_and(|old| semantically_equal(spec.get(name), member(old, "spec").get(name)));
     if !(same("paramKind") && same("matchConditions")) {
-        match_conditions(spec, path, errors);
+        match_conditions(spec, &plain, path, errors);
     }
+    let mut compiler = Compiler::new(has_params, !spec.list_at(&["variables"]).is_empty(), old);
     for (at, variable) in items(spec, "variables", path) {
-        validate_variable(variable, &at, errors);
+        validate_variable(variable, &mut compiler, &at, errors);
     }
+    compiler
 }
 
 fn param_kind(kind: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -115,15 +124,18 @@ fn joined(path: &FieldPath, value: &str, intro: &str, messages: &[String], error
     }
 }
 
-fn validate_variable(variable: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_variable(variable: &Value, compiler: &mut Compiler, path: &FieldPath, errors: &mut FieldErrors) {
     let name = variable.str_at(&["name"]);
     if name.trim().is_empty() {
         errors.push(FieldError::required(&path.child("name"), "name is not specified"));
     } else if !is_cel_identifier(name) {
         errors.push(FieldError::invalid(&path.child("name"), name, "must be a valid CEL identifier"));
     }
-    if variable.str_at(&["expression"]).trim().is_empty() {
-        errors.push(FieldError::required(&path.child("expression"), "expression is not specified"));
+    let (expression, at) = (variable.str_at(&["expression"]), path.child("expression"));
+    if expression.trim().is_empty() {
+        errors.push(FieldError::required(&at, "expression is not specified"));
+    } else {
+        compiler.variable(&at, name, expression, AUTHORIZED, errors);
     }
 }
 
@@ -156,14 +168,19 @@ fn is_cel_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-fn validate_validation(validation: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if validation.str_at(&["expression"]).trim().is_empty() {
-        errors.push(FieldError::required(&path.child("expression"), "expression is not specified"));
+fn validate_validation(validation: &Value, compiler: &Compiler, path: &FieldPath, errors: &mut FieldErrors) {
+    let (expression, at) = (validation.str_at(&["expression"]), path.child("expression"));
+    if expression.trim().is_empty() {
+        errors.push(FieldError::required(&at, "expression is not specified"));
+    } else {
+        compiler.check(&at, expression, expression, AUTHORIZED, &[Type::Bool], errors);
     }
     for name in ["messageExpression", "message"] {
         let (text, at) = (validation.str_at(&[name]), path.child(name));
         if !text.is_empty() && text.trim().is_empty() {
             errors.push(FieldError::invalid(&at, text, "must be non-empty if specified"));
+        } else if name == "messageExpression" && !text.is_empty() {
+            compiler.check(&at, text, text, Uses::default(), &[Type::String], errors);
         } else if name == "message" && text.trim().contains(['\n', '\r']) {
             errors.push(FieldError::invalid(&at, text, "must not contain line breaks"));
         }
@@ -174,7 +191,7 @@ fn validate_validation(validation: &Value, path: &FieldPath, errors: &mut FieldE
     }
 }
 
-fn audit_annotations(spec: &Value, policy: &str, path: &FieldPath, errors: &mut FieldErrors) {
+fn audit_annotations(spec: &Value, compiler: &Compiler, policy: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let annotations = spec.list_at(&["auditAnnotations"]);
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
         let shown: Vec<Value> = annotations
@@ -193,11 +210,14 @@ fn audit_annotations(spec: &Value, policy: &str, path: &FieldPath, errors: &mut 
             let name = format!("{policy}/{key}");
             invalid_each(&key_path, &name, &names::label_key(&name), errors);
         }
-        let (expression, at) = (annotation.str_at(&["valueExpression"]).trim(), at.child("valueExpression"));
+        let (written, at) = (annotation.str_at(&["valueExpression"]), at.child("valueExpression"));
+        let expression = written.trim();
         if expression.is_empty() {
             errors.push(FieldError::required(&at, "valueExpression is not specified"));
         } else if expression.len() > VALUE_EXPRESSION_MAX {
             errors.push(FieldError::required(&at, format!("must not exceed {VALUE_EXPRESSION_MAX} bytes in length")));
+        } else {
+            compiler.check(&at, written, expression, AUTHORIZED, &[Type::String, Type::Null], errors);
         }
         if annotations[..i].iter().any(|earlier| earlier.str_at(&["key"]) == key) {
             errors.push(FieldError::duplicate(&key_path, key));
@@ -205,15 +225,15 @@ fn audit_annotations(spec: &Value, policy: &str, path: &FieldPath, errors: &mut 
     }
 }
 
-fn validate_mutation(mutation: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_mutation(mutation: &Value, compiler: &Compiler, path: &FieldPath, errors: &mut FieldErrors) {
     let kind = mutation.str_at(&["patchType"]);
-    let (own, other) = match kind {
+    let (own, other, result) = match kind {
         "" => {
             errors.push(FieldError::required(&path.child("patchType"), ""));
             return;
         }
-        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", Type::list(Type::object("JSONPatch"))),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Type::object("Object")),
         _ => {
             one_of(&path.child("patchType"), kind, &["ApplyConfiguration", "JSONPatch"], errors);
             return;
@@ -226,7 +246,13 @@ fn validate_mutation(mutation: &Value, path: &FieldPath, errors: &mut FieldError
         }
         Some(patch) => {
             let at = path.child(own).child("expression");
-            checks::required(&at, patch.str_at(&["expression"]).trim(), errors);
+            let expression = patch.str_at(&["expression"]).trim();
+            if expression.is_empty() {
+                errors.push(FieldError::required(&at, ""));
+            } else {
+                let uses = Uses { patch_types: true, ..AUTHORIZED };
+                compiler.check(&at, expression, expression, uses, &[result], errors);
+            }
         }
     }
     if present(mutation, other).is_some() {

@@ -9,6 +9,7 @@ use super::client::client_config;
 use super::defaults::{matching, rules};
 use super::matching::{failure_policy, match_conditions, match_policy, reserved_name_warnings, rule};
 use crate::checks::{invalid_each, items, member, one_of, present, texts};
+use crate::expressions::Compiler;
 use crate::prepare::{default_to, first_generation, next_generation, objects_at, semantically_equal};
 use crate::{Situation, Strategy};
 
@@ -92,6 +93,7 @@ struct Leniency {
     review_versions: bool,
     repeated_names: bool,
     any_label_value: bool,
+    compiler: Compiler,
 }
 
 impl Leniency {
@@ -103,8 +105,10 @@ impl Leniency {
                 review_versions: false,
                 repeated_names: false,
                 any_label_value: false,
+                compiler: Compiler::default(),
             };
         };
+        let compiler = Compiler::new(false, false, Some(old));
         let (new, old) = (new.list_at(&["webhooks"]), old.list_at(&["webhooks"]));
         let conditions = |webhook: &Value| webhook.get("matchConditions").cloned();
         let same = |(new, old)| semantically_equal(conditions(new).as_ref(), conditions(old).as_ref());
@@ -120,6 +124,7 @@ impl Leniency {
             any_label_value: old.iter().any(|webhook| {
                 ["namespaceSelector", "objectSelector"].iter().any(|name| selectors::is_invalid(webhook.get(name)))
             }),
+            compiler,
         }
     }
 }
@@ -176,7 +181,7 @@ fn validate_webhook(webhook: &Value, lenient: &Leniency, mutating: bool, path: &
     }
     client_config(member(webhook, "clientConfig"), &path.child("clientConfig"), errors);
     if !lenient.same_conditions {
-        match_conditions(webhook, path, errors);
+        match_conditions(webhook, &lenient.compiler, path, errors);
     }
 }
 

@@ -6,6 +6,7 @@ use binnacle_validation::{checks, names};
 
 use super::names::{bounded, duplicates, fully_qualified_name, request_references};
 use crate::checks::{invalid_each, items, one_of, present};
+use crate::expressions;
 use crate::storage::driver_name;
 
 pub(super) const REQUESTS_MAX: usize = 32;
@@ -99,15 +100,18 @@ fn device_request(request: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for selectors of devices; the expressions themselves are for CEL.
+/// The rules for selectors of devices.
 pub(super) fn selectors(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     for (at, selector) in bounded(object, "selectors", SELECTORS_MAX, path, errors) {
         let at = at.child("cel");
         match present(selector, "cel") {
             None => errors.push(FieldError::required(&at, "")),
             Some(cel) => {
-                if cel.str_at(&["expression"]).len() > EXPRESSION_MAX {
-                    errors.push(FieldError::too_long(&at.child("expression"), EXPRESSION_MAX));
+                let (expression, at) = (cel.str_at(&["expression"]), at.child("expression"));
+                if expression.len() > EXPRESSION_MAX {
+                    errors.push(FieldError::too_long(&at, EXPRESSION_MAX));
+                } else {
+                    expressions::device_selector(&at, expression, errors);
                 }
             }
         }

@@ -114,6 +114,12 @@ impl Given {
         self.all(name).pop().filter(|text| !text.is_empty())
     }
 
+    /// The parts of a flag whose values are lists with commas; several of them add up.
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        let parts = self.all(name).into_iter().flat_map(|text| text.split(','));
+        parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
     pub(super) fn flag(&self, name: &str) -> Result<bool, FlagError> {
         let Some(text) = self.all(name).pop() else { return Ok(false) };
         match text {

@@ -1,7 +1,11 @@
 //! Where objects are kept.
 
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use binnacle_meta::GroupResource;
+use binnacle_registry::{MediaType, Uncached};
 
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
@@ -17,10 +21,28 @@ pub(super) const GROUP: Group = Group {
              does not exist. If not set: /var/lib/binnacle for root, otherwise binnacle in $XDG_DATA_HOME or ~/.local/share.",
         ),
         Flag::new(
+            "delete-collection-workers",
+            Kind::Value("int"),
+            "1",
+            "How many objects of a collection are deleted at once, as when a namespace is emptied.",
+        ),
+        Flag::new(
             "ephemeral",
             Kind::Bool,
             "",
             "Keep all objects in memory and forget them at the end. Certificates are kept only if --data-dir is set.",
+        ),
+        Flag::new(
+            "etcd-cafile",
+            Kind::Value("string"),
+            "",
+            "File with the authorities that etcd's certificates must come from. If not set, the system's.",
+        ),
+        Flag::new(
+            "etcd-certfile",
+            Kind::Value("string"),
+            "",
+            "File with the certificate that is shown to etcd. It is read again for every connection.",
         ),
         Flag::new(
             "etcd-compaction-interval",
@@ -29,8 +51,83 @@ pub(super) const GROUP: Group = Group {
             "How often the history of all objects is cut off: at the revision that was current one interval ago. 0 keeps all \
              history.",
         ),
+        Flag::new(
+            "etcd-count-metric-poll-period",
+            Kind::Value("duration"),
+            "1m0s",
+            "How often the objects of each resource are counted for the metrics. 0 for never.",
+        ),
+        Flag::new(
+            "etcd-db-metric-poll-interval",
+            Kind::Value("duration"),
+            "30s",
+            "How often etcd is asked for the size of its database for the metrics. 0 for never.",
+        ),
+        Flag::new(
+            "etcd-healthcheck-timeout",
+            Kind::Value("duration"),
+            "2s",
+            "How long the store may take to answer the health check 'etcd'.",
+        ),
+        Flag::new("etcd-keyfile", Kind::Value("string"), "", "File with the key that belongs to --etcd-certfile."),
+        Flag::new("etcd-prefix", Kind::Value("string"), "/registry", "How the keys of all objects in etcd begin."),
+        Flag::new(
+            "etcd-readycheck-timeout",
+            Kind::Value("duration"),
+            "2s",
+            "How long the store may take to answer the health check 'etcd-readiness'.",
+        ),
+        Flag::new(
+            "etcd-servers",
+            Kind::Value("strings"),
+            "",
+            "URLs of the members of an etcd cluster, separated by commas. The objects are kept there instead of in the data \
+             directory, and several servers may share them.",
+        ),
+        Flag::new(
+            "etcd-servers-overrides",
+            Kind::Value("strings"),
+            "",
+            "Resources that are kept in other etcd clusters, separated by commas: group/resource#URLs, the URLs separated by \
+             semicolons, as in \"/events#http://etcd4:2379;http://etcd5:2379\".",
+        ),
+        Flag::new("event-ttl", Kind::Value("duration"), "1h0m0s", "How long events are kept."),
+        Flag::new(
+            "lease-reuse-duration-seconds",
+            Kind::Value("int"),
+            "60",
+            "For how many seconds new events are given the same lease of the store.",
+        ),
+        Flag::new(
+            "storage-backend",
+            Kind::Value("string"),
+            "",
+            "The kind of store behind --etcd-servers. There is one: etcd3.",
+        ),
+        Flag::new(
+            "storage-media-type",
+            Kind::Value("string"),
+            PROTOBUF,
+            "The form in which objects are stored: application/json, application/yaml or application/vnd.kubernetes.protobuf. \
+             Those that are stored in another form are read all the same.",
+        ),
+        Flag::new(
+            "watch-cache",
+            Kind::Bool,
+            "true",
+            "Serve reads from memory. If not, only watches are, and every read asks the store.",
+        ),
+        Flag::new(
+            "watch-cache-sizes",
+            Kind::Value("strings"),
+            "",
+            "Resources that are to be read from the store, separated by commas: resource[.group]#0. Any other number says \
+             that they are to be read from memory.",
+        ),
     ],
 };
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// The values of the group.
 #[derive(Debug)]
@@ -38,18 +135,131 @@ pub(crate) struct Storage {
     /// As it was given; none means the default place, or none at all when everything is ephemeral.
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) ephemeral: bool,
+    pub(crate) etcd: Option<Etcd>,
     /// None for never.
     pub(crate) compaction_interval: Option<Duration>,
+    pub(crate) count_metric_interval: Option<Duration>,
+    pub(crate) size_metric_interval: Option<Duration>,
+    pub(crate) health_timeout: Duration,
+    pub(crate) ready_timeout: Duration,
+    pub(crate) media_type: MediaType,
+    pub(crate) uncached: Uncached,
+    pub(crate) delete_workers: usize,
+    pub(crate) event_ttl: Duration,
+    pub(crate) lease_reuse: Duration,
+}
+
+/// What is to be known of etcd.
+#[derive(Debug)]
+pub(crate) struct Etcd {
+    pub(crate) servers: Vec<String>,
+    pub(crate) overrides: HashMap<GroupResource, Vec<String>>,
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) cert_file: Option<PathBuf>,
+    pub(crate) key_file: Option<PathBuf>,
+    /// How all keys begin; ends with a slash.
+    pub(crate) root: String,
 }
 
 impl Storage {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+        let ephemeral = given.flag("ephemeral")?;
+        let etcd = Etcd::read(given)?;
+        if ephemeral && etcd.is_some() {
+            return Err(FlagError::new("--ephemeral and --etcd-servers cannot be given together"));
+        }
+        if given.text("storage-backend").is_some_and(|backend| backend != "etcd3") {
+            return Err(FlagError::new(
+                "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
+            ));
+        }
+        let media_type = given.text("storage-media-type").unwrap_or(PROTOBUF);
+        let media_type = media_type.parse().map_err(|()| {
+            FlagError::new(format!(
+                "--storage-media-type {media_type:?} invalid, allowed values: application/json, application/yaml, {PROTOBUF}"
+            ))
+        })?;
+        let number = |name: &str| given.integer(name).map(|number| u64::try_from(number).unwrap_or(0));
         Ok(Self {
             data_dir: given.text("data-dir").map(PathBuf::from),
-            ephemeral: given.flag("ephemeral")?,
-            // As in the reference, a time that has passed is no interval either.
-            compaction_interval: Some(given.duration("etcd-compaction-interval")?)
-                .filter(|interval| !interval.is_zero()),
+            ephemeral,
+            etcd,
+            compaction_interval: interval(given, "etcd-compaction-interval")?,
+            count_metric_interval: interval(given, "etcd-count-metric-poll-period")?,
+            size_metric_interval: interval(given, "etcd-db-metric-poll-interval")?,
+            // As in the reference, none stands for the default.
+            health_timeout: interval(given, "etcd-healthcheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            ready_timeout: interval(given, "etcd-readycheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            media_type,
+            uncached: uncached(given)?,
+            delete_workers: usize::try_from(number("delete-collection-workers")?).unwrap_or(usize::MAX).max(1),
+            event_ttl: interval(given, "event-ttl")?.unwrap_or_default(),
+            lease_reuse: Duration::from_secs(number("lease-reuse-duration-seconds")?),
         })
     }
+}
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Etcd {
+    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+        let overrides = given.list("etcd-servers-overrides").into_iter().map(server_override);
+        let overrides: HashMap<_, _> = overrides.collect::<Result<_, _>>()?;
+        let servers = given.list("etcd-servers");
+        let path = |name| given.text(name).map(PathBuf::from);
+        if servers.is_empty() {
+            // Without the first flag the others would silently do nothing.
+            let lost = ["etcd-servers-overrides", "etcd-cafile", "etcd-certfile", "etcd-keyfile"];
+            return match lost.iter().find(|name| given.text(name).is_some()) {
+                Some(name) => Err(FlagError::new(format!("--{name} needs --etcd-servers"))),
+                None => Ok(None),
+            };
+        }
+        let prefix = given.text("etcd-prefix").unwrap_or_default().trim_matches('/');
+        let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
+        let (ca_file, cert_file, key_file) = (path("etcd-cafile"), path("etcd-certfile"), path("etcd-keyfile"));
+        Ok(Some(Self { servers, overrides, ca_file, cert_file, key_file, root }))
+    }
+}
+
+fn server_override(text: String) -> Result<(GroupResource, Vec<String>), FlagError> {
+    let parts = || {
+        let (resource, servers) = text.split_once('#')?;
+        let (group, resource) = resource.split_once('/')?;
+        let servers: Vec<String> = servers.split(';').map(str::to_owned).collect();
+        let whole = !resource.contains('/') && servers.iter().all(|server| !server.is_empty() && !server.contains('#'));
+        whole.then(|| (GroupResource::new(group, resource), servers))
+    };
+    parts().ok_or_else(|| {
+        FlagError::new(
+            "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, \
+             semicolon separated",
+        )
+    })
+}
+
+fn uncached(given: &Given) -> Result<Uncached, FlagError> {
+    let mut resources = HashSet::new();
+    for text in given.list("watch-cache-sizes") {
+        let invalid = || FlagError::new(format!("invalid value of watch cache size: {text}"));
+        let (resource, size) = text.split_once('#').filter(|(_, size)| !size.contains('#')).ok_or_else(invalid)?;
+        let size: i64 =
+            size.parse().map_err(|_| FlagError::new(format!("invalid size of watch cache size: {text}")))?;
+        if size < 0 {
+            return Err(FlagError::new(format!("watch cache size cannot be negative: {text}")));
+        }
+        let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let resource = GroupResource::new(group, resource);
+        if size == 0 {
+            resources.insert(resource);
+        } else {
+            resources.remove(&resource);
+        }
+    }
+    Ok(if given.flag("watch-cache")? { Uncached::Some(resources) } else { Uncached::All })
+}
+
+/// None when it is 0; as in the reference, a time that has passed is no interval either.
+fn interval(given: &Given, name: &str) -> Result<Option<Duration>, FlagError> {
+    Ok(Some(given.duration(name)?).filter(|interval| !interval.is_zero()))
 }

@@ -1,0 +1,304 @@
+//! What a call costs by the sizes of its arguments.
+
+use binnacle_meta::Text;
+
+use super::estimate::{Coster, Estimate};
+use super::{LIST, MESSAGE, REGEX, STRING_TRAVERSAL};
+use crate::ast::{Expr, Kind, Literal};
+use crate::types::Type;
+
+/// An argument.
+pub(crate) struct Node<'a> {
+    /// Where in a variable the value comes from, empty where it comes from elsewhere.
+    pub(crate) path: Vec<Text>,
+    pub(crate) ty: Type,
+    pub(crate) expr: Option<&'a Expr>,
+    pub(crate) size: Option<Estimate>,
+}
+
+impl Node<'_> {
+    pub(crate) fn size(&self) -> Estimate {
+        self.size.unwrap_or(Estimate::UNKNOWN)
+    }
+
+    fn as_int(&self) -> Option<i64> {
+        match self.expr.map(|expr| &expr.kind) {
+            Some(Kind::Literal(Literal::Int(n))) => Some(*n),
+            _ => None,
+        }
+    }
+}
+
+type Call = (Estimate, Option<Estimate>);
+
+const ONE: Estimate = Estimate::fixed(1);
+
+/// The size that is assumed for the pattern behind a format.
+const FORMAT_REGEX_SIZE: f64 = 128.0;
+
+/// The cost of a call without that of its arguments, and the size of the result.
+pub(crate) fn estimate(
+    coster: &Coster<'_>,
+    function: &str,
+    overload: &str,
+    target: Option<&Node<'_>>,
+    args: &[Node<'_>],
+) -> Call {
+    of_lists(overload, target, args)
+        .or_else(|| of_library(coster, function, overload, target, args))
+        .unwrap_or_else(|| of_language(overload, target, args))
+}
+
+/// cel-go's own lists and sets.
+fn of_lists(overload: &str, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Option<Call> {
+    let sets = |factor: f64| {
+        let size = args[0].size().times(args[1].size());
+        Some((size.scaled(factor).plus(ONE), None))
+    };
+    let allocated =
+        |factor: f64, size: Estimate| Some((size.scaled(factor).plus(Estimate::fixed(1 + LIST)), Some(size)));
+    match overload {
+        "list_sets_contains_list" | "list_sets_intersects_list" => sets(1.0),
+        "list_sets_equivalent_list" => sets(2.0),
+        "list_slice" => {
+            let start = args[0].as_int().map_or(0, |n| n.max(0) as u64);
+            let end = args[1].as_int().map_or(target?.size().max, |n| n.max(0) as u64);
+            allocated(1.0, Estimate::fixed(end.wrapping_sub(start)))
+        }
+        "lists_range" => allocated(1.0, Estimate::fixed(args[0].as_int().map_or(u64::MAX, |n| n.max(0) as u64))),
+        "list_reverse" => allocated(1.0, target?.size()),
+        "list_flatten" => allocated(1.0, target?.size()),
+        "list_flatten_int" => {
+            let depth = args[0].as_int().map_or(u64::MAX, |n| n.max(0) as u64);
+            allocated(depth as f64, target?.size())
+        }
+        "list_distinct" => allocated(2.0, target?.size().times(target?.size())),
+        overload if overload.starts_with("list_") && overload.ends_with("_sort") => {
+            let size = target?.size();
+            allocated(sort_factor(overload), size.times(size))
+        }
+        overload if overload.ends_with("_sortByAssociatedKeys") => {
+            let size = args[0].size();
+            allocated(sort_factor(overload), size.times(size))
+        }
+        _ => None,
+    }
+}
+
+fn sort_factor(overload: &str) -> f64 {
+    let texts = overload.starts_with("list_string_") || overload.starts_with("list_bytes_");
+    if texts { 2.0 + STRING_TRAVERSAL } else { 2.0 }
+}
+
+fn of_library(
+    coster: &Coster<'_>,
+    function: &str,
+    overload: &str,
+    target: Option<&Node<'_>>,
+    args: &[Node<'_>],
+) -> Option<Call> {
+    let walk = |size: Estimate| size.scaled(STRING_TRAVERSAL);
+    let cost = |cost: Estimate| Some((cost, None));
+    match function {
+        "check" => cost(Estimate::fixed(350_000)),
+        "serviceAccount"
+        | "path"
+        | "group"
+        | "resource"
+        | "subresource"
+        | "namespace"
+        | "name"
+        | "allowed"
+        | "reason"
+        | "error"
+        | "errored"
+        | "masked"
+        | "prefixLength"
+        | "family"
+        | "isUnspecified"
+        | "isLoopback"
+        | "isLinkLocalMulticast"
+        | "isLinkLocalUnicast"
+        | "isGlobalUnicast"
+        | "format.named"
+        | "sign"
+        | "asInteger"
+        | "isInteger"
+        | "asApproximateFloat"
+        | "isGreaterThan"
+        | "isLessThan"
+        | "compareTo"
+        | "add"
+        | "sub"
+        | "major"
+        | "minor"
+        | "patch"
+        | "getScheme"
+        | "getHostname"
+        | "getHost"
+        | "getPort"
+        | "getEscapedPath"
+        | "getQuery" => cost(ONE),
+        "fieldSelector" | "labelSelector" if args.len() == 1 => {
+            let size = args[0].size();
+            let requirements = size.scaled(0.5).scaled((LIST + MESSAGE) as f64);
+            cost(Estimate::fixed(LIST).plus(walk(size)).plus(requirements))
+        }
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes" => {
+            let target = target?;
+            let element = match &target.ty {
+                Type::List(element) => element_cost(coster, target, element),
+                // A text, or something that only the values will show.
+                Type::Map(_) | Type::Opaque(..) | Type::Type(_) => ONE,
+                _ if function == "includes" => ONE,
+                _ => return cost(walk(target.size())),
+            };
+            cost(target.size().times(element))
+        }
+        "url" | "jsonpatch.escapeKey" if args.len() == 1 => Some((walk(args[0].size()), Some(args[0].size()))),
+        "lowerAscii" | "upperAscii" | "substring" | "trim" => {
+            let size = target?.size();
+            Some((walk(size), Some(size)))
+        }
+        "replace" if args.len() >= 2 => {
+            let size = target?.size();
+            Some((size.scaled(2.0 * STRING_TRAVERSAL), Some(replaced(size, args[0].size(), args[1].size()))))
+        }
+        "split" => {
+            let size = target?.size();
+            let max = args.get(1).and_then(Node::as_int).map_or(size.max, |n| n as u64);
+            Some((size.scaled(2.0 * STRING_TRAVERSAL), Some(Estimate { min: 0, max })))
+        }
+        "join" => {
+            let target = target?;
+            let mut size = match &target.ty {
+                Type::List(_) => target.size().times(element_size(coster, target)),
+                _ => Estimate::fixed(0),
+            };
+            if let Some(separator) = args.first() {
+                let count = target.size();
+                let between = Estimate { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
+                size = size.plus(separator.size().times(between));
+            }
+            Some((walk(size), Some(size)))
+        }
+        "find" | "findAll" if !args.is_empty() => {
+            let size = target?.size();
+            let text = walk(size.plus(ONE));
+            Some((text.times(args[0].size().scaled(REGEX)), Some(Estimate { min: 0, max: size.max })))
+        }
+        "ip" if overload == "cidr_ip" => cost(ONE),
+        "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver" if !args.is_empty() => {
+            cost(walk(args[0].size()))
+        }
+        "ip.isCanonical" if !args.is_empty() => cost(args[0].size().scaled(2.0 * STRING_TRAVERSAL)),
+        "containsIP" | "containsCIDR" if !args.is_empty() => {
+            let address = Estimate { min: 4, max: 16 };
+            let mut sum = walk(address.plus(address));
+            if function == "containsCIDR" {
+                sum = sum.plus(walk(address)).plus(ONE);
+            }
+            if matches!(overload, "cidr_contains_ip_string" | "cidr_contains_cidr_string") {
+                sum = sum.plus(walk(args[0].size()));
+            }
+            cost(sum)
+        }
+        "validate" if !args.is_empty() => cost(walk(args[0].size()).scaled(FORMAT_REGEX_SIZE * REGEX)),
+        "_==_" if args.len() == 2 && args[0].ty == args[1].ty => match &args[0].ty {
+            Type::Opaque(name, _) => match name.as_str() {
+                "net.IP" | "net.CIDR" | "kubernetes.Quantity" | "kubernetes.Semver" => cost(ONE),
+                "kubernetes.NamedFormat" => cost(Estimate { min: 1, max: 64 }.scaled(STRING_TRAVERSAL)),
+                "kubernetes.URL" => {
+                    let max = args[1].size.map_or(1, |size| size.max);
+                    cost(Estimate { min: 1, max }.scaled(STRING_TRAVERSAL))
+                }
+                name if name.starts_with("kubernetes.authorization.") => cost(ONE),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What walking over one element of a list costs.
+fn element_cost(coster: &Coster<'_>, list: &Node<'_>, element: &Type) -> Estimate {
+    match element {
+        Type::String | Type::Bytes => ONE.plus(element_size(coster, list).scaled(STRING_TRAVERSAL)),
+        _ => ONE,
+    }
+}
+
+fn element_size(coster: &Coster<'_>, list: &Node<'_>) -> Estimate {
+    let mut path = list.path.clone();
+    if !path.is_empty() {
+        path.push(Text::new_static("@items"));
+    }
+    coster.size_at(&path).unwrap_or(Estimate::UNKNOWN)
+}
+
+/// The size of a text in which one text was replaced by another.
+fn replaced(size: Estimate, old: Estimate, new: Estimate) -> Estimate {
+    let (mut count, mut kept) = (Estimate::fixed(0), Estimate::fixed(0));
+    if old.min == 0 {
+        count.max = size.max.saturating_add(1);
+        kept.max = size.max;
+    } else if new.max <= old.min {
+        kept.max = size.max;
+    } else {
+        count.max = (size.max as f64 / old.min as f64).ceil() as u64;
+    }
+    if old.max == 0 {
+        count.min = size.min.saturating_add(1);
+        kept.min = size.min;
+    } else if old.max <= new.min {
+        kept.min = size.min;
+    } else {
+        count.min = (size.min as f64 / old.max as f64).ceil() as u64;
+    }
+    count.times(new).plus(kept)
+}
+
+fn of_language(overload: &str, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Call {
+    let walk = |size: Estimate| size.scaled(STRING_TRAVERSAL);
+    match (overload, target, args) {
+        ("string_format", Some(target), _) => (walk(target.size()), None),
+        ("string_to_bytes", _, [arg]) => {
+            let size = arg.size();
+            (walk(size), Some(Estimate { min: size.min, max: size.max.wrapping_mul(4) }))
+        }
+        ("bytes_to_string", _, [arg]) => {
+            let size = arg.size();
+            (walk(size), Some(Estimate { min: size.min / 4, max: size.max }))
+        }
+        ("strings_quote", _, [arg]) => {
+            let size = arg.size();
+            let max = size.max.wrapping_mul(2).wrapping_add(2);
+            (walk(size), Some(Estimate { min: size.min.wrapping_add(2), max }))
+        }
+        ("starts_with_string" | "ends_with_string", _, [arg]) => (walk(arg.size()), None),
+        ("in_list", _, [_, list]) => (list.size().scaled(1.0), None),
+        ("matches_string", Some(target), [pattern]) => {
+            (walk(target.size().plus(ONE)).times(pattern.size().scaled(REGEX)), None)
+        }
+        ("contains_string", Some(target), [part]) => (walk(target.size()).times(walk(part.size())), None),
+        (
+            "less_string"
+            | "greater_string"
+            | "less_equals_string"
+            | "greater_equals_string"
+            | "less_bytes"
+            | "greater_bytes"
+            | "less_equals_bytes"
+            | "greater_equals_bytes"
+            | "equals"
+            | "not_equals",
+            _,
+            [a, b],
+        ) => {
+            let max = a.size().max.min(b.size().max);
+            (walk(Estimate { min: u64::from(max > 0), max }), None)
+        }
+        _ => (ONE, None),
+    }
+}

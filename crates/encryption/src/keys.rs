@@ -1,0 +1,68 @@
+//! Which resource a storage key belongs to.
+
+use std::collections::BTreeMap;
+
+use binnacle_meta::GroupResource;
+
+/// The prefixes of the built-in resources; custom resources are kept below their group and name.
+#[derive(Clone, Debug, Default)]
+pub struct StorageKeys {
+    /// What all keys begin with, `/registry/`.
+    root: String,
+    resources: BTreeMap<String, GroupResource>,
+}
+
+impl StorageKeys {
+    /// `resources` are the prefixes below the root, `services/specs`, with their resources.
+    pub fn new(root: &str, resources: impl IntoIterator<Item = (String, GroupResource)>) -> Self {
+        Self { root: root.to_owned(), resources: resources.into_iter().collect() }
+    }
+
+    /// `None` for what is no resource: allocations, the servers' own notes.
+    pub(crate) fn resource(&self, key: &[u8]) -> Option<GroupResource> {
+        let path = std::str::from_utf8(key).ok()?.strip_prefix(&*self.root)?;
+        let mut segments = path.split('/');
+        let first = segments.next()?;
+        let two = segments.next().map_or(first.len(), |second| first.len() + 1 + second.len());
+        let known = self.resources.get(&path[..two]).or_else(|| self.resources.get(first));
+        known.cloned().or_else(|| {
+            // A group of custom resources has a dot in its name.
+            let (group, rest) = path.split_once('/').filter(|(group, _)| group.contains('.'))?;
+            let resource = rest.split('/').next().filter(|resource| !resource.is_empty())?;
+            Some(GroupResource { group: group.into(), resource: resource.into() })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys() {
+        let of = |text: &str| {
+            let (resource, group) = text.split_once('.').unwrap_or((text, ""));
+            GroupResource { group: group.into(), resource: resource.into() }
+        };
+        let prefixes = [
+            ("secrets", "secrets"),
+            ("services/specs", "services"),
+            ("services/endpoints", "endpoints"),
+            ("deployments", "deployments.apps"),
+        ];
+        let keys = StorageKeys::new("/registry/", prefixes.map(|(prefix, name)| (prefix.to_owned(), of(name))));
+        for (key, want) in [
+            ("/registry/secrets/default/token", Some("secrets")),
+            ("/registry/services/specs/default/kubernetes", Some("services")),
+            ("/registry/services/endpoints/default/kubernetes", Some("endpoints")),
+            ("/registry/deployments/a/b", Some("deployments.apps")),
+            ("/registry/stable.example.com/crontabs/a/b", Some("crontabs.stable.example.com")),
+            ("/registry/ranges/serviceips", None),
+            ("/registry/stable.example.com/", None),
+            ("compact_rev_key", None),
+            ("/registry/", None),
+        ] {
+            assert_eq!(keys.resource(key.as_bytes()), want.map(of), "{key}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Calls to a plugin: gRPC on a unix socket.
+
+use std::collections::HashMap;
+use std::os::unix::net::SocketAddr;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatusRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatusResponse {
+    #[prost(string, tag = "1")]
+    pub version: String,
+    #[prost(string, tag = "2")]
+    pub healthz: String,
+    #[prost(string, tag = "3")]
+    pub key_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DecryptRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub ciphertext: Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub uid: String,
+    #[prost(string, tag = "3")]
+    pub key_id: String,
+    #[prost(map = "string, bytes", tag = "4")]
+    pub annotations: HashMap<String, Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DecryptResponse {
+    #[prost(bytes = "vec", tag = "1")]
+    pub plaintext: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct EncryptRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub plaintext: Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub uid: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct EncryptResponse {
+    #[prost(bytes = "vec", tag = "1")]
+    pub ciphertext: Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub key_id: String,
+    #[prost(map = "string, bytes", tag = "3")]
+    pub annotations: HashMap<String, Vec<u8>>,
+}
+
+/// A plugin's socket. Connects when it is first asked, and again after the connection broke.
+pub(crate) struct Client {
+    channel: Channel,
+    timeout: Duration,
+}
+
+impl Client {
+    pub(crate) fn new(socket: &str, timeout: Duration) -> Self {
+        let socket = socket.to_owned();
+        let connect = service_fn(move |_: Uri| {
+            let socket = socket.clone();
+            async move {
+                let stream = std::os::unix::net::UnixStream::connect_addr(&address(&socket)?)?;
+                stream.set_nonblocking(true)?;
+                Ok::<_, std::io::Error>(TokioIo::new(tokio::net::UnixStream::from_std(stream)?))
+            }
+        });
+        // The plugin sees this as the authority.
+        let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect);
+        Self { channel, timeout }
+    }
+
+    pub(crate) async fn status(&self) -> Result<StatusResponse, String> {
+        self.call("/v2.KeyManagementService/Status", StatusRequest {}).await
+    }
+
+    pub(crate) async fn encrypt(&self, request: EncryptRequest) -> Result<EncryptResponse, String> {
+        self.call("/v2.KeyManagementService/Encrypt", request).await
+    }
+
+    pub(crate) async fn decrypt(&self, request: DecryptRequest) -> Result<DecryptResponse, String> {
+        self.call("/v2.KeyManagementService/Decrypt", request).await
+    }
+
+    async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, String>
+    where
+        Q: Message + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let call = async {
+            let mut grpc = Grpc::new(self.channel.clone());
+            grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+            let codec: ProstCodec<Q, A> = ProstCodec::default();
+            grpc.unary(Request::new(request), PathAndQuery::from_static(path), codec).await
+        };
+        match tokio::time::timeout(self.timeout, call).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(format!("rpc error: code = {:?} desc = {}", status.code(), status.message())),
+            Err(_) => Err("rpc error: code = DeadlineExceeded desc = context deadline exceeded".to_owned()),
+        }
+    }
+}
+
+fn address(socket: &str) -> std::io::Result<SocketAddr> {
+    use std::os::linux::net::SocketAddrExt;
+    match socket.strip_prefix('@') {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(socket),
+    }
+}

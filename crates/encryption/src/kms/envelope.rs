@@ -1,0 +1,178 @@
+//! Values together with the encrypted seed that their keys come from: the `EncryptedObject` message.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use prost::Message;
+
+use super::plugin::Plugin;
+use super::seed::DataKey;
+use crate::transform::{Opened, TransformError};
+
+/// How long a seed that was decrypted is kept after its last use.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+/// There are about as many as key changes and restarts of servers; this bounds what a damaged store may cost.
+const MOST_KEPT: usize = 10_000;
+const MAX_ANNOTATIONS: usize = 32 * 1024;
+const MAX_KEY_ID: usize = 1024;
+const MAX_SOURCE: usize = 1024;
+
+/// How to get from the decrypted source to the data key.
+pub(crate) const SOURCE_KEY: i32 = 0;
+pub(crate) const SOURCE_SEED: i32 = 1;
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct EncryptedObject {
+    #[prost(bytes = "vec", tag = "1")]
+    pub encrypted_data: Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub key_id: String,
+    #[prost(bytes = "vec", tag = "3")]
+    pub source: Vec<u8>,
+    #[prost(btree_map = "string, bytes", tag = "4")]
+    pub annotations: BTreeMap<String, Vec<u8>>,
+    #[prost(int32, tag = "5")]
+    pub source_type: i32,
+}
+
+impl EncryptedObject {
+    /// What the reference checks of everything read and written.
+    pub(crate) fn validate(&self) -> Result<(), TransformError> {
+        let wrong = |why: String| Err(TransformError::new(why));
+        if ![SOURCE_KEY, SOURCE_SEED].contains(&self.source_type) {
+            return wrong(format!("unknown encryptedDEKSourceType: {}", self.source_type));
+        }
+        if self.encrypted_data.is_empty() {
+            return wrong("encrypted data is empty".to_owned());
+        }
+        self.validate_source()
+    }
+
+    /// The same of everything but the data.
+    pub(crate) fn validate_source(&self) -> Result<(), TransformError> {
+        let wrong = |why: String| Err(TransformError::new(why));
+        match self.source.len() {
+            0 => return wrong("failed to validate encrypted DEK source: encrypted DEK source is empty".to_owned()),
+            size if size > MAX_SOURCE => {
+                return wrong(format!(
+                    "failed to validate encrypted DEK source: encrypted DEK source is {size} bytes, which exceeds the \
+                     max size of {MAX_SOURCE}"
+                ));
+            }
+            _ => {}
+        }
+        if let Err(why) = validate_key_id(&self.key_id) {
+            return wrong(format!("failed to validate key id: {why}"));
+        }
+        let size: usize = self.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if size > MAX_ANNOTATIONS {
+            return wrong(format!(
+                "failed to validate annotations: total size of annotations is {size}, which exceeds the max size of \
+                 {MAX_ANNOTATIONS}"
+            ));
+        }
+        for name in self.annotations.keys() {
+            let labels = name.split('.').count();
+            let why = binnacle_validation::names::dns1123_subdomain(name);
+            if !why.is_empty() || labels < 2 {
+                return wrong(format!(
+                    "failed to validate annotations: annotations: Invalid value: {name:?}: should be a domain with at \
+                     least two segments separated by dots"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Under what its data key is kept.
+    fn source_of_key(&self) -> Source {
+        Source {
+            source_type: self.source_type,
+            source: self.source.clone(),
+            key_id: self.key_id.clone(),
+            annotations: self.annotations.clone(),
+        }
+    }
+}
+
+pub(crate) fn validate_key_id(key_id: &str) -> Result<(), String> {
+    match key_id.len() {
+        0 => Err("keyID is empty".to_owned()),
+        size if size > MAX_KEY_ID => Err(format!("keyID is {size} bytes, which exceeds the max size of {MAX_KEY_ID}")),
+        _ => Ok(()),
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Source {
+    source_type: i32,
+    source: Vec<u8>,
+    key_id: String,
+    annotations: BTreeMap<String, Vec<u8>>,
+}
+
+struct Kept {
+    key: Arc<DataKey>,
+    used: Instant,
+}
+
+/// Encrypts and decrypts values with what a plugin guards.
+pub(crate) struct Envelope {
+    plugin: Arc<Plugin>,
+    kept: Mutex<HashMap<Source, Kept>>,
+}
+
+impl Envelope {
+    pub(crate) fn new(plugin: Arc<Plugin>) -> Self {
+        Self { plugin, kept: Mutex::default() }
+    }
+
+    pub(crate) fn seal(&self, value: &[u8], key: &[u8]) -> Result<Vec<u8>, TransformError> {
+        let current = self.plugin.current()?;
+        current.may_write()?;
+        let encrypted_data = current.key.seal(value, key)?;
+        let object = EncryptedObject { encrypted_data, ..current.object.clone() };
+        object.validate()?;
+        Ok(object.encode_to_vec())
+    }
+
+    pub(crate) async fn open(&self, data: &Bytes, key: &[u8]) -> Result<Opened, TransformError> {
+        let object = EncryptedObject::decode(data.clone()).map_err(|error| TransformError::new(error.to_string()))?;
+        object.validate()?;
+        let current = self.plugin.current()?;
+        let stale = object.key_id != current.object.key_id || object.source_type != current.object.source_type;
+        let data_key = if object.source == current.object.source && !stale {
+            Arc::clone(&current.key)
+        } else {
+            self.data_key(&object).await?
+        };
+        Ok(Opened { value: data_key.open(&object.encrypted_data, key)?.into(), stale })
+    }
+
+    /// The data key of a value that was written under another seed than the current one.
+    async fn data_key(&self, object: &EncryptedObject) -> Result<Arc<DataKey>, TransformError> {
+        let source = object.source_of_key();
+        let now = Instant::now();
+        if let Some(kept) = self.kept.lock().get_mut(&source) {
+            kept.used = now;
+            return Ok(Arc::clone(&kept.key));
+        }
+        let plain = self.plugin.decrypt(object).await?;
+        let key = Arc::new(match object.source_type {
+            SOURCE_SEED => DataKey::seed(&plain)?,
+            _ => DataKey::key(&plain)?,
+        });
+        let mut kept = self.kept.lock();
+        if kept.len() >= MOST_KEPT {
+            kept.retain(|_, kept| now.duration_since(kept.used) < KEPT / 2);
+        }
+        kept.retain(|_, kept| now.duration_since(kept.used) < KEPT);
+        if kept.len() < MOST_KEPT {
+            kept.insert(source, Kept { key: Arc::clone(&key), used: now });
+        }
+        Ok(key)
+    }
+}

@@ -1,0 +1,226 @@
+//! One plugin: whether it is well, and the seed that values are written under now.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use binnacle_meta::Time;
+use parking_lot::RwLock;
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::client::{Client, DecryptRequest, EncryptRequest, StatusResponse};
+use super::envelope::{EncryptedObject, SOURCE_SEED, validate_key_id};
+use super::seed::DataKey;
+use crate::config::Kms;
+use crate::transform::TransformError;
+
+/// How often the plugin is asked how it is, while it is well and while it is not.
+const ASK_WELL: Duration = Duration::from_secs(60);
+const ASK_UNWELL: Duration = Duration::from_secs(10);
+/// How long an answer to a health check is good for.
+const ANSWER_WELL: Duration = Duration::from_secs(20);
+const ANSWER_UNWELL: Duration = Duration::from_secs(3);
+/// How long may be written under a seed after the plugin last said that its key is the current one. An administrator
+/// who changes the key knows that nothing is written under the old one after that time.
+const WRITE_AT_MOST: Duration = Duration::from_secs(3 * 60);
+
+/// A plugin in use. Dropping the last handle ends its background questions.
+pub(crate) struct Plugin {
+    name: String,
+    client: Client,
+    current: RwLock<Option<Arc<Current>>>,
+    probe: Mutex<Probe>,
+}
+
+#[derive(Default)]
+struct Probe {
+    /// The version of the plugin API that it first spoke.
+    version: Option<String>,
+    answer: Option<(Result<(), String>, Instant)>,
+}
+
+/// What values are written under.
+pub(crate) struct Current {
+    pub key: Arc<DataKey>,
+    /// Without data.
+    pub object: EncryptedObject,
+    until: SystemTime,
+}
+
+impl Current {
+    /// Reading is always possible, writing only while the plugin stands by the key.
+    pub(crate) fn may_write(&self) -> Result<(), TransformError> {
+        let now = SystemTime::now();
+        if now <= self.until {
+            return Ok(());
+        }
+        let (hash, until, now) = (hash(&self.object.key_id), time(self.until), time(now));
+        let why = format!("encryptedDEKSource with keyID hash {hash:?} expired at {until} (current time is {now})");
+        Err(TransformError::new(why))
+    }
+}
+
+/// Key ids are shown as hashes only.
+fn hash(key_id: &str) -> String {
+    if key_id.is_empty() {
+        return String::new();
+    }
+    let digest = Sha256::digest(key_id.as_bytes());
+    format!("sha256:{}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
+impl Plugin {
+    /// Asks for the first seed, and goes on asking in the background. A plugin that is not there yet is no error.
+    pub(crate) async fn start(configuration: &Kms) -> Arc<Self> {
+        let plugin = Arc::new(Self {
+            name: configuration.name.clone(),
+            client: Client::new(&configuration.socket, configuration.timeout),
+            current: RwLock::new(None),
+            probe: Mutex::default(),
+        });
+        let mut well = plugin.check_and_log().await;
+        let weak = Arc::downgrade(&plugin);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(if well { ASK_WELL } else { ASK_UNWELL }).await;
+                let Some(plugin) = weak.upgrade() else { return };
+                well = plugin.check_and_log().await;
+            }
+        });
+        plugin
+    }
+
+    async fn check_and_log(&self) -> bool {
+        let answer = self.check().await;
+        if let Err(error) = &answer {
+            tracing::error!(name = self.name, %error, "kms plugin failed health check probe");
+        }
+        answer.is_ok()
+    }
+
+    /// Asks how it is, unless it was asked a moment ago; takes its key if that changed.
+    pub(crate) async fn check(&self) -> Result<(), String> {
+        let mut probe = self.probe.lock().await;
+        if let Some((answer, when)) = &probe.answer {
+            let good_for = if answer.is_ok() { ANSWER_WELL } else { ANSWER_UNWELL };
+            if when.elapsed() < good_for {
+                return answer.clone();
+            }
+        }
+        let answer = match self.client.status().await {
+            Ok(status) => self.judge(&mut probe, &status).await,
+            Err(error) => Err(format!(
+                "failed to perform status section of the healthz check for KMS Provider {}, error: {error}",
+                self.name
+            )),
+        };
+        probe.answer = Some((answer.clone(), Instant::now()));
+        answer
+    }
+
+    async fn judge(&self, probe: &mut Probe, status: &StatusResponse) -> Result<(), String> {
+        let mut wrong = Vec::new();
+        if status.healthz != "ok" {
+            wrong.push(format!("got unexpected healthz status: {}", status.healthz));
+        }
+        if !["v2", "v2beta1"].contains(&status.version.as_str()) {
+            wrong.push(format!("expected KMSv2 API version v2, got {}", status.version));
+        } else {
+            let first = probe.version.get_or_insert_with(|| status.version.clone());
+            if *first != status.version {
+                wrong.push(format!(
+                    "KMSv2 API version should not change after the initial status response version {first}, got {}",
+                    status.version
+                ));
+            }
+        }
+        match validate_key_id(&status.key_id) {
+            Err(why) => wrong.push(format!("got invalid KMSv2 KeyID hash {:?}: {why}", hash(&status.key_id))),
+            Ok(()) => wrong.extend(self.follow_key(&status.key_id).await.err()),
+        }
+        let why = match wrong.as_slice() {
+            [] => return Ok(()),
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        Err(format!("kmsv2 Provider {} is not healthy, error: {why}", self.name))
+    }
+
+    /// The plugin's key is this one: writing may go on under its seed, or a new seed is made.
+    async fn follow_key(&self, key_id: &str) -> Result<(), String> {
+        // From before the call, since the time is an upper bound.
+        let until = SystemTime::now() + WRITE_AT_MOST;
+        let old = self.current.read().clone();
+        if let Some(old) = old.as_ref().filter(|old| old.object.key_id == key_id) {
+            let current = Current { key: Arc::clone(&old.key), object: old.object.clone(), until };
+            *self.current.write() = Some(Arc::new(current));
+            return Ok(());
+        }
+        let uid = uuid::Uuid::new_v4().to_string();
+        match self.make(&uid, until).await {
+            Ok(made) if made.object.key_id == key_id => {
+                *self.current.write() = Some(Arc::new(made));
+                Ok(())
+            }
+            made => {
+                let (error, made_id) = match &made {
+                    Ok(made) => ("<nil>".to_owned(), hash(&made.object.key_id)),
+                    Err(error) => (error.clone(), String::new()),
+                };
+                let state = old.as_ref().map_or("got unexpected nil transformer", |_| "<nil>");
+                let (state_id, state_until) = old.as_ref().map_or_else(
+                    || (String::new(), "0001-01-01T00:00:00Z".to_owned()),
+                    |old| (hash(&old.object.key_id), time(old.until).to_string()),
+                );
+                Err(format!(
+                    "failed to rotate DEK uid={uid:?}, useSeed=true, errState={state}, errGen={error}, \
+                     statusKeyIDHash={:?}, encryptKeyIDHash={made_id:?}, stateKeyIDHash={state_id:?}, \
+                     expirationTimestamp={state_until}",
+                    hash(key_id)
+                ))
+            }
+        }
+    }
+
+    /// A new seed, encrypted by the plugin.
+    async fn make(&self, uid: &str, until: SystemTime) -> Result<Current, String> {
+        let (key, plaintext) = DataKey::generate().map_err(|error| error.to_string())?;
+        let answer = self.client.encrypt(EncryptRequest { plaintext, uid: uid.to_owned() }).await;
+        let answer = answer.map_err(|error| format!("failed to encrypt DEK, error: {error}"))?;
+        let object = EncryptedObject {
+            encrypted_data: Vec::new(),
+            key_id: answer.key_id,
+            source: answer.ciphertext,
+            annotations: answer.annotations.into_iter().collect::<BTreeMap<_, _>>(),
+            source_type: SOURCE_SEED,
+        };
+        object.validate_source().map_err(|error| error.to_string())?;
+        Ok(Current { key: Arc::new(key), object, until })
+    }
+
+    /// What is written under now.
+    pub(crate) fn current(&self) -> Result<Arc<Current>, TransformError> {
+        self.current.read().clone().ok_or_else(|| TransformError::new("got unexpected nil transformer"))
+    }
+
+    /// The seed or key of a value.
+    pub(crate) async fn decrypt(&self, object: &EncryptedObject) -> Result<Vec<u8>, TransformError> {
+        let request = DecryptRequest {
+            ciphertext: object.source.clone(),
+            uid: uuid::Uuid::new_v4().to_string(),
+            key_id: object.key_id.clone(),
+            annotations: object.annotations.clone().into_iter().collect::<HashMap<_, _>>(),
+        };
+        match self.client.decrypt(request).await {
+            Ok(answer) => Ok(answer.plaintext),
+            Err(error) => Err(TransformError::new(format!("failed to decrypt DEK, error: {error}"))),
+        }
+    }
+}
+
+fn time(time: SystemTime) -> Time {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), 0)
+}

@@ -1,0 +1,98 @@
+//! Keys for values from one seed: each value has 32 random bytes in front, from which and from the seed HKDF-SHA256
+//! (expansion only) makes a key that encrypts nothing else. So no number of writes wears the seed out.
+
+use hkdf::Hkdf;
+use sha2::Sha256;
+
+use crate::ciphers::{Gcm, random};
+use crate::transform::TransformError;
+
+/// Bytes of the seed, of what stands in front of each value, and of the keys.
+const SIZE: usize = 32;
+
+/// What the plugin decrypted.
+pub(crate) enum DataKey {
+    Seed(Hkdf<Sha256>),
+    /// The key itself, as older servers wrote.
+    Key(Box<Gcm>),
+}
+
+impl DataKey {
+    /// A new seed and its bytes.
+    pub(crate) fn generate() -> Result<(Self, Vec<u8>), TransformError> {
+        let seed = random::<SIZE>();
+        Ok((Self::seed(&seed)?, seed.to_vec()))
+    }
+
+    pub(crate) fn seed(seed: &[u8]) -> Result<Self, TransformError> {
+        if seed.len() < SIZE {
+            let why = format!("invalid seed length {} used for key generation", seed.len());
+            return Err(TransformError::new(why));
+        }
+        let hkdf = Hkdf::from_prk(seed).map_err(|error| TransformError::new(error.to_string()))?;
+        Ok(Self::Seed(hkdf))
+    }
+
+    pub(crate) fn key(key: &[u8]) -> Result<Self, TransformError> {
+        Ok(Self::Key(Box::new(Gcm::new(key)?)))
+    }
+
+    /// Encrypts; only seeds do.
+    pub(crate) fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<Vec<u8>, TransformError> {
+        match self {
+            Self::Seed(seed) => {
+                let info = random::<SIZE>();
+                let sealed = derived(seed, &info)?.seal(value, authenticated)?;
+                Ok([&info, &*sealed].concat())
+            }
+            Self::Key(key) => key.seal(value, authenticated),
+        }
+    }
+
+    pub(crate) fn open(&self, data: &[u8], authenticated: &[u8]) -> Result<Vec<u8>, TransformError> {
+        match self {
+            Self::Seed(seed) => {
+                let too_short = || TransformError::new("the stored data was shorter than the required size");
+                let (info, data) = data.split_at_checked(SIZE).ok_or_else(too_short)?;
+                derived(seed, info)?.open(data, authenticated)
+            }
+            Self::Key(key) => key.open(data, authenticated),
+        }
+    }
+}
+
+fn derived(seed: &Hkdf<Sha256>, info: &[u8]) -> Result<Gcm, TransformError> {
+    let mut key = [0; SIZE];
+    seed.expand(info, &mut key)
+        .map_err(|error| TransformError::new(format!("failed to KDF expand seed with info: {error}")))?;
+    Gcm::new(&key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds() {
+        let (key, seed) = DataKey::generate().unwrap();
+        let sealed = key.seal(b"value", b"/registry/a").unwrap();
+        assert_eq!(sealed.len(), 32 + 12 + 5 + 16);
+        let again = DataKey::seed(&seed).unwrap();
+        assert_eq!(again.open(&sealed, b"/registry/a").unwrap(), b"value");
+        assert!(again.open(&sealed, b"/registry/b").is_err());
+        assert!(again.open(&sealed[..31], b"/registry/a").is_err());
+        assert!(DataKey::seed(&seed[..31]).is_err());
+    }
+
+    /// The expansion of RFC 5869, test case 1.
+    #[test]
+    fn known_answer() {
+        let hex = |text: &str| -> Vec<u8> {
+            (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
+        };
+        let prk = hex("077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5");
+        let mut key = [0; 32];
+        Hkdf::<Sha256>::from_prk(&prk).unwrap().expand(&hex("f0f1f2f3f4f5f6f7f8f9"), &mut key).unwrap();
+        assert_eq!(key.to_vec(), hex("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf"));
+    }
+}

@@ -1,0 +1,96 @@
+//! The file, read at the start and again whenever it changes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_store::Store;
+use sha2::{Digest, Sha256};
+
+use crate::config::{ConfigError, Configuration};
+use crate::resources::Transformers;
+use crate::store::EncryptedStore;
+
+/// How often the file is looked at.
+const POLL: Duration = Duration::from_secs(60);
+/// How long the plugins of a new file may take until they are well, and how often they are asked.
+const WELL_WITHIN: Duration = Duration::from_secs(10);
+const ASK: Duration = Duration::from_millis(100);
+
+/// What a file said and what it was.
+pub struct Reloaded {
+    pub transformers: Transformers,
+    /// Tells a changed file without keeping its keys.
+    hash: [u8; 32],
+}
+
+/// Reads the file and makes the ciphers. `reload` says whether it will be read again.
+pub async fn load(path: &Path, reload: bool) -> Result<Reloaded, ConfigError> {
+    let text = read(path)?;
+    let shown = path.display().to_string();
+    let configuration = Configuration::parse(&shown, &text, reload)
+        .map_err(|error| ConfigError(format!("error while parsing file: {error}")))?;
+    let transformers = Transformers::new(&configuration)
+        .await
+        .map_err(|error| ConfigError(format!("error while building transformers: {error}")))?;
+    Ok(Reloaded { transformers, hash: Sha256::digest(&text).into() })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    std::fs::read(path).map_err(|error| {
+        let shown = path.display();
+        ConfigError(format!(
+            "error while parsing file: error while loading file: error reading encryption provider configuration file \
+             \"{shown}\": open {shown}: {}",
+            error.kind()
+        ))
+    })
+}
+
+/// Follows the file until this is dropped: `--encryption-provider-config-automatic-reload`. A file that cannot be used, or
+/// whose plugins are not well, changes nothing; it is tried again.
+pub async fn watch_file<S: Store + ?Sized>(path: &Path, first: [u8; 32], store: Arc<EncryptedStore<S>>) {
+    let mut known = first;
+    loop {
+        tokio::time::sleep(POLL).await;
+        match changed(path, known).await {
+            Ok(None) => {}
+            Ok(Some(new)) => {
+                known = new.hash;
+                store.replace(new.transformers);
+                tracing::info!(path = %path.display(), "encryption configuration reloaded");
+            }
+            Err(error) => tracing::error!(path = %path.display(), %error, "error processing encryption config file"),
+        }
+    }
+}
+
+impl Reloaded {
+    pub fn hash(&self) -> [u8; 32] {
+        self.hash
+    }
+}
+
+async fn changed(path: &Path, known: [u8; 32]) -> Result<Option<Reloaded>, ConfigError> {
+    let digest: [u8; 32] = Sha256::digest(read(path)?).into();
+    if digest == known {
+        return Ok(None);
+    }
+    let new = load(path, true).await?;
+    let check = new.transformers.check();
+    let well = async {
+        loop {
+            match check.check().await {
+                Ok(()) => return,
+                Err(_) => tokio::time::sleep(ASK).await,
+            }
+        }
+    };
+    match tokio::time::timeout(WELL_WITHIN, well).await {
+        Ok(()) => Ok(Some(new)),
+        Err(_) => {
+            let error = check.check().await.err().unwrap_or_default();
+            Err(ConfigError(format!("health check for new transformers failed: {error}")))
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The transformer of each resource, as a configuration says.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_meta::GroupResource;
+
+use crate::ciphers::Cipher;
+use crate::config::{ConfigError, Configuration, Key, Provider};
+use crate::kms::{Envelope, Plugin};
+use crate::transform::{TransformError, Transformer, Way};
+
+/// `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, `*.*`.
+pub(crate) fn parse_group_resource(text: &str) -> GroupResource {
+    let (resource, group) = text.split_once('.').unwrap_or((text, ""));
+    GroupResource { group: group.into(), resource: resource.into() }
+}
+
+fn shown(resource: &GroupResource) -> String {
+    match (&*resource.group, &*resource.resource) {
+        ("", "*") => "*.".to_owned(),
+        ("", name) => name.to_owned(),
+        (group, name) => format!("{name}.{group}"),
+    }
+}
+
+fn wildcard(group: &str) -> GroupResource {
+    GroupResource { group: group.into(), resource: "*".into() }
+}
+
+/// How the values of every resource are kept.
+pub struct Transformers {
+    overrides: HashMap<GroupResource, Transformer>,
+    plugins: Vec<Arc<Plugin>>,
+}
+
+/// Whether the KMS plugins can be used: the health check `kms-providers`.
+#[derive(Clone)]
+pub struct KmsCheck(Vec<Arc<Plugin>>);
+
+impl KmsCheck {
+    /// All that is wrong, or nothing.
+    pub async fn check(&self) -> Result<(), String> {
+        let mut wrong = Vec::new();
+        for (at, plugin) in self.0.iter().enumerate() {
+            if let Err(error) = plugin.check().await {
+                wrong.push(format!("kms-provider-{at}: {error}"));
+            }
+        }
+        match wrong.len() {
+            0 => Ok(()),
+            1 => Err(wrong.remove(0)),
+            _ => Err(format!("[{}]", wrong.join(", "))),
+        }
+    }
+}
+
+impl Transformers {
+    /// Makes the ciphers. KMS plugins are asked for a first data key, and again in the background, as long as this is
+    /// used; one that does not answer fails writes, not the start.
+    pub async fn new(configuration: &Configuration) -> Result<Self, ConfigError> {
+        let mut ways: HashMap<GroupResource, Vec<Way>> = HashMap::new();
+        let mut plugins = Vec::new();
+        for entry in &configuration.resources {
+            let mut providers = Vec::new();
+            for provider in &entry.providers {
+                providers.push(way(provider, &mut plugins).await?);
+            }
+            for name in &entry.resources {
+                let resource = parse_group_resource(name);
+                for earlier in [wildcard(&resource.group), wildcard("*")] {
+                    if ways.contains_key(&earlier) {
+                        let (name, by) = (shown(&resource), shown(&earlier));
+                        let why = format!("resource {name:?} is masked by earlier rule {by:?}");
+                        return Err(ConfigError(why));
+                    }
+                }
+                ways.entry(resource).or_default().extend(providers.iter().cloned());
+            }
+        }
+        let otherwise = "no matching prefix found";
+        let overrides =
+            ways.into_iter().map(|(resource, ways)| (resource, Transformer::Prefixed { ways, otherwise })).collect();
+        Ok(Self { overrides, plugins })
+    }
+
+    /// A resource that is not named is kept as it is.
+    pub(crate) fn of(&self, resource: Option<&GroupResource>) -> &Transformer {
+        let Some(resource) = resource else { return &Transformer::Identity };
+        [resource.clone(), wildcard(&resource.group), wildcard("*")]
+            .iter()
+            .find_map(|resource| self.overrides.get(resource))
+            .unwrap_or(&Transformer::Identity)
+    }
+
+    /// The check of its KMS plugins.
+    pub fn check(&self) -> KmsCheck {
+        KmsCheck(self.plugins.clone())
+    }
+
+    /// Whether there are KMS plugins.
+    pub fn uses_kms(&self) -> bool {
+        !self.plugins.is_empty()
+    }
+}
+
+/// What a provider's values begin with, and what it does with the rest.
+async fn way(provider: &Provider, plugins: &mut Vec<Arc<Plugin>>) -> Result<Way, ConfigError> {
+    let aes = "no matching key was found for the provided AES transformer";
+    match provider {
+        Provider::AesGcm(keys) => of_keys("k8s:enc:aesgcm:v1:", keys, aes, Cipher::gcm),
+        Provider::AesCbc(keys) => of_keys("k8s:enc:aescbc:v1:", keys, aes, |key| Ok(Cipher::Cbc(key.to_vec()))),
+        Provider::Secretbox(keys) => {
+            let none = "no matching key was found for the provided Secretbox transformer";
+            of_keys("k8s:enc:secretbox:v1:", keys, none, Cipher::secretbox)
+        }
+        Provider::Identity => Ok((Vec::new(), Arc::new(Transformer::Identity))),
+        Provider::Kms(configuration) => {
+            let plugin = Plugin::start(configuration).await;
+            plugins.push(Arc::clone(&plugin));
+            let prefix = format!("k8s:enc:kms:v2:{}:", configuration.name).into_bytes();
+            Ok((prefix, Arc::new(Transformer::Kms(Envelope::new(plugin)))))
+        }
+    }
+}
+
+fn of_keys(
+    prefix: &str,
+    keys: &[Key],
+    otherwise: &'static str,
+    cipher: fn(&[u8]) -> Result<Cipher, TransformError>,
+) -> Result<Way, ConfigError> {
+    let of_key = |key: &Key| {
+        let cipher = cipher(&key.secret)
+            .map_err(|error| ConfigError(format!("error while creating cipher for named key {}: {error}", key.name)))?;
+        Ok((format!("{}:", key.name).into_bytes(), Arc::new(Transformer::Cipher(cipher))))
+    };
+    let ways = keys.iter().map(of_key).collect::<Result<_, ConfigError>>()?;
+    Ok((prefix.as_bytes().to_vec(), Arc::new(Transformer::Prefixed { ways, otherwise })))
+}

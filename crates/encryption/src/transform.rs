@@ -1,0 +1,105 @@
+//! From a value to what the store keeps of it and back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+use crate::ciphers::Cipher;
+use crate::kms::Envelope;
+
+/// What begins like this is encrypted.
+const ENCRYPTED: &[u8] = b"k8s:enc:";
+
+/// Why a value cannot be read or written, in the reference's words. Says nothing of keys or contents.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct TransformError(String);
+
+impl TransformError {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+/// A value that was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    pub value: Bytes,
+    /// It would be written otherwise today, and should be written again even when it does not change.
+    pub stale: bool,
+}
+
+/// One way to keep values, or several of which the first writes.
+pub(crate) enum Transformer {
+    /// As they are. Refuses to read what is encrypted.
+    Identity,
+    Cipher(Cipher),
+    Kms(Envelope),
+    /// Told apart by what stands in front; tried in order.
+    Prefixed {
+        ways: Vec<Way>,
+        /// What is said when no prefix fits.
+        otherwise: &'static str,
+    },
+}
+
+/// What values begin with that were kept so, and how.
+pub(crate) type Way = (Vec<u8>, Arc<Transformer>);
+
+impl Transformer {
+    /// What to keep of a value under the key.
+    pub(crate) fn seal(&self, value: &[u8], key: &[u8]) -> Result<Vec<u8>, TransformError> {
+        match self {
+            Self::Identity => Ok(value.to_vec()),
+            Self::Cipher(cipher) => cipher.seal(value, key),
+            Self::Kms(envelope) => envelope.seal(value, key),
+            Self::Prefixed { ways, otherwise } => {
+                let (prefix, first) = ways.first().ok_or_else(|| TransformError::new(*otherwise))?;
+                Ok([&**prefix, &*first.seal(value, key)?].concat())
+            }
+        }
+    }
+
+    /// The value of what is kept under the key. May have to ask a KMS plugin for the data key.
+    pub(crate) fn open<'a>(&'a self, data: &'a Bytes, key: &'a [u8]) -> BoxFuture<'a, Result<Opened, TransformError>> {
+        Box::pin(async move {
+            match self {
+                Self::Identity if data.starts_with(ENCRYPTED) => {
+                    Err(TransformError::new("identity transformer tried to read encrypted data"))
+                }
+                Self::Identity => Ok(Opened { value: data.clone(), stale: false }),
+                Self::Cipher(cipher) => Ok(Opened { value: cipher.open(data, key)?.into(), stale: false }),
+                Self::Kms(envelope) => envelope.open(data, key).await,
+                Self::Prefixed { ways, otherwise } => open_prefixed(ways, otherwise, data, key).await,
+            }
+        })
+    }
+}
+
+/// The same provider may stand there several times with other keys, so that one that fails is not the last word.
+async fn open_prefixed(
+    ways: &[Way],
+    otherwise: &'static str,
+    data: &Bytes,
+    key: &[u8],
+) -> Result<Opened, TransformError> {
+    let mut errors: Vec<String> = Vec::new();
+    for (at, (prefix, way)) in ways.iter().enumerate() {
+        if !data.starts_with(prefix) {
+            continue;
+        }
+        match way.open(&data.slice(prefix.len()..), key).await {
+            Ok(opened) => return Ok(Opened { stale: opened.stale || at != 0, ..opened }),
+            // Not encrypted is what it is not: that is no error of its own.
+            Err(_) if prefix.is_empty() => {}
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    errors.dedup();
+    Err(TransformError::new(match errors.as_slice() {
+        [] => (*otherwise).to_owned(),
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }))
+}

@@ -1,0 +1,205 @@
+//! The store behind encryption: the contract still holds, values move between keys, plugins come and go.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use binnacle_encryption::{EncryptedStore, StorageKeys, load};
+use binnacle_meta::GroupResource;
+use binnacle_store::{Expect, Op, Revision, Store, StoreError, Txn, TxnResponse};
+use binnacle_store_embedded::EmbeddedStore;
+use binnacle_testkit::{KmsPlugin, TempDir};
+use bytes::Bytes;
+
+mod contract {
+    use super::*;
+
+    async fn store() -> (TempDir, Arc<dyn Store>) {
+        let temp = TempDir::new();
+        let file = config(&temp, "'*.*'", &format!("{{aesgcm: {{keys: [{}]}}}}", key("1", 32)));
+        // The suite's keys, as if each first part was a resource.
+        let names = ["a", "h", "l", "pods", "r", "s", "t", "w", "x"];
+        let keys = StorageKeys::new("/", names.map(|name| (name.to_owned(), resource(name))));
+        let transformers = load(Path::new(&file), false).await.unwrap().transformers;
+        (temp, Arc::new(EncryptedStore::new(Arc::new(EmbeddedStore::ephemeral()), keys, transformers)))
+    }
+
+    binnacle_store::contract_tests!(store);
+}
+
+fn resource(name: &str) -> GroupResource {
+    GroupResource { group: "".into(), resource: name.into() }
+}
+
+fn key(name: &str, size: usize) -> String {
+    let secret = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, vec![name.as_bytes()[0]; size]);
+    format!("{{name: '{name}', secret: '{secret}'}}")
+}
+
+/// Writes a configuration and tells its path.
+fn config(temp: &TempDir, resources: &str, providers: &str) -> String {
+    let path = temp.join("encryption.yaml");
+    let text = format!(
+        "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: [{resources}]\n  \
+         providers: [{providers}]\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+struct Setup {
+    temp: TempDir,
+    raw: Arc<EmbeddedStore>,
+    store: EncryptedStore<EmbeddedStore>,
+}
+
+impl Setup {
+    async fn new(providers: &str) -> Self {
+        let temp = TempDir::new();
+        let raw = Arc::new(EmbeddedStore::ephemeral());
+        let names = ["secrets", "configmaps"];
+        let keys = StorageKeys::new("/registry/", names.map(|name| (name.to_owned(), resource(name))));
+        let file = config(&temp, "secrets", providers);
+        let transformers = load(Path::new(&file), false).await.unwrap().transformers;
+        let store = EncryptedStore::new(Arc::clone(&raw), keys, transformers);
+        Self { temp, raw, store }
+    }
+
+    async fn switch(&self, providers: &str) {
+        let file = config(&self.temp, "secrets", providers);
+        self.store.replace(load(Path::new(&file), true).await.unwrap().transformers);
+    }
+
+    async fn put(&self, key: &'static str, value: &str) -> Result<Revision, StoreError> {
+        let op = Op::Put { value: Bytes::copy_from_slice(value.as_bytes()), lease: None };
+        match self.store.txn(Txn { key: Bytes::from_static(key.as_bytes()), expect: Expect::Anything, op }).await? {
+            TxnResponse::Done { revision, .. } => Ok(revision),
+            TxnResponse::Unmet { .. } => panic!("anything was expected"),
+        }
+    }
+
+    /// What a reader sees, and whether it should be written again.
+    async fn get(&self, key: &'static str) -> Result<(String, bool), StoreError> {
+        let key = Bytes::from_static(key.as_bytes());
+        let kv = self.store.get(key.clone(), None).await?.0.unwrap();
+        let stale = self.store.is_stale(key, kv.mod_revision).await?;
+        Ok((String::from_utf8(kv.value.to_vec()).unwrap(), stale))
+    }
+
+    /// How what is kept begins.
+    async fn kept(&self, key: &'static str, length: usize) -> String {
+        let kv = self.raw.get(Bytes::from_static(key.as_bytes()), None).await.unwrap().0.unwrap();
+        String::from_utf8_lossy(&kv.value[..length.min(kv.value.len())]).into_owned()
+    }
+}
+
+const SECRET: &str = "/registry/secrets/default/token";
+
+fn text<T>(result: Result<T, StoreError>) -> String {
+    result.err().unwrap().to_string()
+}
+
+#[tokio::test]
+async fn rotation() {
+    let gcm = |keys: &[&str]| {
+        let keys: Vec<String> = keys.iter().map(|name| key(name, 32)).collect();
+        format!("{{aesgcm: {{keys: [{}]}}}}", keys.join(", "))
+    };
+    let setup = Setup::new("{identity: {}}").await;
+    setup.put(SECRET, "plain").await.unwrap();
+    setup.put("/registry/configmaps/a/b", "open").await.unwrap();
+    assert_eq!(setup.kept(SECRET, 99).await, "plain");
+
+    // A key comes: what was there can be read, and waits to be written again.
+    setup.switch(&format!("{}, {{identity: {{}}}}", gcm(&["one"]))).await;
+    assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), true));
+    setup.put(SECRET, "plain").await.unwrap();
+    assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), false));
+    assert_eq!(setup.kept(SECRET, 22).await, "k8s:enc:aesgcm:v1:one:");
+    // Other resources are left alone.
+    setup.put("/registry/configmaps/a/b", "open").await.unwrap();
+    assert_eq!(setup.kept("/registry/configmaps/a/b", 99).await, "open");
+
+    // A second key writes, the first still reads.
+    setup.switch(&gcm(&["two", "one"])).await;
+    assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), true));
+    setup.put(SECRET, "again").await.unwrap();
+    assert_eq!(setup.kept(SECRET, 22).await, "k8s:enc:aesgcm:v1:two:");
+
+    // Other ciphers, the old one behind them.
+    let box_and_cbc = format!(
+        "{{secretbox: {{keys: [{}]}}}}, {{aescbc: {{keys: [{}]}}}}, {}",
+        key("b", 32),
+        key("c", 16),
+        gcm(&["two"])
+    );
+    setup.switch(&box_and_cbc).await;
+    assert_eq!(setup.get(SECRET).await.unwrap(), ("again".to_owned(), true));
+    setup.put(SECRET, "third").await.unwrap();
+    assert_eq!(setup.kept(SECRET, 23).await, "k8s:enc:secretbox:v1:b:");
+    assert_eq!(setup.get(SECRET).await.unwrap(), ("third".to_owned(), false));
+
+    // Without the key nothing can be read, and nothing is shown that is encrypted.
+    setup.switch(&gcm(&["two"])).await;
+    let unable = format!("unable to transform key \"{SECRET}\": no matching prefix found");
+    assert_eq!(text(setup.get(SECRET).await), unable);
+    setup.switch("{identity: {}}").await;
+    assert_eq!(text(setup.get(SECRET).await), unable);
+    // The same name with other bytes: not authentic.
+    setup.switch(&box_and_cbc.replace(&key("b", 32), &key("b", 32).replace("Ym", "Zm"))).await;
+    let failed = format!("unable to transform key \"{SECRET}\": output array was not large enough for encryption");
+    assert_eq!(text(setup.get(SECRET).await), failed);
+    // It can still be replaced.
+    setup.put(SECRET, "fourth").await.unwrap();
+    assert_eq!(setup.get(SECRET).await.unwrap(), ("fourth".to_owned(), false));
+}
+
+#[tokio::test]
+async fn plugins() {
+    let sockets = TempDir::new();
+    let socket = sockets.join("kms.sock");
+    let plugin = KmsPlugin::start(Path::new(&socket));
+    let provider = |name: &str| {
+        format!("{{kms: {{apiVersion: v2, name: {name}, endpoint: '{}', timeout: 1s}}}}", plugin.endpoint())
+    };
+    let setup = Setup::new(&provider("vault")).await;
+    for n in 0..20 {
+        setup.put(SECRET, &format!("value {n}")).await.unwrap();
+        assert_eq!(setup.get(SECRET).await.unwrap(), (format!("value {n}"), false));
+    }
+    assert_eq!(setup.kept(SECRET, 21).await, "k8s:enc:kms:v2:vault:");
+    // One seed for all of it.
+    assert_eq!(plugin.asked(), (1, 0));
+    setup.store.transformers().check().check().await.unwrap();
+
+    // Another server, or this one started again, has another seed and asks for the first one once.
+    setup.switch(&provider("vault")).await;
+    for _ in 0..3 {
+        assert_eq!(setup.get(SECRET).await.unwrap(), ("value 19".to_owned(), false));
+    }
+    assert_eq!(plugin.asked(), (2, 1));
+
+    // A new key of the plugin: the old values wait to be written again.
+    plugin.rotate("key-2");
+    setup.switch(&provider("vault")).await;
+    assert_eq!(setup.get(SECRET).await.unwrap(), ("value 19".to_owned(), true));
+    setup.put(SECRET, "value 20").await.unwrap();
+    assert_eq!(setup.get(SECRET).await.unwrap(), ("value 20".to_owned(), false));
+
+    // A plugin that is not well says so, and what goes on is reading what it has seen.
+    plugin.health("sealed");
+    setup.switch(&provider("vault")).await;
+    let unwell = setup.store.transformers().check().check().await.unwrap_err();
+    assert_eq!(
+        unwell,
+        "kms-provider-0: kmsv2 Provider vault is not healthy, error: got unexpected healthz status: sealed"
+    );
+    drop(plugin);
+    std::fs::remove_file(&socket).unwrap();
+    let gone = format!("{{kms: {{apiVersion: v2, name: vault, endpoint: 'unix://{socket}', timeout: 1s}}}}");
+    setup.switch(&gone).await;
+    let why = format!("unable to transform key \"{SECRET}\": got unexpected nil transformer");
+    assert_eq!(text(setup.put(SECRET, "lost").await), why);
+    assert_eq!(text(setup.get(SECRET).await), why);
+}

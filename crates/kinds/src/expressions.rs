@@ -1,0 +1,377 @@
+//! Expressions within objects: what those of admission and of device selectors can use, and what is said of those that
+//! do not compile.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use std::sync::Arc;
+
+use binnacle_cel::{
+    DeclField, DeclType, Environment, ObjectType, Shape, Type, Version, authorizer_type, resource_check_type,
+};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text};
+use binnacle_schema::Value;
+
+/// What the expressions of one policy or webhook can use beside the objects of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Uses {
+    /// `params`
+    pub params: bool,
+    /// `authorizer`
+    pub authorizer: bool,
+    /// `Object{...}` and `JSONPatch{...}`
+    pub patch_types: bool,
+}
+
+/// Compiles the expressions of one policy or webhook configuration.
+#[derive(Debug, Default)]
+pub struct Compiler {
+    uses: Uses,
+    /// The types of `variables.x`; `None` where the object has no variables at all.
+    variables: Option<Vec<(Text, DeclType)>>,
+    /// Expressions that the stored object holds already may use all that this server knows.
+    stored: HashSet<String>,
+}
+
+impl Compiler {
+    /// For an object with or without `params` and `variables`, which replaces a stored one.
+    pub fn new(params: bool, variables: bool, old: Option<&Value>) -> Self {
+        let mut stored = HashSet::new();
+        if let Some(old) = old {
+            collect(old, &mut stored);
+        }
+        Self { uses: Uses { params, ..Uses::default() }, variables: variables.then(Vec::new), stored }
+    }
+
+    /// The rule for an expression: it compiles, and its result is of one of these types. `value` is what is shown.
+    pub fn check(
+        &self,
+        path: &FieldPath,
+        value: &str,
+        expression: &str,
+        uses: Uses,
+        types: &[Type],
+        errors: &mut FieldErrors,
+    ) {
+        let checked = self.compile(value, expression, uses).and_then(|found| match types.contains(&found) {
+            true => Ok(()),
+            false => Err(wrong_type(types, &found)),
+        });
+        if let Err(detail) = checked {
+            errors.push(FieldError::invalid(path, value, detail));
+        }
+    }
+
+    /// Compiles the expression of a variable, which later expressions can use from then on, whatever comes of it.
+    pub fn variable(&mut self, path: &FieldPath, name: &str, expression: &str, uses: Uses, errors: &mut FieldErrors) {
+        let compiled = self.compile(expression, expression, uses);
+        let ty = match compiled {
+            Ok(ty) => data_type(&ty),
+            Err(detail) => {
+                errors.push(FieldError::invalid(path, expression, detail));
+                DeclType::new(Shape::Dyn)
+            }
+        };
+        self.variables.get_or_insert_default().push((name.into(), ty));
+    }
+
+    fn compile(&self, value: &str, expression: &str, uses: Uses) -> Result<Type, String> {
+        let version = if self.stored.contains(value) { Version::STORED } else { Version::COMPATIBLE };
+        let uses = Uses { params: self.uses.params, ..uses };
+        compile(&admission(version, uses, self.variables.as_deref()), expression)
+    }
+}
+
+/// The environment of expressions of admission.
+pub fn admission(version: Version, uses: Uses, variables: Option<&[(Text, DeclType)]>) -> Environment {
+    static KNOWN: OnceLock<Mutex<HashMap<(Version, Uses), Environment>>> = OnceLock::new();
+    let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    let env = known.entry((version, uses)).or_insert_with(|| of_admission(version, uses)).clone();
+    drop(known);
+    match variables {
+        Some(variables) => env.with_data("variables", &variables_type(variables)),
+        None => env,
+    }
+}
+
+/// The environment of selectors of devices.
+pub fn devices() -> &'static Environment {
+    static DEVICES: OnceLock<Environment> = OnceLock::new();
+    DEVICES.get_or_init(|| Environment::new(Version::COMPATIBLE).with_bind().with_data("device", &device_type()))
+}
+
+/// What a selector may cost for one device.
+const SELECTOR_COST_MAX: u64 = 1_000_000;
+
+/// The rule for the selector of a device.
+pub fn device_selector(path: &FieldPath, expression: &str, errors: &mut FieldErrors) {
+    let checked =
+        devices().compile(expression).map_err(|errors| format!("compilation failed: {errors}")).and_then(|ast| {
+            ast.program().map_err(|error| format!("program instantiation failed: {error}"))?;
+            Ok(ast)
+        });
+    match checked.map(|ast| (ast.output_type().clone(), ast.estimate_cost().max)) {
+        Ok((Type::Bool | Type::Any, cost)) if cost > SELECTOR_COST_MAX => {
+            errors.push(FieldError::forbidden(path, "too complex, exceeds cost limit"));
+        }
+        Ok((Type::Bool | Type::Any, _)) => {}
+        Ok((found, _)) => {
+            let detail = format!("must evaluate to bool or the unknown type, not {found}");
+            errors.push(FieldError::invalid(path, expression, detail));
+        }
+        Err(detail) => errors.push(FieldError::invalid(path, expression, detail)),
+    }
+}
+
+/// The type of an expression's result, or what is wrong with it.
+fn compile(env: &Environment, expression: &str) -> Result<Type, String> {
+    let ast = env.compile(expression).map_err(|errors| format!("compilation failed: {errors}"))?;
+    ast.program().map_err(|error| format!("program instantiation failed: {error}"))?;
+    Ok(ast.output_type().clone())
+}
+
+fn wrong_type(wanted: &[Type], found: &Type) -> String {
+    match wanted {
+        [wanted] => format!("must evaluate to {wanted} but got {found}"),
+        wanted => {
+            let wanted: Vec<String> = wanted.iter().map(Type::to_string).collect();
+            format!("must evaluate to one of [{}] but got {found}", wanted.join(" "))
+        }
+    }
+}
+
+fn collect(value: &Value, stored: &mut HashSet<String>) {
+    match value {
+        Value::List(items) => items.iter().for_each(|item| collect(item, stored)),
+        Value::Object(object) => object.iter().for_each(|(name, value)| match value {
+            Value::Str(text) if matches!(name.as_str(), "expression" | "messageExpression" | "valueExpression") => {
+                stored.insert(text.to_string());
+                stored.insert(text.trim().to_owned());
+            }
+            value => collect(value, stored),
+        }),
+        _ => {}
+    }
+}
+
+fn of_admission(version: Version, uses: Uses) -> Environment {
+    let mut env = Environment::new(version)
+        .with_variable("object", Type::Dyn)
+        .with_variable("oldObject", Type::Dyn)
+        .with_data("namespaceObject", &namespace_type())
+        .with_data("request", &request_type());
+    if uses.params {
+        env = env.with_variable("params", Type::Dyn);
+    }
+    if uses.authorizer {
+        env = env
+            .with_variable("authorizer", authorizer_type())
+            .with_variable("authorizer.requestResource", resource_check_type());
+    }
+    if uses.patch_types {
+        env = env.with_object_construction().with_json_patch();
+    }
+    env
+}
+
+fn of(shape: Shape) -> DeclType {
+    DeclType::new(shape)
+}
+
+fn string() -> DeclType {
+    of(Shape::String)
+}
+
+fn strings() -> DeclType {
+    DeclType::list(string())
+}
+
+/// The request as expressions of admission see it.
+pub fn request_type() -> DeclType {
+    let kind = || {
+        DeclType::object(
+            "kubernetes.GroupVersionKind",
+            [("group", string()), ("version", string()), ("kind", string())],
+        )
+    };
+    let resource = || {
+        DeclType::object(
+            "kubernetes.GroupVersionResource",
+            [("group", string()), ("version", string()), ("resource", string())],
+        )
+    };
+    let user = DeclType::object(
+        "kubernetes.UserInfo",
+        [("username", string()), ("uid", string()), ("groups", strings()), ("extra", DeclType::map(strings()))],
+    );
+    DeclType::object(
+        "kubernetes.AdmissionRequest",
+        [
+            ("kind", kind()),
+            ("resource", resource()),
+            ("subResource", string()),
+            ("requestKind", kind()),
+            ("requestResource", resource()),
+            ("requestSubResource", string()),
+            ("name", string()),
+            ("namespace", string()),
+            ("operation", string()),
+            ("userInfo", user),
+            ("dryRun", of(Shape::Bool)),
+            ("options", of(Shape::Dyn)),
+        ],
+    )
+}
+
+/// The namespace as expressions of admission see it.
+pub fn namespace_type() -> DeclType {
+    let condition = DeclType::object(
+        "kubernetes.NamespaceCondition",
+        [
+            ("status", string()),
+            ("type", string()),
+            ("lastTransitionTime", of(Shape::DateTime)),
+            ("message", string()),
+            ("reason", string()),
+        ],
+    );
+    let metadata = DeclType::object(
+        "kubernetes.NamespaceMetadata",
+        [
+            ("name", string()),
+            ("generateName", string()),
+            ("namespace", string()),
+            ("labels", DeclType::map(string())),
+            ("annotations", DeclType::map(string())),
+            ("UID", string()),
+            ("creationTimestamp", of(Shape::DateTime)),
+            ("deletionGracePeriodSeconds", of(Shape::Int)),
+            ("deletionTimestamp", of(Shape::DateTime)),
+            ("generation", of(Shape::Int)),
+            ("resourceVersion", string()),
+            ("finalizers", strings()),
+        ],
+    );
+    let spec = DeclType::object("kubernetes.NamespaceSpec", [("finalizers", strings())]);
+    let status = DeclType::object(
+        "kubernetes.NamespaceStatus",
+        [("conditions", DeclType::list(condition)), ("phase", string())],
+    );
+    DeclType::object("kubernetes.Namespace", [("metadata", metadata), ("spec", spec), ("status", status)])
+}
+
+/// A device as selectors see it: attributes and capacities by domain and identifier.
+fn device_type() -> DeclType {
+    const DOMAIN_MAX: u64 = 63;
+    const IDENTIFIER_MAX: u64 = 32;
+    const ATTRIBUTES_MAX: u64 = 32;
+    const VALUE_MAX: u64 = 64;
+    let bounded = |ty: DeclType, max| DeclType { max_elements: Some(max), ..ty };
+    let map = |value, key_max| bounded(of(Shape::Map { value: Arc::new(value), key_max }), ATTRIBUTES_MAX);
+    let by_name = |ty| map(map(ty, IDENTIFIER_MAX), DOMAIN_MAX);
+    let quantity = of(Shape::Value(Type::opaque("kubernetes.Quantity")));
+    DeclType::object(
+        "kubernetes.DRADevice",
+        [
+            ("driver", bounded(string(), DOMAIN_MAX)),
+            ("allowMultipleAllocations", bounded(of(Shape::Bool), 1)),
+            ("attributes", by_name(bounded(of(Shape::Any), VALUE_MAX))),
+            ("capacity", by_name(quantity)),
+        ],
+    )
+}
+
+fn variables_type(variables: &[(Text, DeclType)]) -> DeclType {
+    let field = |(name, ty): &(Text, DeclType)| {
+        let field = DeclField { name: name.clone(), ty: ty.clone(), required: true };
+        (name.clone(), field)
+    };
+    let fields = variables.iter().map(field).collect();
+    of(Shape::Object(Arc::new(ObjectType { name: "kubernetes.variables".into(), fields, keywords: false })))
+}
+
+/// What a variable is known to hold: messages and values of libraries are seen when they are used.
+fn data_type(ty: &Type) -> DeclType {
+    match ty {
+        Type::Any => of(Shape::Any),
+        Type::Bool => of(Shape::Bool),
+        Type::Int => of(Shape::Int),
+        Type::Uint => of(Shape::Uint),
+        Type::Double => of(Shape::Double),
+        Type::String => of(Shape::String),
+        Type::Bytes => of(Shape::Bytes),
+        Type::Timestamp => of(Shape::DateTime),
+        Type::Duration => of(Shape::Duration),
+        Type::Null => of(Shape::Value(Type::Null)),
+        Type::List(element) => DeclType::list(data_type(element)),
+        Type::Map(entry) if entry.0 == Type::String => DeclType::map(data_type(&entry.1)),
+        Type::Map(_) => of(Shape::Value(ty.clone())),
+        _ => of(Shape::Dyn),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said behind the value that is shown.
+    fn detail(error: &FieldError) -> String {
+        let body = error.body();
+        body.split_once("\": ").map_or(body, |(_, detail)| detail).to_owned()
+    }
+
+    fn check(expression: &str, types: &[Type], want: Option<&str>) {
+        let mut compiler = Compiler::new(false, true, None);
+        let uses = Uses { authorizer: true, patch_types: true, ..Uses::default() };
+        let mut errors = FieldErrors::new();
+        compiler.variable(&FieldPath::root(), "replicas", "object.spec.replicas > 1 ? 2 : 3", uses, &mut errors);
+        assert!(errors.is_empty());
+        compiler.check(&FieldPath::root().child("e"), expression, expression, uses, types, &mut errors);
+        let got: Vec<String> = errors.iter().map(detail).collect();
+        assert_eq!(got.first().map(String::as_str), want, "{expression}");
+    }
+
+    #[test]
+    fn admission_expressions() {
+        let bool = &[Type::Bool];
+        check("object.spec.x == 'y' && request.operation == 'CREATE' && variables.replicas > 2", bool, None);
+        check("namespaceObject.metadata.labels['a'] == 'b'", bool, None);
+        check("authorizer.requestResource.check('create').allowed()", bool, None);
+        check("1", bool, Some("must evaluate to bool but got int"));
+        check("true", &[Type::String, Type::Null], Some("must evaluate to one of [string null_type] but got bool"));
+        check(
+            "[1]",
+            &[Type::list(Type::object("JSONPatch"))],
+            Some("must evaluate to list(JSONPatch) but got list(int)"),
+        );
+        check("[JSONPatch{op: 'remove', path: '/a'}]", &[Type::list(Type::object("JSONPatch"))], None);
+        check("Object{spec: Object.spec{x: 1}}", &[Type::object("Object")], None);
+        check(
+            "variables.nope",
+            bool,
+            Some("compilation failed: ERROR: <input>:1:10: undefined field 'nope'\n | variables.nope\n | .........^"),
+        );
+        check(
+            "params.x",
+            bool,
+            Some(
+                "compilation failed: ERROR: <input>:1:1: undeclared reference to 'params' (in container '')\n | params.x\n | ^",
+            ),
+        );
+    }
+
+    #[test]
+    fn device_selectors() {
+        let check = |expression: &str, want: &[&str]| {
+            let mut errors = FieldErrors::new();
+            device_selector(&FieldPath::root().child("e"), expression, &mut errors);
+            let got: Vec<String> = errors.iter().map(detail).collect();
+            assert_eq!(got, want, "{expression}");
+        };
+        check("device.driver == 'x' && device.attributes['x'].y", &[]);
+        check("device.attributes['x'].y", &[]);
+        check("cel.bind(a, device.attributes['x'], a.y && a.z)", &[]);
+        check("device.capacity['x'].memory.isGreaterThan(quantity('1Gi'))", &[]);
+        check("device.driver", &["must evaluate to bool or the unknown type, not string"]);
+    }
+}

@@ -1,0 +1,179 @@
+//! The stores behind the server: the embedded one, or etcd clusters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_meta::GroupResource;
+use binnacle_registry::{ROOT, StorageOptions};
+use binnacle_resources::groups;
+use binnacle_server::Health;
+use binnacle_store::{Store, prefix_range};
+use binnacle_store_embedded::{EmbeddedStore, Options as EmbeddedOptions};
+use binnacle_store_etcd::{EtcdStore, KeyOwner, Metrics, Options as EtcdOptions, TlsPaths};
+use prometheus::Registry;
+
+use crate::assemble::StartError;
+use crate::data_dir::DataDir;
+use crate::flags::{Etcd, Storage};
+use crate::health::StoreCheck;
+
+/// All stores of the server.
+pub(crate) enum Stores {
+    Embedded(Arc<EmbeddedStore>),
+    Etcd(Clusters),
+}
+
+pub(crate) struct Clusters {
+    /// The first one holds whatever is not said to be elsewhere.
+    stores: Vec<Arc<EtcdStore>>,
+    /// By place in `stores`.
+    overrides: HashMap<GroupResource, usize>,
+    root: String,
+    place: String,
+}
+
+impl Stores {
+    pub(crate) fn open(storage: &Storage, data: &mut Option<DataDir>, registry: &Registry) -> Result<Self, StartError> {
+        if let Some(etcd) = &storage.etcd {
+            return Ok(Self::Etcd(Clusters::connect(etcd, registry)?));
+        }
+        let store = match data {
+            Some(data) if !storage.ephemeral => {
+                // The store's lock keeps a second server out of the directory.
+                let store = EmbeddedStore::open(EmbeddedOptions::new(data.private("store")?))?;
+                data.locked();
+                store
+            }
+            _ => EmbeddedStore::ephemeral(),
+        };
+        Ok(Self::Embedded(Arc::new(store)))
+    }
+
+    /// What the resources are told.
+    pub(crate) fn options(&self, storage: &Storage) -> StorageOptions {
+        let (root, overrides) = match self {
+            Self::Embedded(_) => (ROOT.to_owned(), HashMap::new()),
+            Self::Etcd(clusters) => (clusters.root.clone(), clusters.overrides()),
+        };
+        StorageOptions {
+            root,
+            overrides,
+            media_type: storage.media_type,
+            uncached: storage.uncached.clone(),
+            event_ttl: storage.event_ttl,
+            lease_reuse: storage.lease_reuse,
+            delete_workers: storage.delete_workers,
+            ..StorageOptions::new(self.main())
+        }
+    }
+
+    /// Every store once, the main one first.
+    pub(crate) fn all(&self) -> Vec<Arc<dyn Store>> {
+        match self {
+            Self::Embedded(store) => vec![store.clone()],
+            Self::Etcd(clusters) => clusters.stores.iter().map(|store| store.clone() as Arc<dyn Store>).collect(),
+        }
+    }
+
+    pub(crate) fn clusters(&self) -> &[Arc<EtcdStore>] {
+        match self {
+            Self::Embedded(_) => &[],
+            Self::Etcd(clusters) => &clusters.stores,
+        }
+    }
+
+    pub(crate) fn are_elsewhere(&self) -> bool {
+        matches!(self, Self::Etcd(_))
+    }
+
+    /// Where the objects are, for the greeting.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Embedded(_) => String::new(),
+            Self::Etcd(clusters) => clusters.place.clone(),
+        }
+    }
+
+    /// The health checks under the names that probes know from the reference.
+    pub(crate) fn add_checks(&self, mut health: Health, storage: &Storage) -> Health {
+        let stores = self.all();
+        for (n, store) in stores.into_iter().enumerate() {
+            let (alive, ready) = match n.checked_sub(1) {
+                None => ("etcd".to_owned(), "etcd-readiness".to_owned()),
+                Some(n) => (format!("etcd-override-{n}"), format!("etcd-override-readiness-{n}")),
+            };
+            let check = |name, patience| Arc::new(StoreCheck { name, store: store.clone(), patience });
+            health = health.alive(check(alive, storage.health_timeout)).ready(check(ready, storage.ready_timeout));
+        }
+        health
+    }
+
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Embedded(store) => store.close().await,
+            Self::Etcd(clusters) => clusters.stores.iter().for_each(|store| store.close()),
+        }
+    }
+
+    fn main(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Embedded(store) => store.clone(),
+            Self::Etcd(clusters) => clusters.stores[0].clone(),
+        }
+    }
+}
+
+impl Clusters {
+    fn connect(etcd: &Etcd, registry: &Registry) -> Result<Self, StartError> {
+        let metrics =
+            Metrics::new(registry, key_owners(&etcd.root)).map_err(|error| StartError::Metrics(error.to_string()))?;
+        let tls =
+            TlsPaths { ca: etcd.ca_file.clone(), certificate: etcd.cert_file.clone(), key: etcd.key_file.clone() };
+        let open = |servers: &[String]| {
+            let options = EtcdOptions {
+                endpoints: servers.to_vec(),
+                tls: tls.clone(),
+                watched: prefix_range(etcd.root.as_bytes()),
+                metrics: metrics.clone(),
+            };
+            EtcdStore::new(&options).map(Arc::new)
+        };
+        let mut stores = vec![open(&etcd.servers)?];
+        // Several resources may be in the same other cluster.
+        let mut known: HashMap<Vec<String>, usize> = HashMap::new();
+        let mut overrides = HashMap::new();
+        for (resource, servers) in &etcd.overrides {
+            let mut sorted = servers.clone();
+            sorted.sort();
+            let at = match known.get(&sorted) {
+                Some(at) => *at,
+                None => {
+                    stores.push(open(servers)?);
+                    known.insert(sorted, stores.len() - 1);
+                    stores.len() - 1
+                }
+            };
+            overrides.insert(resource.clone(), at);
+        }
+        let place = format!("etcd at {}", etcd.servers.join(","));
+        Ok(Self { stores, overrides, root: etcd.root.clone(), place })
+    }
+
+    fn overrides(&self) -> HashMap<GroupResource, Arc<dyn Store>> {
+        let store = |at: &usize| self.stores[*at].clone() as Arc<dyn Store>;
+        self.overrides.iter().map(|(resource, at)| (resource.clone(), store(at))).collect()
+    }
+}
+
+fn key_owners(root: &str) -> Vec<KeyOwner> {
+    let resources = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
+    let owners = resources.filter_map(|description| {
+        let storage = description.storage.as_ref()?;
+        Some(KeyOwner {
+            prefix: format!("{root}{}/", storage.key_prefix),
+            group: storage.group.to_owned(),
+            resource: description.plural.to_owned(),
+        })
+    });
+    owners.collect()
+}

@@ -1,0 +1,110 @@
+//! What goes on beside the requests for the stores' sake: compaction, and metrics that somebody has to ask for.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_registry::Resource;
+use binnacle_store::{Compactor, RangeRequest, prefix_range, spawn_compactor};
+use prometheus::{GaugeVec, Opts, Registry};
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::flags::Storage;
+use crate::stores::Stores;
+
+/// Ends with the value.
+pub(crate) struct Upkeep {
+    _compactors: Vec<Compactor>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Upkeep {
+    pub(crate) fn start(
+        stores: &Stores,
+        resources: &[Arc<Resource>],
+        storage: &Storage,
+        registry: &Registry,
+    ) -> Result<Self, prometheus::Error> {
+        let every = storage.compaction_interval;
+        let compactors =
+            every.map(|every| stores.all().into_iter().map(|store| spawn_compactor(store, every)).collect());
+        let mut tasks = Vec::new();
+        if let Some(every) = storage.count_metric_interval {
+            tasks.push(count_objects(resources, every, registry)?);
+        }
+        if let (Some(every), false) = (storage.size_metric_interval, stores.clusters().is_empty()) {
+            tasks.push(measure_databases(stores, every, registry)?);
+        }
+        Ok(Self { _compactors: compactors.unwrap_or_default(), tasks })
+    }
+}
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+fn gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, prometheus::Error> {
+    let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
+    registry.register(Box::new(gauge.clone()))?;
+    Ok(gauge)
+}
+
+/// Counts the objects of every resource, once for all its versions. What cannot be counted is told as -1.
+fn count_objects(
+    resources: &[Arc<Resource>],
+    every: Duration,
+    registry: &Registry,
+) -> Result<JoinHandle<()>, prometheus::Error> {
+    const HELP: &str = "Number of stored objects at the time of last check split by kind. In case of a fetching error, the \
+                        value will be -1.";
+    let objects = gauge(registry, "apiserver_resource_objects", &format!("[ALPHA] {HELP}"), &["group", "resource"])?;
+    let deprecated = format!(
+        "[STABLE] (Deprecated since 1.34.0) [DEPRECATED, consider using apiserver_resource_objects instead] {HELP}"
+    );
+    let deprecated = gauge(registry, "apiserver_storage_objects", &deprecated, &["resource"])?;
+    let mut seen = HashSet::new();
+    let resources: Vec<_> =
+        resources.iter().filter(|resource| seen.insert(resource.collection.prefix.clone())).cloned().collect();
+    Ok(tokio::spawn(async move {
+        let mut turn = interval(every);
+        turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            turn.tick().await;
+            for resource in &resources {
+                let collection = &resource.collection;
+                let range = prefix_range(&collection.prefix);
+                let request = RangeRequest { range, revision: None, limit: 0, count_only: true };
+                let count = collection.store.range(request).await.map_or(-1.0, |counted| counted.count as f64);
+                let name = resource.group_resource();
+                objects.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(count);
+                deprecated.with_label_values(&[name.to_string()]).set(count);
+            }
+        }
+    }))
+}
+
+fn measure_databases(
+    stores: &Stores,
+    every: Duration,
+    registry: &Registry,
+) -> Result<JoinHandle<()>, prometheus::Error> {
+    let help = "[STABLE] Size of the storage database file physically allocated in bytes.";
+    let size = gauge(registry, "apiserver_storage_size_bytes", help, &["storage_cluster_id"])?;
+    let clusters = stores.clusters().to_vec();
+    Ok(tokio::spawn(async move {
+        let mut turn = interval(every);
+        turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            turn.tick().await;
+            for (n, cluster) in clusters.iter().enumerate() {
+                match cluster.database_size().await {
+                    Ok(bytes) => size.with_label_values(&[format!("etcd-{n}")]).set(bytes as f64),
+                    Err(error) => tracing::debug!(%error, "etcd did not tell the size of its database"),
+                }
+            }
+        }
+    }))
+}

@@ -1,0 +1,133 @@
+//! The forms in which objects stand in the store. Written is the one that `--storage-media-type` names, in the storage
+//! version; read is every form and every version of the kind, since another server or an earlier release may have
+//! written it.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use binnacle_kinds::tables;
+use binnacle_meta::{GroupVersion, GroupVersionKind};
+use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
+
+use crate::builtin::conversion;
+
+/// The form in which objects are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MediaType {
+    #[default]
+    Protobuf,
+    Json,
+    Yaml,
+}
+
+impl FromStr for MediaType {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "application/vnd.kubernetes.protobuf" => Ok(Self::Protobuf),
+            "application/json" => Ok(Self::Json),
+            "application/yaml" => Ok(Self::Yaml),
+            _ => Err(()),
+        }
+    }
+}
+
+/// What stands in the store for one kind.
+#[derive(Clone, Copy)]
+pub(crate) struct StoredKind<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) api_version: &'a str,
+    pub(crate) message: &'static Message,
+}
+
+/// How deep a stored object may be nested; what was accepted as JSON is never deeper.
+pub(crate) const DEPTH: usize = 256;
+/// A stored object is no larger than etcd lets a request be, unless it was told otherwise.
+const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: DEPTH, max_yaml_nodes: 4 << 20 };
+
+impl StoredKind<'_> {
+    /// The bytes to store of a canonical object without kind and version.
+    pub(crate) fn write(&self, media_type: MediaType, object: &Value) -> Vec<u8> {
+        match media_type {
+            MediaType::Protobuf => {
+                proto::wrap(self.api_version, self.kind, |raw| proto::encode(object, self.message, raw))
+            }
+            MediaType::Json => {
+                let mut out = Vec::with_capacity(1024);
+                json::write(&self.named(object), &mut out);
+                out.push(b'\n');
+                out
+            }
+            MediaType::Yaml => {
+                let mut out = Vec::with_capacity(1024);
+                yaml::write(&self.named(object), &mut out);
+                out
+            }
+        }
+    }
+
+    fn named(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        let members = object.make_object();
+        members.insert("kind", self.kind);
+        members.insert("apiVersion", self.api_version);
+        canonical::canonicalize(&mut object, self.message);
+        object
+    }
+
+    /// The protobuf envelope of the storage version; nothing is copied where that is what stands there.
+    pub(crate) fn envelope<'v>(&self, stored: &'v [u8]) -> Result<Cow<'v, [u8]>, String> {
+        if stored.starts_with(proto::MAGIC) {
+            let envelope = proto::unwrap(stored).map_err(|error| error.to_string())?;
+            if envelope.api_version == self.api_version && envelope.kind == self.kind {
+                return Ok(Cow::Borrowed(stored));
+            }
+            let kind = kind_of(&envelope.api_version, &envelope.kind)?;
+            let message = self.known(&kind)?;
+            let object = proto::decode_object(envelope.raw, message, &envelope.api_version, &envelope.kind, DEPTH)
+                .map_err(|error| error.to_string())?;
+            return self.rewritten(&kind, object).map(Cow::Owned);
+        }
+        let text = match stored.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'{') => Cow::Borrowed(stored),
+            Some(_) => {
+                let (value, _) = yaml::parse(stored, &LIMITS).map_err(|error| error.to_string())?;
+                let mut text = Vec::with_capacity(stored.len());
+                json::write(&value, &mut text);
+                Cow::Owned(text)
+            }
+            None => return Err("empty data".to_owned()),
+        };
+        let named = json::type_meta(&text, &LIMITS).map_err(|error| error.to_string())?;
+        let kind = kind_of(&named.api_version, &named.kind)?;
+        let message = self.known(&kind)?;
+        let object = decode::json(&text, message, &LIMITS).map_err(|error| error.to_string())?.value;
+        self.rewritten(&kind, object).map(Cow::Owned)
+    }
+
+    fn known(&self, kind: &GroupVersionKind) -> Result<&'static Message, String> {
+        let known = tables::kind(&kind.group, &kind.version, &kind.kind).filter(|_| kind.kind == self.kind);
+        known.ok_or_else(|| format!("it is a {} of {}, which is not known here", kind.kind, kind.api_version()))
+    }
+
+    /// As the storage version has it.
+    fn rewritten(&self, kind: &GroupVersionKind, mut object: Value) -> Result<Vec<u8>, String> {
+        if (kind.group.as_str(), kind.version.as_str()) != (self.group, self.version) {
+            let unknown = || format!("there is no conversion of {} {}", kind.api_version(), kind.kind);
+            let conversion = conversion(&kind.group, &kind.version, &kind.kind).ok_or_else(unknown)?;
+            (conversion.to_stored)(&mut object);
+        }
+        canonical::canonicalize(&mut object, self.message);
+        Ok(self.write(MediaType::Protobuf, &object))
+    }
+}
+
+fn kind_of(api_version: &str, kind: &str) -> Result<GroupVersionKind, String> {
+    match GroupVersion::parse(api_version) {
+        Some(version) => Ok(GroupVersionKind::new(version.group, version.version, kind)),
+        None => Err(format!("unexpected apiVersion {api_version:?}")),
+    }
+}

@@ -1,0 +1,75 @@
+//! Where and how the objects of all resources are kept.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_meta::GroupResource;
+use binnacle_store::Store;
+
+use crate::media::MediaType;
+use crate::resource::ROOT;
+use crate::ttl::Leases;
+
+/// What all built-in resources share of the store. The defaults are those of the reference's flags.
+#[derive(Clone)]
+pub struct StorageOptions {
+    pub store: Arc<dyn Store>,
+    /// Resources that are kept elsewhere (`--etcd-servers-overrides`).
+    pub overrides: HashMap<GroupResource, Arc<dyn Store>>,
+    /// How all keys begin (`--etcd-prefix`); ends with a slash.
+    pub root: String,
+    pub media_type: MediaType,
+    pub uncached: Uncached,
+    /// How long events live.
+    pub event_ttl: Duration,
+    /// How long a lease is given to new events.
+    pub lease_reuse: Duration,
+    /// How many objects of a collection are deleted at once.
+    pub delete_workers: usize,
+}
+
+/// Resources whose objects are read from the store itself. Their cache is made for watches only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uncached {
+    /// `--watch-cache=false`.
+    All,
+    /// Those that `--watch-cache-sizes` gives no room, and that the reference never caches.
+    Some(HashSet<GroupResource>),
+}
+
+// === impl StorageOptions ===
+
+impl StorageOptions {
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            overrides: HashMap::new(),
+            root: ROOT.to_owned(),
+            media_type: MediaType::default(),
+            uncached: Uncached::Some(HashSet::new()),
+            event_ttl: Duration::from_secs(3600),
+            lease_reuse: Duration::from_secs(60),
+            delete_workers: 1,
+        }
+    }
+
+    pub(crate) fn store_of(&self, resource: &GroupResource) -> Arc<dyn Store> {
+        self.overrides.get(resource).unwrap_or(&self.store).clone()
+    }
+
+    pub(crate) fn leases(&self, store: Arc<dyn Store>) -> Leases {
+        Leases::new(store, self.event_ttl, self.lease_reuse)
+    }
+}
+
+// === impl Uncached ===
+
+impl Uncached {
+    pub(crate) fn has(&self, resource: &GroupResource) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(resources) => resources.contains(resource),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The keys of all resources, as the reference has them: servers of either make share a store.
+
+use std::collections::BTreeMap;
+
+use binnacle_resources::groups;
+
+/// Where the keys do not simply begin with the resource's name: by group and resource, below the root.
+const ODD: &[(&str, &str, &str)] = &[
+    ("", "endpoints", "services/endpoints"),
+    ("", "nodes", "minions"),
+    ("", "replicationcontrollers", "controllers"),
+    ("", "services", "services/specs"),
+    ("networking.k8s.io", "ingresses", "ingress"),
+    // These two are kept by servers within the server, which put the group in front as for custom resources.
+    ("apiextensions.k8s.io", "customresourcedefinitions", "apiextensions.k8s.io/customresourcedefinitions"),
+    ("apiregistration.k8s.io", "apiservices", "apiregistration.k8s.io/apiservices"),
+];
+
+/// Stored in a version that is not the newest one that is served by default, so that the release before can read it.
+const OLDER: &[(&str, &str, &str)] = &[
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies", "v1beta1"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", "v1beta1"),
+    ("certificates.k8s.io", "clustertrustbundles", "v1beta1"),
+    ("certificates.k8s.io", "podcertificaterequests", "v1beta1"),
+    ("coordination.k8s.io", "leasecandidates", "v1beta1"),
+    ("resource.k8s.io", "devicetaintrules", "v1alpha3"),
+];
+
+#[test]
+fn keys_are_those_of_the_reference() {
+    let mut owners: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    let mut odd = 0;
+    for resource in groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources) {
+        let Some(storage) = &resource.storage else { continue };
+        let named = ODD.iter().find(|(group, plural, _)| (*group, *plural) == (resource.group, resource.plural));
+        odd += usize::from(named.is_some());
+        let want = named.map_or(resource.plural, |(_, _, prefix)| prefix);
+        assert_eq!(storage.key_prefix, want, "{} of {}", resource.plural, resource.group);
+        // One place for one kind: events are the only ones that two groups have in common.
+        let owner = owners.entry(storage.key_prefix).or_insert((storage.group, storage.kind));
+        assert_eq!(*owner, (storage.group, storage.kind), "{want}");
+        if resource.group != storage.group {
+            assert_eq!((resource.group, resource.plural, storage.group), ("events.k8s.io", "events", ""));
+        }
+    }
+    assert!(odd >= ODD.len(), "each of them is there");
+    // No resource's keys begin with those of another.
+    let prefixes: Vec<String> = owners.keys().map(|prefix| format!("{prefix}/")).collect();
+    for pair in prefixes.windows(2) {
+        assert!(!pair[1].starts_with(&pair[0]), "{pair:?}");
+    }
+}
+
+#[test]
+fn some_are_stored_in_an_older_version() {
+    for (group, plural, version) in OLDER {
+        let resources = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
+        let mut found = resources.filter(|resource| (resource.group, resource.plural) == (*group, *plural)).peekable();
+        assert!(found.peek().is_some(), "{plural} of {group} is described");
+        for resource in found {
+            assert_eq!(resource.storage.as_ref().map(|storage| storage.version), Some(*version), "{plural} of {group}");
+        }
+    }
+}

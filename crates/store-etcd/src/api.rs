@@ -1,0 +1,275 @@
+//! The part of etcd's v3 API that this engine speaks: messages with the field numbers of its `rpc.proto` and `kv.proto`.
+//!
+//! Written by hand, because generating it needs the protobuf compiler at build time and these few messages never change.
+//! Fields that are not used are left out; protobuf skips what it does not know.
+
+use prost::{Message, Oneof};
+
+/// The paths of the methods.
+pub(crate) mod path {
+    pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
+    pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
+    pub(crate) const COMPACT: &str = "/etcdserverpb.KV/Compact";
+    pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
+    pub(crate) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
+    pub(crate) const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
+    pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
+}
+
+/// Every answer has one. Revisions are those of the member's store when it answered.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ResponseHeader {
+    #[prost(uint64, tag = "1")]
+    pub(crate) cluster_id: u64,
+    #[prost(int64, tag = "3")]
+    pub(crate) revision: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct KeyValue {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(int64, tag = "2")]
+    pub(crate) create_revision: i64,
+    #[prost(int64, tag = "3")]
+    pub(crate) mod_revision: i64,
+    #[prost(bytes = "vec", tag = "5")]
+    pub(crate) value: Vec<u8>,
+    #[prost(int64, tag = "6")]
+    pub(crate) lease: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Event {
+    /// 0 put, 1 delete.
+    #[prost(int32, tag = "1")]
+    pub(crate) kind: i32,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) kv: Option<KeyValue>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) prev_kv: Option<KeyValue>,
+}
+
+pub(crate) const EVENT_DELETE: i32 = 1;
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RangeRequest {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) key: bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) range_end: bytes::Bytes,
+    #[prost(int64, tag = "3")]
+    pub(crate) limit: i64,
+    #[prost(int64, tag = "4")]
+    pub(crate) revision: i64,
+    #[prost(bool, tag = "9")]
+    pub(crate) count_only: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RangeResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) kvs: Vec<KeyValue>,
+    #[prost(bool, tag = "3")]
+    pub(crate) more: bool,
+    #[prost(int64, tag = "4")]
+    pub(crate) count: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PutRequest {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) key: bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) value: bytes::Bytes,
+    #[prost(int64, tag = "3")]
+    pub(crate) lease: i64,
+    #[prost(bool, tag = "4")]
+    pub(crate) prev_kv: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PutResponse {
+    #[prost(message, optional, tag = "2")]
+    pub(crate) prev_kv: Option<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DeleteRangeRequest {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) key: bytes::Bytes,
+    #[prost(bool, tag = "3")]
+    pub(crate) prev_kv: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DeleteRangeResponse {
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) prev_kvs: Vec<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RequestOp {
+    #[prost(oneof = "RequestUnion", tags = "1, 2, 3")]
+    pub(crate) request: Option<RequestUnion>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum RequestUnion {
+    #[prost(message, tag = "1")]
+    Range(RangeRequest),
+    #[prost(message, tag = "2")]
+    Put(PutRequest),
+    #[prost(message, tag = "3")]
+    Delete(DeleteRangeRequest),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ResponseOp {
+    #[prost(oneof = "ResponseUnion", tags = "1, 2, 3")]
+    pub(crate) response: Option<ResponseUnion>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum ResponseUnion {
+    #[prost(message, tag = "1")]
+    Range(RangeResponse),
+    #[prost(message, tag = "2")]
+    Put(PutResponse),
+    #[prost(message, tag = "3")]
+    Delete(DeleteRangeResponse),
+}
+
+/// That a key's mod revision is `mod_revision`, 0 for a key that does not exist.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Compare {
+    /// 0 stands for "equal".
+    #[prost(int32, tag = "1")]
+    pub(crate) result: i32,
+    #[prost(int32, tag = "2")]
+    pub(crate) target: i32,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub(crate) key: bytes::Bytes,
+    /// Of a oneof in the original: it is written even when it is 0.
+    #[prost(int64, optional, tag = "6")]
+    pub(crate) mod_revision: Option<i64>,
+}
+
+pub(crate) const COMPARE_MOD: i32 = 2;
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct TxnRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) compare: Vec<Compare>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) success: Vec<RequestOp>,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) failure: Vec<RequestOp>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct TxnResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
+    #[prost(bool, tag = "2")]
+    pub(crate) succeeded: bool,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) responses: Vec<ResponseOp>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CompactionRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) revision: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CompactionResponse {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WatchRequest {
+    #[prost(oneof = "WatchUnion", tags = "1, 3")]
+    pub(crate) request: Option<WatchUnion>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum WatchUnion {
+    #[prost(message, tag = "1")]
+    Create(WatchCreateRequest),
+    #[prost(message, tag = "3")]
+    Progress(WatchProgressRequest),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WatchCreateRequest {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) key: bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) range_end: bytes::Bytes,
+    #[prost(int64, tag = "3")]
+    pub(crate) start_revision: i64,
+    #[prost(bool, tag = "6")]
+    pub(crate) prev_kv: bool,
+    /// Large answers come in pieces.
+    #[prost(bool, tag = "8")]
+    pub(crate) fragment: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WatchProgressRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WatchResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
+    #[prost(bool, tag = "3")]
+    pub(crate) created: bool,
+    #[prost(bool, tag = "4")]
+    pub(crate) canceled: bool,
+    /// Not 0 when the watch was refused because its start was compacted at this revision.
+    #[prost(int64, tag = "5")]
+    pub(crate) compact_revision: i64,
+    #[prost(string, tag = "6")]
+    pub(crate) cancel_reason: String,
+    /// More pieces follow.
+    #[prost(bool, tag = "7")]
+    pub(crate) fragment: bool,
+    #[prost(message, repeated, tag = "11")]
+    pub(crate) events: Vec<Event>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LeaseGrantRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) ttl: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LeaseGrantResponse {
+    #[prost(int64, tag = "2")]
+    pub(crate) id: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LeaseRevokeRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) id: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LeaseRevokeResponse {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatusRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
+    #[prost(string, tag = "2")]
+    pub(crate) version: String,
+    #[prost(int64, tag = "3")]
+    pub(crate) db_size: i64,
+}

@@ -1,0 +1,168 @@
+//! The members of a cluster: whom to ask, and what to do when one does not answer.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use http::uri::PathAndQuery;
+use prost::Message;
+use tokio::time::{sleep, timeout};
+use tonic::client::Grpc;
+use tonic::metadata::MetadataValue;
+use tonic::transport::Channel;
+use tonic_prost::ProstCodec;
+
+use crate::api::{StatusRequest, StatusResponse, path};
+use crate::connector::{channel, tls_config};
+use crate::error::Failure;
+use crate::options::{ConnectError, Options};
+
+/// All members, asked in turn.
+pub(crate) struct Cluster {
+    members: Vec<Member>,
+    next: AtomicUsize,
+    started: Instant,
+}
+
+pub(crate) struct Member {
+    pub(crate) endpoint: String,
+    channel: Channel,
+    /// Until when it is passed over because it did not answer, in milliseconds since the start.
+    avoided_until: AtomicU64,
+}
+
+/// How to deal with a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) path: &'static str,
+    /// Carrying it out twice is as good as once.
+    pub(crate) repeatable: bool,
+    /// How long one member may take.
+    pub(crate) patience: Duration,
+}
+
+/// How long a call is tried before the caller hears of the failure: as long as etcd's Go client repeats a read
+/// (a hundred times, every 25 milliseconds), and then some for an election.
+const TRY_FOR: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// How long a member that failed is passed over while others are there.
+const AVOID: Duration = Duration::from_secs(2);
+/// Lists come in one answer.
+const MAX_ANSWER: usize = i32::MAX as usize;
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Connects to nobody yet.
+    pub(crate) fn new(options: &Options) -> Result<Self, ConnectError> {
+        if options.endpoints.is_empty() {
+            return Err(ConnectError::NoEndpoint);
+        }
+        let secure = options.tls.any();
+        let needed = secure || options.endpoints.iter().any(|endpoint| endpoint.starts_with("https://"));
+        let tls = if needed { Some(tls_config(&options.tls)?) } else { None };
+        let member = |endpoint: &String| {
+            Ok(Member {
+                endpoint: endpoint.clone(),
+                channel: channel(endpoint, tls.as_ref(), secure)?,
+                avoided_until: AtomicU64::new(0),
+            })
+        };
+        let members = options.endpoints.iter().map(member).collect::<Result<_, _>>()?;
+        Ok(Self { members, next: AtomicUsize::new(0), started: Instant::now() })
+    }
+
+    /// A member, in turn; those that failed lately only when there is no other.
+    pub(crate) fn pick(&self) -> &Member {
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        let in_turn = || (0..self.members.len()).map(|n| &self.members[first.wrapping_add(n) % self.members.len()]);
+        let now = self.now();
+        let avoided = |member: &&Member| member.avoided_until.load(Ordering::Relaxed);
+        in_turn()
+            .find(|member| avoided(member) <= now)
+            .or_else(|| in_turn().min_by_key(avoided))
+            .unwrap_or(&self.members[0])
+    }
+
+    /// Passes over a member for a while.
+    pub(crate) fn avoid(&self, member: &Member) {
+        let until = self.now() + u64::try_from(AVOID.as_millis()).unwrap_or(u64::MAX);
+        member.avoided_until.store(until, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Asks one member after the other until one answers or it takes too long.
+    pub(crate) async fn call<Q, A>(&self, call: Call, request: Q) -> Result<A, Failure>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let begun = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        let mut tries = 0;
+        loop {
+            let member = self.pick();
+            let failure = match timeout(call.patience, member.ask(call.path, request.clone())).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(failure)) => failure,
+                Err(_) => Failure::Unknown("context deadline exceeded".to_owned()),
+            };
+            let again = match &failure {
+                Failure::Answered(_) | Failure::Compacted => return Err(failure),
+                Failure::NotDone(_) => true,
+                Failure::Unknown(_) => call.repeatable,
+            };
+            self.avoid(member);
+            tracing::debug!(endpoint = member.endpoint, path = call.path, ?failure, again, "etcd did not answer");
+            if !again || begun.elapsed() >= TRY_FOR {
+                return Err(failure);
+            }
+            tries += 1;
+            // Another member is asked at once; only when all have failed it is time that helps.
+            if tries % self.members.len() == 0 {
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+// === impl Member ===
+
+impl Member {
+    async fn ask<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Failure>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut request = tonic::Request::new(request);
+        require_leader(&mut request);
+        let mut grpc = self.grpc().await?;
+        let answer = grpc.unary(request, PathAndQuery::from_static(path), ProstCodec::<Q, A>::default()).await;
+        answer.map(tonic::Response::into_inner).map_err(|status| Failure::of(&status))
+    }
+
+    /// A client whose connection takes a request.
+    pub(crate) async fn grpc(&self) -> Result<Grpc<Channel>, Failure> {
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER);
+        match grpc.ready().await {
+            Ok(()) => Ok(grpc),
+            Err(error) => Err(Failure::NotDone(format!("rpc error: code = Unavailable desc = {error}"))),
+        }
+    }
+
+    pub(crate) async fn status(&self, patience: Duration) -> Result<StatusResponse, Failure> {
+        match timeout(patience, self.ask(path::STATUS, StatusRequest {})).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Failure::Unknown("context deadline exceeded".to_owned())),
+        }
+    }
+}
+
+/// A member that is cut off from the others refuses instead of waiting for them.
+pub(crate) fn require_leader<T>(request: &mut tonic::Request<T>) {
+    request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+}

@@ -1,0 +1,216 @@
+//! Connections to one member: TCP, or TLS over it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use rustls::client::ResolvesClientCert;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::options::{ConnectError, TlsPaths};
+
+/// As kube-apiserver, which found shorter times to break TLS on small machines (kubernetes issue 64649); with several
+/// members another one is asked long before.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+/// A member that is gone without a word is noticed after the sum of both. etcd refuses pings that come more often than
+/// every five seconds.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Lists come in pages of several megabytes, beside other answers on the same connection.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// Where a member is.
+#[derive(Clone)]
+struct Target {
+    host: String,
+    port: u16,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+/// A channel to a member. Connects when it is first used, and again whenever that is necessary.
+pub(crate) fn channel(endpoint: &str, tls: Option<&Arc<ClientConfig>>, secure: bool) -> Result<Channel, ConnectError> {
+    let bad = |reason: String| ConnectError::Endpoint { endpoint: endpoint.to_owned(), reason };
+    let (scheme, address) = match endpoint.split_once("://") {
+        Some((scheme, address)) => (scheme, address),
+        None if secure => ("https", endpoint),
+        None => ("http", endpoint),
+    };
+    let authority: http::uri::Authority =
+        address.trim_end_matches('/').parse().map_err(|error| bad(format!("{error}")))?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let port = authority.port_u16().ok_or_else(|| bad("it has no port".to_owned()))?;
+    let tls = match (scheme, tls) {
+        ("http", _) => None,
+        ("https", Some(config)) => {
+            let name = ServerName::try_from(host.clone()).map_err(|error| bad(error.to_string()))?;
+            Some((TlsConnector::from(Arc::clone(config)), name))
+        }
+        _ => return Err(bad(format!("scheme {scheme:?} is not supported"))),
+    };
+    let target = Target { host, port, tls };
+    // TLS is the connector's affair; all that is left for the channel is HTTP/2.
+    let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| bad(error.to_string()))?;
+    let endpoint = endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_| connect(target.clone()))))
+}
+
+async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io::Error> {
+    let tcp = TcpStream::connect((target.host.as_str(), target.port)).await?;
+    tcp.set_nodelay(true)?;
+    let connection: Box<dyn Connection> = match target.tls {
+        None => Box::new(tcp),
+        Some((tls, name)) => Box::new(tls.connect(name, tcp).await?),
+    };
+    Ok(TokioIo::new(connection))
+}
+
+/// What TLS connections have in common. Fails when a file that was named cannot be used.
+pub(crate) fn tls_config(paths: &TlsPaths) -> Result<Arc<ClientConfig>, ConnectError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(Path::new("the TLS provider"), &error))?
+        .with_root_certificates(roots(paths.ca.as_deref())?);
+    let mut config = match (&paths.certificate, &paths.key) {
+        (None, None) => builder.with_no_client_auth(),
+        (Some(certificate), Some(key)) => {
+            let identity = Identity { certificate: certificate.clone(), key: key.clone() };
+            identity.load()?;
+            builder.with_client_cert_resolver(Arc::new(identity))
+        }
+        _ => return Err(ConnectError::HalfIdentity),
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn roots(ca: Option<&Path>) -> Result<RootCertStore, ConnectError> {
+    let mut roots = RootCertStore::empty();
+    match ca {
+        Some(path) => {
+            let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unusable(path, &error))?;
+            for certificate in certificates {
+                let certificate = certificate.map_err(|error| unusable(path, &error))?;
+                roots.add(certificate).map_err(|error| unusable(path, &error))?;
+            }
+            if roots.is_empty() {
+                return Err(unusable(path, &"there is no certificate in it"));
+            }
+        }
+        None => {
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+        }
+    }
+    Ok(roots)
+}
+
+fn unusable(path: &Path, reason: &dyn fmt::Display) -> ConnectError {
+    ConnectError::Tls { path: path.display().to_string(), reason: reason.to_string() }
+}
+
+/// The client's certificate as it is in the files at this moment.
+#[derive(Debug)]
+struct Identity {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Identity {
+    fn load(&self) -> Result<CertifiedKey, ConnectError> {
+        let chain = CertificateDer::pem_file_iter(&self.certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| unusable(&self.certificate, &error))?;
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| unusable(&self.key, &error))?;
+        let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|error| unusable(&self.key, &error))?;
+        Ok(CertifiedKey::new(chain, key))
+    }
+}
+
+impl ResolvesClientCert for Identity {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        match self.load() {
+            Ok(loaded) => Some(Arc::new(loaded)),
+            Err(error) => {
+                tracing::error!(%error, "connecting to etcd without a client certificate");
+                None
+            }
+        }
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn endpoints() {
+        let tls = tls_config(&TlsPaths::default()).expect("no file is named");
+        // endpoint, whether TLS files were named, whether it can be used
+        for (endpoint, secure, good) in [
+            ("http://127.0.0.1:2379", false, true),
+            ("https://127.0.0.1:2379", false, true),
+            ("https://etcd.example:2379/", false, true),
+            ("127.0.0.1:2379", false, true),
+            ("127.0.0.1:2379", true, true),
+            ("http://[::1]:2379", false, true),
+            ("https://[::1]:2379", true, true),
+            ("http://127.0.0.1", false, false),
+            ("ftp://127.0.0.1:1", false, false),
+            ("http://", false, false),
+            ("", false, false),
+            ("https://not a host:1", false, false),
+        ] {
+            assert_eq!(channel(endpoint, Some(&tls), secure).is_ok(), good, "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn files() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let empty = dir.path().join("empty");
+        std::fs::write(&empty, "").expect("a file");
+        let missing = dir.path().join("missing");
+        let paths = |ca: Option<&Path>, certificate: Option<&Path>, key: Option<&Path>| TlsPaths {
+            ca: ca.map(Into::into),
+            certificate: certificate.map(Into::into),
+            key: key.map(Into::into),
+        };
+        for (paths, want) in [
+            (paths(Some(&empty), None, None), "empty for TLS to etcd: there is no certificate in it"),
+            (paths(Some(&missing), None, None), "missing for TLS to etcd"),
+            (paths(None, Some(&missing), None), "needs both"),
+            (paths(None, None, Some(&missing)), "needs both"),
+            (paths(None, Some(&missing), Some(&missing)), "missing for TLS to etcd"),
+        ] {
+            match tls_config(&paths) {
+                Err(error) => assert!(error.to_string().contains(want), "{error}"),
+                Ok(_) => panic!("{paths:?} was accepted"),
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a failed call means: whether it was carried out, and whether asking again makes sense.
+
+use binnacle_store::{Revision, StoreError};
+use tonic::{Code, Status};
+
+/// A failed call, seen by whoever decides what to do next.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// etcd answered, and would answer the same again.
+    Answered(StoreError),
+    /// etcd has compacted what was asked for; its answer does not say up to where.
+    Compacted,
+    /// Nothing was carried out; another member, or this one later, may do it.
+    NotDone(String),
+    /// The connection or the member was lost: whether it was carried out is unknown.
+    Unknown(String),
+}
+
+// === impl Failure ===
+
+impl Failure {
+    pub(crate) fn of(status: &Status) -> Self {
+        let message = status.message();
+        match status.code() {
+            Code::NotFound if message.contains("requested lease not found") => {
+                Self::Answered(StoreError::LeaseNotFound)
+            }
+            Code::OutOfRange if message.contains("has been compacted") => Self::Compacted,
+            // Who needs to know the current revision asks for it.
+            Code::OutOfRange if message.contains("future revision") => {
+                Self::Answered(StoreError::FutureRevision { current: Revision(0) })
+            }
+            _ if never_sent(status) => Self::NotDone(describe(status)),
+            // These are said before anything is proposed to the cluster.
+            Code::Unavailable if message.ends_with("no leader") || message.ends_with("not capable") => {
+                Self::NotDone(describe(status))
+            }
+            Code::ResourceExhausted if message.ends_with("too many requests") => Self::NotDone(describe(status)),
+            Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded | Code::Unknown | Code::Internal => {
+                Self::Unknown(describe(status))
+            }
+            _ => Self::Answered(StoreError::Unavailable(describe(status))),
+        }
+    }
+
+    /// As the caller of the store is told.
+    pub(crate) fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Answered(error) => error,
+            Self::Compacted => StoreError::Compacted { compacted: Revision(0) },
+            Self::NotDone(text) | Self::Unknown(text) => StoreError::Unavailable(text),
+        }
+    }
+}
+
+/// As etcd's Go client words it: its own errors by their text, others with their code.
+fn describe(status: &Status) -> String {
+    let message = status.message();
+    if message.starts_with("etcdserver: ") || message.starts_with("mvcc: ") {
+        message.to_owned()
+    } else {
+        let code = format!("{:?}", status.code());
+        let mut text = format!("rpc error: code = {code} desc = {message}");
+        let mut source = std::error::Error::source(status);
+        while let Some(error) = source {
+            let more = error.to_string();
+            if !text.contains(&more) {
+                text.push_str(": ");
+                text.push_str(&more);
+            }
+            source = error.source();
+        }
+        text
+    }
+}
+
+/// No connection could be made, so nothing left this machine.
+fn never_sent(status: &Status) -> bool {
+    let mut source = std::error::Error::source(status);
+    while let Some(error) = source {
+        if error.is::<tonic::ConnectError>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meanings() {
+        for (code, message, want) in [
+            (Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted", "Compacted"),
+            (Code::OutOfRange, "etcdserver: mvcc: required revision is a future revision", "Answered(FutureRevision"),
+            (Code::NotFound, "etcdserver: requested lease not found", "Answered(LeaseNotFound)"),
+            (Code::Unavailable, "etcdserver: no leader", "NotDone(\"etcdserver: no leader\")"),
+            (Code::Unavailable, "etcdserver: not capable", "NotDone("),
+            (Code::ResourceExhausted, "etcdserver: too many requests", "NotDone("),
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", "Answered(Unavailable("),
+            (Code::InvalidArgument, "etcdserver: request is too large", "Answered(Unavailable("),
+            (Code::Unavailable, "etcdserver: request timed out", "Unknown(\"etcdserver: request timed out\")"),
+            (Code::Unavailable, "etcdserver: leader changed", "Unknown("),
+            (
+                Code::Unavailable,
+                "connection reset",
+                "Unknown(\"rpc error: code = Unavailable desc = connection reset\")",
+            ),
+            (Code::PermissionDenied, "etcdserver: permission denied", "Answered(Unavailable("),
+        ] {
+            let failure = format!("{:?}", Failure::of(&Status::new(code, message)));
+            assert!(failure.starts_with(want), "{code:?} {message}: {failure}");
+        }
+    }
+}

@@ -1,0 +1,534 @@
+//! The one watch at etcd, and everybody who reads it.
+//!
+//! The hub knows its position: every event up to there was offered to the watchers. It keeps the newest events, so that a
+//! watch that begins where a list ended finds them here; only one from further back reads etcd's history, and joins the
+//! hub when it has caught up.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use binnacle_store::{Barrier, Event, Revision, StoreError, WatchedRanges};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+
+use crate::api::{RangeRequest, RangeResponse, path};
+use crate::cluster::{Call, Cluster, Member};
+use crate::error::Failure;
+use crate::metrics::Metrics;
+use crate::stream::{Ended, EventStream, Heard, Progress, Row, first_key, unsigned};
+use crate::watcher::{Ending, Watcher};
+
+/// How much of what was heard is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchLimits {
+    /// How many revisions the hub keeps for watches that begin a little in the past.
+    pub window_revisions: usize,
+    pub window_bytes: usize,
+    /// How many events may wait for a watcher before it has to read them from history instead.
+    pub buffer_events: usize,
+    pub buffer_bytes: usize,
+}
+
+pub(crate) struct Hub {
+    pub(crate) cluster: Cluster,
+    watched: Range<Bytes>,
+    limits: WatchLimits,
+    metrics: Metrics,
+    state: Mutex<State>,
+    /// Told when the position moves, when a watcher caught up, and when watches end.
+    moved: Notify,
+    /// Somebody waits for the position to move, and events alone may not move it.
+    wanted: Notify,
+    /// The member that is followed does not answer, others may.
+    stuck: Notify,
+    asked: AtomicU64,
+    revision: tokio::sync::Mutex<Fresh>,
+    task: Mutex<Option<AbortHandle>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Everything up to here was offered to the watchers. 0 before the hub has begun.
+    position: u64,
+    /// The window has everything after this revision.
+    floor: u64,
+    window: VecDeque<Row>,
+    window_bytes: usize,
+    watchers: WatchedRanges<Watcher>,
+    closed: bool,
+}
+
+/// The newest revision that etcd was asked for.
+#[derive(Default)]
+struct Fresh {
+    revision: u64,
+    /// Whoever asked up to this turn is answered by it.
+    turn: u64,
+}
+
+/// A read of one small answer.
+pub(crate) const QUICK_READ: Call = Call { path: path::RANGE, repeatable: true, patience: Duration::from_secs(2) };
+
+const STATUS_PATIENCE: Duration = Duration::from_secs(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often watchers without events are told how far they have come.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+/// How often progress is asked for while somebody waits for it, as in the reference.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// A position that somebody waits for and that has not moved for so long is looked for at another member.
+const STUCK_AFTER: Duration = Duration::from_millis(1500);
+/// How long a barrier waits at most.
+const REACH_TIMEOUT: Duration = Duration::from_secs(30);
+
+// === impl WatchLimits ===
+
+impl Default for WatchLimits {
+    fn default() -> Self {
+        Self { window_revisions: 4096, window_bytes: 8 << 20, buffer_events: 8192, buffer_bytes: 8 << 20 }
+    }
+}
+
+// === impl Hub ===
+
+impl Hub {
+    pub(crate) fn new(cluster: Cluster, watched: Range<Bytes>, limits: WatchLimits, metrics: Metrics) -> Self {
+        Self {
+            cluster,
+            watched,
+            limits,
+            metrics,
+            state: Mutex::default(),
+            moved: Notify::new(),
+            wanted: Notify::new(),
+            stuck: Notify::new(),
+            asked: AtomicU64::new(0),
+            revision: tokio::sync::Mutex::default(),
+            task: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn moved(&self) -> Notified<'_> {
+        self.moved.notified()
+    }
+
+    /// Begins to follow etcd, and waits until the position is known.
+    pub(crate) async fn begun(self: &Arc<Self>) -> Result<(), StoreError> {
+        {
+            let mut task = self.task.lock();
+            if task.is_none() {
+                let hub = Arc::clone(self);
+                *task = Some(tokio::spawn(async move { hub.run().await }).abort_handle());
+            }
+        }
+        let waiting = async {
+            loop {
+                let moved = self.moved.notified();
+                {
+                    let state = self.state.lock();
+                    if state.closed {
+                        return Err(StoreError::Closed);
+                    }
+                    if state.position > 0 {
+                        return Ok(());
+                    }
+                }
+                moved.await;
+            }
+        };
+        timeout(REACH_TIMEOUT, waiting).await.unwrap_or(Err(StoreError::Timeout))
+    }
+
+    pub(crate) fn close(&self) {
+        if let Some(task) = self.task.lock().take() {
+            task.abort();
+        }
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.end_all(Ending::Closed);
+        drop(state);
+        self.moved.notify_waiters();
+    }
+
+    /// A revision that the store had reached after this was called. Who asks while another is being answered waits for
+    /// the next answer, which is for all of them.
+    pub(crate) async fn fresh_revision(&self) -> Result<u64, StoreError> {
+        let turn = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut fresh = self.revision.lock().await;
+        if fresh.turn < turn {
+            let answers = self.asked.load(Ordering::Acquire);
+            let before = self.state.lock().position;
+            let revision = self.read_revision().await.map_err(Failure::into_store_error)?;
+            if revision < before {
+                self.restored(revision);
+            }
+            *fresh = Fresh { revision, turn: answers };
+        }
+        Ok(fresh.revision)
+    }
+
+    async fn read_revision(&self) -> Result<u64, Failure> {
+        let key = first_key(self.watched.start.clone());
+        let request = RangeRequest { key, count_only: true, ..RangeRequest::default() };
+        let answer: RangeResponse = self.cluster.call(QUICK_READ, request).await?;
+        Ok(answer.header.map_or(0, |header| unsigned(header.revision)))
+    }
+
+    /// Waits until the hub has offered everything up to a revision.
+    pub(crate) async fn reach(&self, revision: u64) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        loop {
+            let moved = self.moved.notified();
+            let before = {
+                let state = self.state.lock();
+                if state.closed {
+                    return Err(StoreError::Closed);
+                }
+                state.position
+            };
+            if before >= revision {
+                return Ok(());
+            }
+            if begun.elapsed() > REACH_TIMEOUT {
+                return Err(StoreError::Timeout);
+            }
+            self.wanted.notify_one();
+            let _ = timeout(ASK_AGAIN, moved).await;
+            if begun.elapsed() > STUCK_AFTER {
+                self.stuck.notify_one();
+            }
+        }
+    }
+
+    /// What a watcher may be told of the present, once `last_event` knows.
+    pub(crate) fn barrier(
+        &self,
+        last_event: impl FnOnce() -> Result<Option<u64>, StoreError>,
+    ) -> Result<Option<Barrier>, StoreError> {
+        let state = self.state.lock();
+        // A watcher that has just read history may be ahead.
+        let barrier = |last: u64| Barrier { current: Revision(state.position.max(last)), last_event: Revision(last) };
+        Ok(last_event()?.map(barrier))
+    }
+
+    /// Hands a watcher the events after `after`: from the window, or from history first.
+    pub(crate) fn enter(self: &Arc<Self>, watcher: &Arc<Watcher>, after: u64) {
+        if !self.join(watcher, after) {
+            let (hub, reader) = (Arc::clone(self), Arc::clone(watcher));
+            let task = tokio::spawn(async move { hub.read_history(&reader, after).await });
+            watcher.set_task(task.abort_handle());
+        }
+    }
+
+    /// A watcher has emptied its buffer, and there is more that had no room in it.
+    pub(crate) fn catch_up(self: &Arc<Self>, watcher: &Arc<Watcher>) {
+        self.leave(watcher);
+        if let Some(after) = watcher.take_behind() {
+            watcher.set_live(false);
+            self.enter(watcher, after);
+        }
+    }
+
+    pub(crate) fn leave(&self, watcher: &Arc<Watcher>) {
+        self.state.lock().watchers.remove(&watcher.range, watcher);
+    }
+
+    /// Puts a watcher that has everything up to `after` among those who hear what comes; `false` when the window does
+    /// not reach back that far. It may be ahead of the hub, which reads another member.
+    fn join(&self, watcher: &Arc<Watcher>, after: u64) -> bool {
+        let mut state = self.state.lock();
+        if state.closed {
+            watcher.end(Ending::Closed);
+            return true;
+        }
+        if after < state.floor {
+            return false;
+        }
+        let missed = state.window.partition_point(|row| row.revision <= after);
+        for row in state.window.range(missed..) {
+            let share = share(row, &watcher.range);
+            if !share.is_empty() {
+                watcher.offer(row.revision, &|| share.clone());
+            }
+        }
+        watcher.set_live(true);
+        let range = watcher.range.clone();
+        state.watchers.add(&range, watcher);
+        drop(state);
+        self.moved.notify_waiters();
+        true
+    }
+
+    async fn read_history(&self, watcher: &Arc<Watcher>, mut after: u64) {
+        let mut pause = FIRST_PAUSE;
+        while !self.join(watcher, after) {
+            match self.read_some_history(watcher, &mut after).await {
+                Ok(()) => pause = FIRST_PAUSE,
+                Err(Ended::Compacted(revision)) => {
+                    watcher.end(Ending::Compacted(revision));
+                    self.moved.notify_waiters();
+                    return;
+                }
+                Err(Ended::Lost(reason)) => {
+                    tracing::debug!(reason, range = ?watcher.range.start, "reading etcd's history was interrupted");
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Reads history until the window has the rest.
+    async fn read_some_history(&self, watcher: &Watcher, after: &mut u64) -> Result<(), Ended> {
+        let (mut stream, progress, _) = self.open(&watcher.range, *after).await?;
+        let mut ask = interval(ASK_AGAIN / 2);
+        ask.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while *after < self.state.lock().floor {
+            let heard = tokio::select! {
+                heard = stream.next() => heard?,
+                _ = ask.tick(), if progress == Progress::OnRequest => {
+                    stream.request_progress();
+                    continue;
+                }
+            };
+            match heard {
+                Heard::Rows(rows) => {
+                    for row in rows {
+                        let share = share(&row, &watcher.range);
+                        if !share.is_empty() {
+                            watcher.offer_past(row.revision, share).await;
+                        }
+                        *after = row.revision;
+                        watcher.scanned(row.revision);
+                    }
+                }
+                Heard::Progress(revision) => {
+                    *after = revision.max(*after);
+                    watcher.scanned(revision);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A watch at some member, whose history is whole.
+    async fn open(&self, range: &Range<Bytes>, after: u64) -> Result<(EventStream, Progress, &Member), Ended> {
+        self.reachable(after).await?;
+        let lost = |failure: Failure| Ended::Lost(failure.into_store_error().to_string());
+        let member = self.cluster.pick();
+        let opened = async {
+            let status = member.status(STATUS_PATIENCE).await?;
+            let progress = Progress::of_version(&status.version);
+            Ok((EventStream::open(member, progress, range, after).await?, progress, member))
+        };
+        opened.await.map_err(|failure| {
+            self.cluster.avoid(member);
+            lost(failure)
+        })
+    }
+
+    /// Whether events after this revision can still be told. etcd would serve a watch from the very revision of a
+    /// compaction, but without the deletions that this revision may have had.
+    pub(crate) async fn reachable(&self, after: u64) -> Result<(), Ended> {
+        let key = first_key(self.watched.start.clone());
+        let revision = i64::try_from(after.max(1)).unwrap_or(i64::MAX);
+        let request = RangeRequest { key, count_only: true, revision, ..RangeRequest::default() };
+        match self.cluster.call::<_, RangeResponse>(QUICK_READ, request).await {
+            Ok(_) | Err(Failure::Answered(StoreError::FutureRevision { .. })) => Ok(()),
+            Err(Failure::Compacted) => Err(Ended::Compacted(self.compacted().await.map_err(Ended::Lost)?)),
+            Err(failure) => Err(Ended::Lost(failure.into_store_error().to_string())),
+        }
+    }
+
+    /// The revision of the latest compaction. etcd tells it only to a watch that it refuses.
+    pub(crate) async fn compacted(&self) -> Result<u64, String> {
+        let key = first_key(self.watched.start.clone());
+        let revision = 1;
+        let request = RangeRequest { key: key.clone(), count_only: true, revision, ..RangeRequest::default() };
+        match self.cluster.call::<_, RangeResponse>(QUICK_READ, request).await {
+            Ok(_) => return Ok(0),
+            Err(Failure::Compacted) => {}
+            Err(failure) => return Err(failure.into_store_error().to_string()),
+        }
+        let member = self.cluster.pick();
+        let end = [key.as_ref(), b"\0"].concat();
+        let opened = EventStream::open(member, Progress::OnRequest, &(key..Bytes::from(end)), 0).await;
+        let mut stream = opened.map_err(|failure| failure.into_store_error().to_string())?;
+        match timeout(STATUS_PATIENCE, stream.next()).await {
+            Ok(Err(Ended::Compacted(revision))) => Ok(revision),
+            Ok(Err(Ended::Lost(reason))) => Err(reason),
+            Ok(Ok(_)) | Err(_) => Err("etcd did not say which revision was compacted".to_owned()),
+        }
+    }
+
+    async fn run(&self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let begun = Instant::now();
+            let ended = match self.begin().await {
+                Ok(position) => self.follow(position).await,
+                Err(failure) => Ended::Lost(failure.into_store_error().to_string()),
+            };
+            if begun.elapsed() > LONGEST_PAUSE {
+                pause = FIRST_PAUSE;
+            }
+            match ended {
+                Ended::Compacted(revision) => {
+                    tracing::warn!(revision, "etcd compacted what was not heard yet, all watches begin anew");
+                    self.break_off(Ending::Compacted(revision));
+                }
+                Ended::Lost(reason) => {
+                    tracing::warn!(reason, "watch of etcd ended, going on with the next member");
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// The position to go on from.
+    async fn begin(&self) -> Result<u64, Failure> {
+        let position = self.state.lock().position;
+        if position > 0 {
+            return Ok(position);
+        }
+        let revision = self.read_revision().await?;
+        {
+            let mut state = self.state.lock();
+            state.position = revision;
+            state.floor = revision;
+        }
+        self.moved.notify_waiters();
+        Ok(revision)
+    }
+
+    async fn follow(&self, position: u64) -> Ended {
+        let (mut stream, progress, member) = match self.open(&self.watched, position).await {
+            Ok(opened) => opened,
+            Err(ended) => return ended,
+        };
+        let mut tell = interval(PROGRESS_INTERVAL);
+        tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard_at = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                heard = stream.next() => {
+                    heard_at = Instant::now();
+                    match heard {
+                        Ok(Heard::Rows(rows)) => self.take(rows),
+                        Ok(Heard::Progress(revision)) => self.advance(revision),
+                        Err(ended) => return ended,
+                    }
+                }
+                () = self.wanted.notified(), if progress == Progress::OnRequest => stream.request_progress(),
+                () = self.stuck.notified() => {
+                    if heard_at.elapsed() > STUCK_AFTER {
+                        self.cluster.avoid(member);
+                        return Ended::Lost("the member tells nothing while others have news".to_owned());
+                    }
+                }
+                _ = tell.tick() => self.tell_progress(),
+            }
+            // The store was restored meanwhile.
+            if self.state.lock().position == 0 {
+                return Ended::Lost("the store went back to an earlier revision".to_owned());
+            }
+        }
+    }
+
+    /// Hands out what was heard.
+    fn take(&self, rows: Vec<Row>) {
+        let mut state = self.state.lock();
+        if state.position == 0 {
+            return;
+        }
+        for mut row in rows {
+            if row.revision <= state.position {
+                continue;
+            }
+            row.events.retain(|event| self.watched.contains(event.key()));
+            for event in &row.events {
+                self.metrics.event(event.key());
+            }
+            if !row.events.is_empty() {
+                state.watchers.dispatch(&row.events, |watcher, share| watcher.offer(row.revision, share));
+            }
+            state.position = row.revision;
+            state.keep(row, &self.limits);
+        }
+        drop(state);
+        self.moved.notify_waiters();
+    }
+
+    fn advance(&self, revision: u64) {
+        self.metrics.bookmark();
+        let mut state = self.state.lock();
+        if state.position > 0 {
+            state.position = state.position.max(revision);
+        }
+        drop(state);
+        self.moved.notify_waiters();
+    }
+
+    fn tell_progress(&self) {
+        let state = self.state.lock();
+        for watcher in state.watchers.iter() {
+            watcher.progress(state.position);
+        }
+    }
+
+    /// Ends all watches: what comes after the position is lost.
+    fn break_off(&self, ending: Ending) {
+        let mut state = self.state.lock();
+        state.end_all(ending);
+        state.position = 0;
+        // Nobody joins before it is known where the window begins anew.
+        state.floor = u64::MAX;
+        drop(state);
+        self.moved.notify_waiters();
+    }
+
+    fn restored(&self, revision: u64) {
+        tracing::error!(
+            revision,
+            "etcd is at an earlier revision than before: it was restored, all watches begin anew"
+        );
+        self.break_off(Ending::Restored);
+        self.stuck.notify_one();
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn keep(&mut self, row: Row, limits: &WatchLimits) {
+        self.window_bytes += row.events.iter().map(Event::size).sum::<usize>();
+        self.window.push_back(row);
+        while self.window.len() > limits.window_revisions || self.window_bytes > limits.window_bytes {
+            let Some(oldest) = self.window.pop_front() else { break };
+            self.window_bytes -= oldest.events.iter().map(Event::size).sum::<usize>();
+            self.floor = oldest.revision;
+        }
+    }
+
+    fn end_all(&mut self, ending: Ending) {
+        for watcher in self.watchers.iter() {
+            watcher.end(ending);
+        }
+        self.watchers.clear();
+        self.window.clear();
+        self.window_bytes = 0;
+    }
+}
+
+fn share(row: &Row, range: &Range<Bytes>) -> Vec<Event> {
+    row.events.iter().filter(|event| range.contains(event.key())).cloned().collect()
+}

@@ -1,0 +1,21 @@
+//! The storage engine on etcd.
+//!
+//! All watches of a server share one watch at etcd, which the [hub](crate::hub) follows and hands out: an event travels
+//! once however many resources there are, and one position answers every consistent read. The messages are in `api`,
+//! whom to ask and what to do when nobody answers in `cluster`.
+
+mod api;
+mod cluster;
+mod connector;
+mod error;
+mod hub;
+mod metrics;
+mod options;
+mod store;
+mod stream;
+mod watcher;
+
+pub use hub::WatchLimits;
+pub use metrics::{KeyOwner, Metrics};
+pub use options::{ConnectError, Options, TlsPaths};
+pub use store::EtcdStore;

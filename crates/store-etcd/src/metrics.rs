@@ -1,0 +1,144 @@
+//! The metric families of the reference for requests to etcd.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+
+const LATENCY_BUCKETS: [f64; 23] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+];
+
+/// The counters, shared by all stores of a server.
+#[derive(Clone)]
+pub struct Metrics(Arc<Families>);
+
+struct Families {
+    duration: HistogramVec,
+    requests: IntCounterVec,
+    errors: IntCounterVec,
+    events: IntCounterVec,
+    bookmarks: IntCounterVec,
+    resources: Vec<KeyOwner>,
+}
+
+/// The resource whose objects have keys that start with `prefix`.
+#[derive(Clone, Debug)]
+pub struct KeyOwner {
+    /// Ends with a slash.
+    pub prefix: String,
+    pub group: String,
+    pub resource: String,
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// Registers the families. Keys that belong to none of `resources` are counted under empty labels.
+    pub fn new(registry: &Registry, mut resources: Vec<KeyOwner>) -> Result<Self, prometheus::Error> {
+        resources.sort_by(|a, b| a.prefix.cmp(&b.prefix));
+        let by_operation = &["operation", "group", "resource"];
+        let by_resource = &["group", "resource"];
+        let duration = HistogramOpts::new(
+            "etcd_request_duration_seconds",
+            "[ALPHA] Etcd request latency in seconds for each operation and object type.",
+        );
+        let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
+        let families = Families {
+            duration: HistogramVec::new(duration.buckets(LATENCY_BUCKETS.to_vec()), by_operation)?,
+            requests: counter(
+                "etcd_requests_total",
+                "[ALPHA] Etcd request counts for each operation and object type.",
+                by_operation,
+            )?,
+            errors: counter(
+                "etcd_request_errors_total",
+                "[ALPHA] Etcd failed request counts for each operation and object type.",
+                by_operation,
+            )?,
+            events: counter(
+                "apiserver_storage_events_received_total",
+                "[BETA] Number of etcd events received split by kind.",
+                by_resource,
+            )?,
+            bookmarks: counter(
+                "etcd_bookmark_total",
+                "[ALPHA] Number of etcd bookmarks (progress notify events) split by kind.",
+                by_resource,
+            )?,
+            resources,
+        };
+        registry.register(Box::new(families.duration.clone()))?;
+        registry.register(Box::new(families.requests.clone()))?;
+        registry.register(Box::new(families.errors.clone()))?;
+        registry.register(Box::new(families.events.clone()))?;
+        registry.register(Box::new(families.bookmarks.clone()))?;
+        Ok(Self(Arc::new(families)))
+    }
+
+    /// Counts a request about `key` that began at `begun`.
+    pub(crate) fn request(&self, operation: &str, key: &[u8], begun: Instant, failed: bool) {
+        let (group, resource) = self.0.owner(key);
+        let labels = [operation, group, resource];
+        self.0.duration.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
+        self.0.requests.with_label_values(&labels).inc();
+        if failed {
+            self.0.errors.with_label_values(&labels).inc();
+        }
+    }
+
+    pub(crate) fn event(&self, key: &[u8]) {
+        let (group, resource) = self.0.owner(key);
+        self.0.events.with_label_values(&[group, resource]).inc();
+    }
+
+    /// All resources share one watch, so its progress is nobody's in particular.
+    pub(crate) fn bookmark(&self) {
+        self.0.bookmarks.with_label_values(&["", ""]).inc();
+    }
+}
+
+impl Families {
+    fn owner(&self, key: &[u8]) -> (&str, &str) {
+        let at = self.resources.partition_point(|owner| owner.prefix.as_bytes() <= key);
+        let owner = at.checked_sub(1).map(|at| &self.resources[at]);
+        match owner.filter(|owner| key.starts_with(owner.prefix.as_bytes())) {
+            Some(owner) => (&owner.group, &owner.resource),
+            None => ("", ""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_belong_to_resources() {
+        let owner = |prefix: &str, group: &str, resource: &str| KeyOwner {
+            prefix: prefix.to_owned(),
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+        };
+        let resources = vec![
+            owner("/registry/services/specs/", "", "services"),
+            owner("/registry/pods/", "", "pods"),
+            owner("/registry/services/endpoints/", "", "endpoints"),
+            owner("/registry/deployments/", "apps", "deployments"),
+        ];
+        let metrics = Metrics::new(&Registry::new(), resources).expect("a new registry takes them");
+        for (key, want) in [
+            ("/registry/pods/default/a", ("", "pods")),
+            ("/registry/pods/", ("", "pods")),
+            ("/registry/podsets/default/a", ("", "")),
+            ("/registry/services/specs/default/a", ("", "services")),
+            ("/registry/services/endpoints/default/a", ("", "endpoints")),
+            ("/registry/deployments/default/a", ("apps", "deployments")),
+            ("/a", ("", "")),
+            ("compact_rev_key", ("", "")),
+        ] {
+            assert_eq!(metrics.0.owner(key.as_bytes()), want, "{key}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! How to reach an etcd cluster, and which of its keys are ours.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+
+use crate::metrics::Metrics;
+
+/// What a store needs to know.
+#[derive(Clone)]
+pub struct Options {
+    /// The members' client URLs: `http://host:port`, `https://host:port`, or without a scheme.
+    pub endpoints: Vec<String>,
+    pub tls: TlsPaths,
+    /// The keys that are watched; everything that [`Store::watch`](binnacle_store::Store::watch) is asked for lies within.
+    pub watched: Range<Bytes>,
+    pub metrics: Metrics,
+}
+
+/// PEM files for TLS to etcd. Certificate and key are read anew for every connection, so that they can be rotated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsPaths {
+    /// Who is trusted to have signed the members' certificates; the system's authorities when there is none.
+    pub ca: Option<PathBuf>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+/// Why a store cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error("--etcd-servers must be specified")]
+    NoEndpoint,
+    #[error("invalid etcd endpoint {endpoint:?}: {reason}")]
+    Endpoint { endpoint: String, reason: String },
+    #[error("cannot use {path} for TLS to etcd: {reason}")]
+    Tls { path: String, reason: String },
+    #[error("TLS to etcd needs both a certificate and its key")]
+    HalfIdentity,
+}
+
+// === impl TlsPaths ===
+
+impl TlsPaths {
+    /// Whether any file was named: then endpoints without a scheme are reached over TLS.
+    pub fn any(&self) -> bool {
+        self.ca.is_some() || self.certificate.is_some() || self.key.is_some()
+    }
+}

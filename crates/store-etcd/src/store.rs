@@ -1,0 +1,279 @@
+//! The contract, call by call.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use binnacle_store::{
+    Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+
+use crate::api::{
+    self, COMPARE_MOD, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, PutRequest, RequestOp,
+    RequestUnion, ResponseOp, ResponseUnion, TxnRequest, path,
+};
+use crate::cluster::{Call, Cluster};
+use crate::error::Failure;
+use crate::hub::{Hub, QUICK_READ, WatchLimits};
+use crate::metrics::Metrics;
+use crate::options::{ConnectError, Options};
+use crate::stream::{Ended, first_key, key_value, unsigned};
+use crate::watcher::{Control, Feed, Watcher};
+
+/// A store in an etcd cluster.
+pub struct EtcdStore {
+    hub: Arc<Hub>,
+    limits: WatchLimits,
+    metrics: Metrics,
+    health_key: Bytes,
+}
+
+/// etcd itself gives up on a write after seven seconds.
+const WRITE: Duration = Duration::from_secs(15);
+/// Large answers take their time.
+const READ: Duration = Duration::from_secs(15);
+const RANGE: Call = Call { path: path::RANGE, repeatable: true, patience: READ };
+const TXN: Call = Call { path: path::TXN, repeatable: false, patience: WRITE };
+const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, patience: WRITE };
+/// A lease that nobody knows of expires by itself.
+const GRANT: Call = Call { path: path::LEASE_GRANT, repeatable: true, patience: WRITE };
+const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, patience: WRITE };
+
+// === impl EtcdStore ===
+
+impl EtcdStore {
+    /// Makes a store of a cluster. Nothing is sent yet, so this does not tell whether the cluster is there.
+    pub fn new(options: &Options) -> Result<Self, ConnectError> {
+        Self::with_limits(options, WatchLimits::default())
+    }
+
+    /// As [`EtcdStore::new`], with other bounds on what watches keep in memory.
+    pub fn with_limits(options: &Options, limits: WatchLimits) -> Result<Self, ConnectError> {
+        let cluster = Cluster::new(options)?;
+        let (watched, metrics) = (options.watched.clone(), options.metrics.clone());
+        let health_key = Bytes::from([watched.start.as_ref(), b"health"].concat());
+        let hub = Arc::new(Hub::new(cluster, watched, limits, metrics.clone()));
+        Ok(Self { hub, limits, metrics, health_key })
+    }
+
+    /// Ends all watches.
+    pub fn close(&self) {
+        self.hub.close();
+    }
+
+    /// How large a member's database file is, in bytes.
+    pub async fn database_size(&self) -> Result<u64, StoreError> {
+        let status = self.hub.cluster.pick().status(Duration::from_secs(1)).await;
+        Ok(unsigned(status.map_err(Failure::into_store_error)?.db_size))
+    }
+
+    async fn read(
+        &self,
+        operation: &str,
+        call: Call,
+        request: api::RangeRequest,
+    ) -> Result<api::RangeResponse, StoreError> {
+        let (begun, key) = (Instant::now(), request.key.clone());
+        let answer = self.hub.cluster.call(call, request).await;
+        self.metrics.request(operation, &key, begun, answer.is_err());
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(failure) => Err(self.explain(failure).await),
+        }
+    }
+
+    /// Adds the revision that belongs to the error, which etcd does not tell.
+    async fn explain(&self, failure: Failure) -> StoreError {
+        match failure {
+            Failure::Compacted => match self.hub.compacted().await {
+                Ok(revision) => StoreError::Compacted { compacted: Revision(revision) },
+                Err(reason) => StoreError::Unavailable(reason),
+            },
+            Failure::Answered(StoreError::FutureRevision { .. }) => match self.hub.fresh_revision().await {
+                Ok(current) => StoreError::FutureRevision { current: Revision(current) },
+                Err(error) => error,
+            },
+            other => other.into_store_error(),
+        }
+    }
+
+    async fn get_at(&self, key: Bytes, revision: Option<Revision>) -> Result<(Option<KeyValue>, Revision), StoreError> {
+        let revision = signed(revision.unwrap_or_default().0);
+        let request = api::RangeRequest { key: first_key(key), revision, ..Default::default() };
+        let answer = self.read("get", QUICK_READ, request).await?;
+        let current = answer.header.map_or(0, |header| unsigned(header.revision));
+        Ok((answer.kvs.into_iter().next().map(key_value), Revision(current)))
+    }
+
+    async fn range_at(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
+        let Range { start, end } = request.range;
+        let operation = if request.count_only { "listWithCount" } else { "list" };
+        if start >= end {
+            // etcd takes the end of such a range for an error or for another notation.
+            let current = Revision(self.hub.fresh_revision().await?);
+            return Ok(RangeResponse { kvs: Vec::new(), more: false, count: 0, revision: current });
+        }
+        let wanted = api::RangeRequest {
+            key: first_key(start),
+            range_end: end,
+            limit: i64::try_from(request.limit).unwrap_or(i64::MAX),
+            revision: signed(request.revision.unwrap_or_default().0),
+            count_only: request.count_only,
+        };
+        let answer = self.read(operation, RANGE, wanted).await?;
+        Ok(RangeResponse {
+            kvs: answer.kvs.into_iter().map(key_value).collect(),
+            more: answer.more,
+            count: usize::try_from(answer.count).unwrap_or(0),
+            revision: Revision(answer.header.map_or(0, |header| unsigned(header.revision))),
+        })
+    }
+
+    async fn carry_out(&self, txn: Txn) -> Result<TxnResponse, StoreError> {
+        let (begun, key) = (Instant::now(), txn.key.clone());
+        let operation = match (&txn.op, txn.expect) {
+            (Op::Delete, _) => "delete",
+            (Op::Put { .. }, Expect::Absent) => "create",
+            (Op::Put { .. }, _) => "update",
+        };
+        let answer = self.hub.cluster.call::<_, api::TxnResponse>(TXN, request_of(txn)).await;
+        self.metrics.request(operation, &key, begun, answer.is_err());
+        match answer {
+            Ok(answer) => Ok(response_of(answer)),
+            Err(failure) => Err(self.explain(failure).await),
+        }
+    }
+
+    async fn begin_watch(&self, range: Range<Bytes>, after: Revision) -> Result<Watch, StoreError> {
+        self.hub.begun().await?;
+        match self.hub.reachable(after.0).await {
+            Ok(()) => {}
+            Err(Ended::Compacted(compacted)) => return Err(StoreError::Compacted { compacted: Revision(compacted) }),
+            Err(Ended::Lost(reason)) => return Err(StoreError::Unavailable(reason)),
+        }
+        let watcher = Arc::new(Watcher::new(range, after.0, self.limits));
+        self.hub.enter(&watcher, after.0);
+        let feed = Feed { hub: self.hub.clone(), watcher: watcher.clone(), ended: false };
+        let messages = stream::unfold(feed, |mut feed| async move { Some((feed.next().await?, feed)) }).boxed();
+        Ok(Watch { messages, control: Box::new(Control { hub: self.hub.clone(), watcher }) })
+    }
+}
+
+impl Drop for EtcdStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Store for EtcdStore {
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        async { self.hub.fresh_revision().await.map(Revision) }.boxed()
+    }
+
+    fn get(
+        &self,
+        key: Bytes,
+        revision: Option<Revision>,
+    ) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
+        self.get_at(key, revision).boxed()
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
+        self.range_at(request).boxed()
+    }
+
+    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
+        self.carry_out(txn).boxed()
+    }
+
+    fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
+        self.begin_watch(range, after).boxed()
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            let request = api::CompactionRequest { revision: signed(revision.0) };
+            match self.hub.cluster.call::<_, api::CompactionResponse>(COMPACT, request).await {
+                Ok(_) => Ok(()),
+                Err(failure) => Err(self.explain(failure).await),
+            }
+        }
+        .boxed()
+    }
+
+    fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        async { self.hub.compacted().await.map(Revision).map_err(StoreError::Unavailable) }.boxed()
+    }
+
+    fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
+        async move {
+            let request = LeaseGrantRequest { ttl: signed(ttl_seconds) };
+            let answer: Result<api::LeaseGrantResponse, _> = self.hub.cluster.call(GRANT, request).await;
+            answer.map(|granted| LeaseId(granted.id)).map_err(Failure::into_store_error)
+        }
+        .boxed()
+    }
+
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            let request = LeaseRevokeRequest { id: lease.0 };
+            let answer: Result<api::LeaseRevokeResponse, _> = self.hub.cluster.call(REVOKE, request).await;
+            answer.map(|_| ()).map_err(Failure::into_store_error)
+        }
+        .boxed()
+    }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async { self.get_at(self.health_key.clone(), None).await.map(|_| ()) }.boxed()
+    }
+}
+
+fn request_of(txn: Txn) -> TxnRequest {
+    let key = first_key(txn.key);
+    let expected = match txn.expect {
+        Expect::Absent => Some(0),
+        Expect::ModRevision(revision) => Some(signed(revision.0)),
+        Expect::Anything => None,
+    };
+    let compare = expected.map(|revision| Compare {
+        result: 0,
+        target: COMPARE_MOD,
+        key: key.clone(),
+        mod_revision: Some(revision),
+    });
+    // What is absent has no previous value to tell of.
+    let prev_kv = expected != Some(0);
+    let success = match txn.op {
+        Op::Put { value, lease } => {
+            let lease = lease.map_or(0, |lease| lease.0);
+            RequestUnion::Put(PutRequest { key: key.clone(), value, lease, prev_kv })
+        }
+        Op::Delete => RequestUnion::Delete(DeleteRangeRequest { key: key.clone(), prev_kv }),
+    };
+    let failure = RequestUnion::Range(api::RangeRequest { key, ..Default::default() });
+    let op = |request| RequestOp { request: Some(request) };
+    TxnRequest { compare: compare.into_iter().collect(), success: vec![op(success)], failure: vec![op(failure)] }
+}
+
+fn response_of(answer: api::TxnResponse) -> TxnResponse {
+    let revision = Revision(answer.header.map_or(0, |header| unsigned(header.revision)));
+    let kv = match answer.responses.into_iter().next() {
+        Some(ResponseOp { response: Some(ResponseUnion::Range(range)) }) => range.kvs.into_iter().next(),
+        Some(ResponseOp { response: Some(ResponseUnion::Put(put)) }) => put.prev_kv,
+        Some(ResponseOp { response: Some(ResponseUnion::Delete(delete)) }) => delete.prev_kvs.into_iter().next(),
+        Some(ResponseOp { response: None }) | None => None,
+    };
+    let kv = kv.map(key_value);
+    if answer.succeeded {
+        TxnResponse::Done { revision, previous: kv }
+    } else {
+        TxnResponse::Unmet { current: kv, revision }
+    }
+}
+
+fn signed(revision: u64) -> i64 {
+    i64::try_from(revision).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,237 @@
+//! One watch at one member.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use binnacle_store::{Event, KeyValue, LeaseId, Revision};
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use tonic_prost::ProstCodec;
+
+use crate::api::{self, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse, WatchUnion, path};
+use crate::cluster::{Member, require_leader};
+use crate::error::Failure;
+
+/// All changes of one revision within the range.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) revision: u64,
+    pub(crate) events: Vec<Event>,
+}
+
+/// What a stream tells.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// Whole revisions, in order.
+    Rows(Vec<Row>),
+    /// Everything up to this revision has been told.
+    Progress(u64),
+}
+
+/// Why a stream ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// Its start lies before the last compaction.
+    Compacted(u64),
+    Lost(String),
+}
+
+/// A running watch. Dropping it ends it.
+pub(crate) struct EventStream {
+    requests: mpsc::Sender<WatchRequest>,
+    answers: Streaming<WatchResponse>,
+    /// Events of a revision of which more may come.
+    held: Vec<Event>,
+    reliable_progress: bool,
+}
+
+/// How a member makes known how far a watch has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It answers requests for progress, and no event comes after the answer that belongs before it.
+    OnRequest,
+    /// Its answers may overtake events (etcd issues 15220 and 17507): only events tell. Therefore every key has to be
+    /// watched, so that each revision has events.
+    ByEvents,
+}
+
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+
+// === impl Progress ===
+
+impl Progress {
+    /// From the version that a member says it has.
+    pub(crate) fn of_version(version: &str) -> Self {
+        let mut numbers = version.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        // The versions that kube-apiserver asks for as well (kubernetes issue 123192).
+        let fixed = if version < (3, 5, 0) { (3, 4, 31) } else { (3, 5, 13) };
+        if version >= fixed { Self::OnRequest } else { Self::ByEvents }
+    }
+
+    /// What has to be watched to know all about `range`.
+    pub(crate) fn range(self, range: &Range<Bytes>) -> Range<Bytes> {
+        match self {
+            Self::OnRequest => range.clone(),
+            // In etcd's notation, from the first key to the last.
+            Self::ByEvents => Bytes::from_static(b"\0")..Bytes::from_static(b"\0"),
+        }
+    }
+}
+
+// === impl EventStream ===
+
+impl EventStream {
+    /// Watches from the changes after a revision on.
+    pub(crate) async fn open(
+        member: &Member,
+        progress: Progress,
+        range: &Range<Bytes>,
+        after: u64,
+    ) -> Result<Self, Failure> {
+        let (requests, outgoing) = mpsc::channel(8);
+        let Range { start, end } = progress.range(range);
+        let create = WatchCreateRequest {
+            key: first_key(start),
+            range_end: end,
+            start_revision: i64::try_from(after + 1).unwrap_or(i64::MAX),
+            prev_kv: true,
+            fragment: true,
+        };
+        // There is room for it.
+        let _ = requests.try_send(WatchRequest { request: Some(WatchUnion::Create(create)) });
+        let mut request = tonic::Request::new(ReceiverStream::new(outgoing));
+        require_leader(&mut request);
+        let opening = async {
+            let mut grpc = member.grpc().await?;
+            let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
+            let answers = grpc.streaming(request, PathAndQuery::from_static(path::WATCH), codec).await;
+            answers.map_err(|status| Failure::of(&status))
+        };
+        let answers = match timeout(OPEN_TIMEOUT, opening).await {
+            Ok(answers) => answers?.into_inner(),
+            Err(_) => return Err(Failure::Unknown("context deadline exceeded".to_owned())),
+        };
+        Ok(Self { requests, answers, held: Vec::new(), reliable_progress: progress == Progress::OnRequest })
+    }
+
+    /// Asks for a [`Heard::Progress`]. None comes while the member itself is behind.
+    pub(crate) fn request_progress(&self) {
+        let request = WatchRequest { request: Some(WatchUnion::Progress(WatchProgressRequest {})) };
+        // When the requests before this one have not even left, one more does not help.
+        let _ = self.requests.try_send(request);
+    }
+
+    /// Waits for news. Cancelling it loses nothing.
+    pub(crate) async fn next(&mut self) -> Result<Heard, Ended> {
+        loop {
+            let answer = match self.answers.message().await {
+                Ok(Some(answer)) => answer,
+                Ok(None) => return Err(Ended::Lost("the member ended the watch".to_owned())),
+                Err(status) => return Err(Ended::Lost(Failure::of(&status).into_store_error().to_string())),
+            };
+            if answer.compact_revision != 0 {
+                return Err(Ended::Compacted(unsigned(answer.compact_revision)));
+            }
+            if answer.canceled {
+                return Err(Ended::Lost(answer.cancel_reason));
+            }
+            if answer.created {
+                continue;
+            }
+            if answer.events.is_empty() && !answer.fragment && self.held.is_empty() {
+                match answer.header {
+                    Some(header) if self.reliable_progress => return Ok(Heard::Progress(unsigned(header.revision))),
+                    _ => continue,
+                }
+            }
+            let rows = self.whole_revisions(answer);
+            if !rows.is_empty() {
+                return Ok(Heard::Rows(rows));
+            }
+        }
+    }
+
+    /// Sorts events by revision, and keeps back the last one while pieces are missing.
+    fn whole_revisions(&mut self, answer: WatchResponse) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        let held = std::mem::take(&mut self.held);
+        for event in held.into_iter().chain(answer.events.into_iter().filter_map(event)) {
+            let revision = revision_of(&event);
+            match rows.last_mut() {
+                Some(row) if row.revision == revision => row.events.push(event),
+                _ => rows.push(Row { revision, events: vec![event] }),
+            }
+        }
+        if answer.fragment
+            && let Some(last) = rows.pop()
+        {
+            self.held = last.events;
+        }
+        rows
+    }
+}
+
+/// etcd knows no empty key: the smallest one stands for it.
+pub(crate) fn first_key(key: Bytes) -> Bytes {
+    if key.is_empty() { Bytes::from_static(b"\0") } else { key }
+}
+
+pub(crate) fn key_value(kv: api::KeyValue) -> KeyValue {
+    KeyValue {
+        key: kv.key.into(),
+        value: kv.value.into(),
+        create_revision: Revision(unsigned(kv.create_revision)),
+        mod_revision: Revision(unsigned(kv.mod_revision)),
+        lease: (kv.lease != 0).then_some(LeaseId(kv.lease)),
+    }
+}
+
+fn event(event: api::Event) -> Option<Event> {
+    let kv = event.kv?;
+    let previous = event.prev_kv.map(key_value);
+    Some(if event.kind == api::EVENT_DELETE {
+        Event::Delete { key: kv.key.into(), revision: Revision(unsigned(kv.mod_revision)), previous }
+    } else {
+        Event::Put { kv: key_value(kv), previous }
+    })
+}
+
+pub(crate) fn revision_of(event: &Event) -> u64 {
+    match event {
+        Event::Put { kv, .. } => kv.mod_revision.0,
+        Event::Delete { revision, .. } => revision.0,
+    }
+}
+
+pub(crate) fn unsigned(revision: i64) -> u64 {
+    u64::try_from(revision).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        for (version, want) in [
+            ("3.4.23", Progress::ByEvents),
+            ("3.4.31", Progress::OnRequest),
+            ("3.5.0", Progress::ByEvents),
+            ("3.5.12", Progress::ByEvents),
+            ("3.5.13", Progress::OnRequest),
+            ("3.5.13-rc.0", Progress::OnRequest),
+            ("3.6.0", Progress::OnRequest),
+            ("4", Progress::OnRequest),
+            ("3.3.27", Progress::ByEvents),
+            ("", Progress::ByEvents),
+            ("unknown", Progress::ByEvents),
+        ] {
+            assert_eq!(Progress::of_version(version), want, "{version}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! One watch of the many that share the hub's: its buffer, and the reader's side of it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use binnacle_store::{Barrier, Event, Revision, StoreError, WatchControl, WatchMessage};
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, poll_fn};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::hub::{Hub, WatchLimits};
+
+/// The most events in one message.
+const MESSAGE_EVENTS: usize = 1024;
+
+pub(crate) struct Watcher {
+    pub(crate) range: Range<Bytes>,
+    limits: WatchLimits,
+    /// Locked after the hub's state where both are.
+    buffer: Mutex<Buffer>,
+    /// Told when there is room in the buffer, and when somebody begins to wait for a barrier.
+    room: Notify,
+    /// How many wait for a barrier.
+    barriers: AtomicUsize,
+    /// Reads history into the buffer.
+    catching_up: Mutex<Option<AbortHandle>>,
+}
+
+#[derive(Default)]
+struct Buffer {
+    events: VecDeque<(u64, Vec<Event>)>,
+    count: usize,
+    bytes: usize,
+    /// The buffer has all events up to here, or they were read from it.
+    reached: u64,
+    /// Events after `reached` were left out for want of room.
+    behind: bool,
+    /// Everything up to here was buffered, left out, or has no events.
+    heard: u64,
+    /// The newest event of this watch.
+    last_event: u64,
+    /// The hub offers every event as it comes; otherwise history is being read.
+    live: bool,
+    progress: Option<u64>,
+    ending: Option<Ending>,
+    waker: Option<Waker>,
+}
+
+/// Why a watch does not go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending {
+    Compacted(u64),
+    /// The store is another one than it was, as after it was restored from a backup.
+    Restored,
+    Closed,
+}
+
+/// What the reader does next.
+enum Step {
+    Deliver(WatchMessage),
+    CatchUp,
+    End(Ending),
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    pub(crate) fn new(range: Range<Bytes>, after: u64, limits: WatchLimits) -> Self {
+        Self {
+            range,
+            limits,
+            buffer: Mutex::new(Buffer { reached: after, heard: after, ..Buffer::default() }),
+            room: Notify::new(),
+            barriers: AtomicUsize::new(0),
+            catching_up: Mutex::default(),
+        }
+    }
+
+    /// Takes the events of a revision. Never waits: what has no room is left to history.
+    pub(crate) fn offer(&self, revision: u64, share: &dyn Fn() -> Vec<Event>) {
+        let mut buffer = self.buffer.lock();
+        if revision <= buffer.heard {
+            return;
+        }
+        buffer.heard = revision;
+        buffer.last_event = buffer.last_event.max(revision);
+        buffer.progress = None;
+        if !buffer.behind {
+            if buffer.is_full(&self.limits) {
+                buffer.behind = true;
+            } else {
+                buffer.push(revision, share());
+            }
+        }
+        buffer.wake();
+    }
+
+    /// Takes the events of a revision that were read from history. Waits for room, unless somebody waits for a barrier:
+    /// the reader may be that somebody.
+    pub(crate) async fn offer_past(&self, revision: u64, events: Vec<Event>) {
+        loop {
+            let room = self.room.notified();
+            {
+                let buffer = self.buffer.lock();
+                let waits = buffer.is_full(&self.limits) && !buffer.behind && buffer.ending.is_none();
+                if !waits || self.barriers.load(Ordering::Acquire) > 0 {
+                    break;
+                }
+            }
+            room.await;
+        }
+        self.offer(revision, &|| events.clone());
+    }
+
+    /// There was nothing else up to here.
+    pub(crate) fn scanned(&self, revision: u64) {
+        let mut buffer = self.buffer.lock();
+        buffer.heard = buffer.heard.max(revision);
+        if !buffer.behind {
+            buffer.reached = buffer.reached.max(revision);
+        }
+    }
+
+    pub(crate) fn set_live(&self, live: bool) {
+        self.buffer.lock().live = live;
+    }
+
+    /// From where on the rest is to be read, if something was left out.
+    pub(crate) fn take_behind(&self) -> Option<u64> {
+        let mut buffer = self.buffer.lock();
+        if !buffer.behind || !buffer.live {
+            return None;
+        }
+        buffer.behind = false;
+        buffer.heard = buffer.reached;
+        Some(buffer.reached)
+    }
+
+    pub(crate) fn progress(&self, revision: u64) {
+        let mut buffer = self.buffer.lock();
+        if buffer.events.is_empty() && !buffer.behind && buffer.reached < revision {
+            buffer.progress = Some(revision);
+            buffer.reached = revision;
+            buffer.wake();
+        }
+    }
+
+    pub(crate) fn end(&self, ending: Ending) {
+        let mut buffer = self.buffer.lock();
+        buffer.ending.get_or_insert(ending);
+        buffer.wake();
+    }
+
+    pub(crate) fn set_task(&self, task: AbortHandle) {
+        if let Some(before) = self.catching_up.lock().replace(task) {
+            before.abort();
+        }
+    }
+
+    fn poll_step(&self, cx: &mut Context<'_>) -> Poll<Step> {
+        let mut buffer = self.buffer.lock();
+        if let Some(events) = buffer.take() {
+            drop(buffer);
+            self.room.notify_one();
+            return Poll::Ready(Step::Deliver(WatchMessage::Events(events)));
+        }
+        if let Some(ending) = buffer.ending {
+            return Poll::Ready(Step::End(ending));
+        }
+        if buffer.behind && buffer.live {
+            return Poll::Ready(Step::CatchUp);
+        }
+        if let Some(revision) = buffer.progress.take() {
+            return Poll::Ready(Step::Deliver(WatchMessage::Progress(Revision(revision))));
+        }
+        buffer.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+// === impl Buffer ===
+
+impl Buffer {
+    fn is_full(&self, limits: &WatchLimits) -> bool {
+        self.count >= limits.buffer_events || self.bytes >= limits.buffer_bytes
+    }
+
+    fn push(&mut self, revision: u64, events: Vec<Event>) {
+        self.count += events.len();
+        self.bytes += events.iter().map(Event::size).sum::<usize>();
+        self.reached = revision;
+        self.events.push_back((revision, events));
+    }
+
+    /// A message's worth of events, whole revisions only.
+    fn take(&mut self) -> Option<Vec<Event>> {
+        let (_, mut message) = self.events.pop_front()?;
+        while message.len() < MESSAGE_EVENTS
+            && let Some((_, events)) = self.events.pop_front()
+        {
+            message.extend(events);
+        }
+        self.count -= message.len();
+        self.bytes -= message.iter().map(Event::size).sum::<usize>();
+        Some(message)
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+// === impl Ending ===
+
+impl Ending {
+    fn error(self) -> StoreError {
+        match self {
+            Self::Compacted(revision) => StoreError::Compacted { compacted: Revision(revision) },
+            Self::Restored => StoreError::Unavailable("the store went back to an earlier revision".to_owned()),
+            Self::Closed => StoreError::Closed,
+        }
+    }
+}
+
+/// The receiving end. Dropping it ends the watch.
+pub(crate) struct Feed {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) watcher: Arc<Watcher>,
+    pub(crate) ended: bool,
+}
+
+impl Feed {
+    pub(crate) async fn next(&mut self) -> Option<Result<WatchMessage, StoreError>> {
+        if self.ended {
+            return None;
+        }
+        loop {
+            match poll_fn(|cx| self.watcher.poll_step(cx)).await {
+                Step::Deliver(message) => return Some(Ok(message)),
+                Step::CatchUp => self.hub.catch_up(&self.watcher),
+                Step::End(ending) => {
+                    self.ended = true;
+                    return Some(Err(ending.error()));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.hub.leave(&self.watcher);
+        if let Some(task) = self.watcher.catching_up.lock().take() {
+            task.abort();
+        }
+    }
+}
+
+/// What can be asked of a watch.
+pub(crate) struct Control {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) watcher: Arc<Watcher>,
+}
+
+impl WatchControl for Control {
+    fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>> {
+        async {
+            let current = self.hub.fresh_revision().await?;
+            self.hub.reach(current).await?;
+            let _waiting = Waiting::new(&self.watcher);
+            loop {
+                let moved = self.hub.moved();
+                if let Some(barrier) = self.hub.barrier(|| self.watcher.last_event())? {
+                    return Ok(barrier);
+                }
+                moved.await;
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Watcher {
+    /// The newest event; `None` while history is being read.
+    fn last_event(&self) -> Result<Option<u64>, StoreError> {
+        let buffer = self.buffer.lock();
+        match buffer.ending {
+            Some(ending) => Err(ending.error()),
+            None => Ok(buffer.live.then_some(buffer.last_event)),
+        }
+    }
+}
+
+/// Somebody waits for a barrier.
+struct Waiting<'a>(&'a Watcher);
+
+impl<'a> Waiting<'a> {
+    fn new(watcher: &'a Watcher) -> Self {
+        watcher.barriers.fetch_add(1, Ordering::AcqRel);
+        watcher.room.notify_one();
+        Self(watcher)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.barriers.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,35 @@
+//! The contract of the storage engines on one member.
+
+use std::sync::Arc;
+
+use binnacle_store::Store;
+use binnacle_store_etcd::WatchLimits;
+use binnacle_testkit::Etcd;
+
+use crate::support::open;
+
+mod plain {
+    use super::*;
+
+    async fn store() -> Option<(Etcd, Arc<dyn Store>)> {
+        let etcd = Etcd::available().then(Etcd::single)?;
+        let store = open(etcd.endpoints(), WatchLimits::default());
+        Some((etcd, Arc::new(store)))
+    }
+
+    binnacle_store::contract_tests!(store);
+}
+
+/// Every watch falls behind at once, and nothing of it is kept, so all of them live on etcd's history.
+mod with_tiny_buffers {
+    use super::*;
+
+    async fn store() -> Option<(Etcd, Arc<dyn Store>)> {
+        let etcd = Etcd::available().then(Etcd::single)?;
+        let limits = WatchLimits { window_revisions: 1, window_bytes: 1 << 10, buffer_events: 1, buffer_bytes: 1 };
+        let store = open(etcd.endpoints(), limits);
+        Some((etcd, Arc::new(store)))
+    }
+
+    binnacle_store::contract_tests!(store);
+}

@@ -1,0 +1,184 @@
+//! Members that die, hang, change their roles or lose their data, while somebody writes and somebody watches.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_store::{
+    Event, Expect, Op, Revision, Store, StoreError, Txn, TxnResponse, Watch, WatchMessage, prefix_range,
+};
+use binnacle_store_etcd::WatchLimits;
+use binnacle_testkit::{Etcd, PATIENCE};
+use bytes::Bytes;
+use futures::StreamExt;
+
+use crate::support::open;
+
+async fn put(store: &dyn Store, key: &str) -> Result<Revision, StoreError> {
+    let op = Op::Put { value: Bytes::from_static(b"x"), lease: None };
+    let txn = Txn { key: Bytes::copy_from_slice(key.as_bytes()), expect: Expect::Anything, op };
+    match store.txn(txn).await? {
+        TxnResponse::Done { revision, .. } => Ok(revision),
+        TxnResponse::Unmet { .. } => panic!("nothing was expected"),
+    }
+}
+
+/// Writes until it was acknowledged `count` times; failures in between are part of the story. Answers what was
+/// acknowledged, and how often it was not.
+async fn write(store: Arc<dyn Store>, count: usize) -> (Vec<Revision>, usize) {
+    let (mut acknowledged, mut failed) = (Vec::new(), 0);
+    while acknowledged.len() < count {
+        match put(&*store, &format!("/k/{}", acknowledged.len() % 10)).await {
+            Ok(revision) => acknowledged.push(revision),
+            Err(StoreError::Unavailable(_)) => failed += 1,
+            Err(error) => panic!("{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    (acknowledged, failed)
+}
+
+async fn next(watch: &mut Watch) -> Vec<Event> {
+    loop {
+        let message = tokio::time::timeout(PATIENCE, watch.messages.next()).await.expect("news");
+        match message.expect("the watch goes on").expect("the watch goes on") {
+            WatchMessage::Events(events) => return events,
+            WatchMessage::Progress(_) => {}
+        }
+    }
+}
+
+/// Reads up to a revision. Each write has one event, and every revision is a write.
+async fn read_gapless(watch: &mut Watch, after: Revision, last: Revision) {
+    let mut expected = after.0 + 1;
+    while expected <= last.0 {
+        for event in next(watch).await {
+            assert_eq!(event.revision().0, expected, "no event is lost, doubled or out of order");
+            expected += 1;
+        }
+    }
+}
+
+/// Runs `fault` while writers write and a watch listens, and checks that nothing is lost.
+async fn survives(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> usize {
+    let store: Arc<dyn Store> = Arc::new(open(endpoints, WatchLimits::default()));
+    let start = put(&*store, "/k/start").await.expect("a write");
+    let mut watch = store.watch(prefix_range(b"/"), start).await.expect("a watch");
+    let writers: Vec<_> = (0..4).map(|_| tokio::spawn(write(store.clone(), 100))).collect();
+    fault().await;
+    let (mut acknowledged, mut failed) = (Vec::new(), 0);
+    for writer in writers {
+        let (revisions, failures) =
+            tokio::time::timeout(4 * PATIENCE, writer).await.expect("in time").expect("a writer");
+        acknowledged.extend(revisions);
+        failed += failures;
+    }
+    acknowledged.sort();
+    acknowledged.dedup();
+    assert_eq!(acknowledged.len(), 400, "each write has a revision of its own");
+    let last = tokio::time::timeout(PATIENCE, async {
+        loop {
+            if let Ok(revision) = store.current_revision().await {
+                return revision;
+            }
+        }
+    });
+    let last = last.await.expect("the cluster answers");
+    assert!(acknowledged.iter().all(|revision| *revision <= last));
+    read_gapless(&mut watch, start, last).await;
+    let barrier = tokio::time::timeout(PATIENCE, watch.control.barrier()).await.expect("in time").expect("a barrier");
+    assert!(barrier.current >= last);
+    failed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_dies() {
+    let Some(mut etcd) = Etcd::available().then(|| Etcd::cluster(3)) else { return };
+    let endpoints = etcd.endpoints();
+    survives(endpoints, async || {
+        tokio::task::block_in_place(|| {
+            let leader = etcd.leader();
+            etcd.kill(leader);
+            // The others find a new one, and later the old one comes back.
+            std::thread::sleep(Duration::from_millis(500));
+            etcd.restart(leader);
+        });
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_hang() {
+    let Some(etcd) = Etcd::available().then(|| Etcd::cluster(3)) else { return };
+    survives(etcd.endpoints(), async || {
+        for member in 0..3 {
+            etcd.freeze(member);
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            etcd.thaw(member);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_only_member_dies_and_comes_back() {
+    let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
+    let endpoints = etcd.endpoints();
+    let failed = survives(endpoints, async || {
+        for _ in 0..3 {
+            tokio::task::block_in_place(|| etcd.restart(0));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    println!("{failed} writes were not acknowledged");
+}
+
+/// Two stores on one cluster: what one has acknowledged, the other knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_stores_are_one() {
+    let Some(etcd) = Etcd::available().then(|| Etcd::cluster(3)) else { return };
+    let stores = [0, 1].map(|_| open(etcd.endpoints(), WatchLimits::default()));
+    let start = put(&stores[0], "/k/start").await.expect("a write");
+    let mut watches = Vec::new();
+    for store in &stores {
+        watches.push(store.watch(prefix_range(b"/"), start).await.expect("a watch"));
+    }
+    for round in 0..100 {
+        let (here, there) = (round % 2, (round + 1) % 2);
+        let written = put(&stores[here], "/k/a").await.expect("a write");
+        assert!(stores[there].current_revision().await.expect("a revision") >= written);
+        let (kv, _) = stores[there].get(Bytes::from_static(b"/k/a"), None).await.expect("a read");
+        assert_eq!(kv.map(|kv| kv.mod_revision), Some(written));
+        let barrier = watches[there].control.barrier().await.expect("a barrier");
+        assert_eq!(barrier.last_event, written);
+    }
+    for watch in &mut watches {
+        read_gapless(watch, start, Revision(start.0 + 100)).await;
+    }
+}
+
+/// The cluster's data is replaced by older: watches end rather than wait for revisions that were somebody else's.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_data_goes_back_in_time() {
+    let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
+    let store = open(etcd.endpoints(), WatchLimits::default());
+    for _ in 0..20 {
+        put(&store, "/k/a").await.expect("a write");
+    }
+    let now = store.current_revision().await.expect("a revision");
+    let mut watch = store.watch(prefix_range(b"/"), now).await.expect("a watch");
+    watch.control.barrier().await.expect("a barrier");
+    tokio::task::block_in_place(|| etcd.wipe(0));
+    let ended = tokio::time::timeout(PATIENCE, async {
+        while watch.control.barrier().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        watch.messages.next().await
+    });
+    let ended = ended.await.expect("the watch ends");
+    assert!(matches!(ended, Some(Err(_)) | None), "{ended:?}");
+    let written = put(&store, "/k/a").await.expect("a write");
+    let mut watch = store.watch(prefix_range(b"/"), Revision(written.0 - 1)).await.expect("a watch");
+    assert_eq!(next(&mut watch).await[0].revision(), written);
+}

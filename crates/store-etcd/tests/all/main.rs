@@ -1,0 +1,6 @@
+//! The engine against real etcd; without one on the PATH everything here is skipped.
+
+mod contract;
+mod faults;
+mod support;
+mod tls;

@@ -1,0 +1,15 @@
+//! Stores on an etcd of the test's own.
+
+use binnacle_store::prefix_range;
+use binnacle_store_etcd::{EtcdStore, Metrics, Options, TlsPaths, WatchLimits};
+use prometheus::Registry;
+
+/// What to say to reach members without TLS, all keys watched.
+pub(crate) fn options(endpoints: Vec<String>) -> Options {
+    let metrics = Metrics::new(&Registry::new(), Vec::new()).expect("a new registry takes them");
+    Options { endpoints, tls: TlsPaths::default(), watched: prefix_range(b""), metrics }
+}
+
+pub(crate) fn open(endpoints: Vec<String>, limits: WatchLimits) -> EtcdStore {
+    EtcdStore::with_limits(&options(endpoints), limits).expect("the endpoints are good")
+}

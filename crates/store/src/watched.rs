@@ -1,0 +1,159 @@
+//! Who watches which range of keys: finds the watchers of a key whatever the others watch.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::Event;
+
+/// Watchers by what they watch.
+pub struct WatchedRanges<W> {
+    /// By start, then end.
+    groups: Vec<Group<W>>,
+}
+
+struct Group<W> {
+    range: Range<Bytes>,
+    /// The greatest end of this group and those before it: a key at or beyond it is in none of them.
+    reach: Bytes,
+    watchers: Vec<Arc<W>>,
+}
+
+// === impl WatchedRanges ===
+
+impl<W> WatchedRanges<W> {
+    pub fn add(&mut self, range: &Range<Bytes>, watcher: &Arc<W>) {
+        match self.position(range) {
+            Ok(at) => self.groups[at].watchers.push(watcher.clone()),
+            Err(at) => {
+                let range = range.clone();
+                self.groups.insert(at, Group { reach: range.end.clone(), range, watchers: vec![watcher.clone()] });
+                self.set_reach(at);
+            }
+        }
+    }
+
+    /// Does nothing when the watcher is not there.
+    pub fn remove(&mut self, range: &Range<Bytes>, watcher: &Arc<W>) {
+        let Ok(at) = self.position(range) else { return };
+        let group = &mut self.groups[at];
+        group.watchers.retain(|other| !Arc::ptr_eq(other, watcher));
+        if group.watchers.is_empty() {
+            self.groups.remove(at);
+            self.set_reach(at);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.groups.clear();
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<W>> {
+        self.groups.iter().flat_map(|group| &group.watchers)
+    }
+
+    /// Offers the events of one revision to those who watch their keys. What `offer` is given makes a watcher's share.
+    pub fn dispatch(&self, events: &[Event], mut offer: impl FnMut(&Arc<W>, &dyn Fn() -> Vec<Event>)) {
+        match events {
+            [event] => {
+                for group in self.matching(event.key()) {
+                    for watcher in &group.watchers {
+                        offer(watcher, &|| vec![event.clone()]);
+                    }
+                }
+            }
+            // A lease took several keys with it; all of them belong into one message.
+            events => {
+                for group in &self.groups {
+                    let inside = |event: &&Event| group.range.contains(event.key());
+                    if events.iter().any(|event| inside(&event)) {
+                        for watcher in &group.watchers {
+                            offer(watcher, &|| events.iter().filter(inside).cloned().collect());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn position(&self, range: &Range<Bytes>) -> Result<usize, usize> {
+        self.groups.binary_search_by(|group| (&group.range.start, &group.range.end).cmp(&(&range.start, &range.end)))
+    }
+
+    fn set_reach(&mut self, from: usize) {
+        let mut reach = from.checked_sub(1).map_or_else(Bytes::new, |before| self.groups[before].reach.clone());
+        for group in &mut self.groups[from..] {
+            if reach < group.range.end {
+                reach = group.range.end.clone();
+            }
+            group.reach = reach.clone();
+        }
+    }
+
+    fn matching<'a>(&'a self, key: &'a Bytes) -> impl Iterator<Item = &'a Group<W>> {
+        let started = self.groups.partition_point(|group| group.range.start <= *key);
+        let near = self.groups[..started].iter().rev().take_while(move |group| group.reach > *key);
+        near.filter(move |group| group.range.end > *key)
+    }
+}
+
+impl<W> Default for WatchedRanges<W> {
+    fn default() -> Self {
+        Self { groups: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watcher(start: &str, end: &str) -> Arc<Range<Bytes>> {
+        Arc::new(Bytes::copy_from_slice(start.as_bytes())..Bytes::copy_from_slice(end.as_bytes()))
+    }
+
+    fn matching(watched: &WatchedRanges<Range<Bytes>>, key: &str) -> Vec<String> {
+        let key = Bytes::copy_from_slice(key.as_bytes());
+        let mut found: Vec<_> = watched
+            .matching(&key)
+            .flat_map(|group| &group.watchers)
+            .map(|range| String::from_utf8_lossy(&range.start).into_owned())
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn watchers_are_found_by_key_whatever_the_others_watch() {
+        let ranges =
+            [("/a/", "/a0"), ("/a/b/", "/a/b0"), ("/a/c", "/a/c\0"), ("/", "0"), ("/b/", "/b0"), ("/a/b/", "/z")];
+        let watchers: Vec<_> = ranges.iter().map(|(start, end)| watcher(start, end)).collect();
+        // In any order of coming and going.
+        for rotation in 0..watchers.len() {
+            let mut watched = WatchedRanges::default();
+            for at in 0..watchers.len() {
+                let range = &watchers[(at + rotation) % watchers.len()];
+                watched.add(range, range);
+            }
+            for gone in 0..=watchers.len() {
+                for key in ["/a/b/1", "/a/b", "/a/c", "/a/c/1", "/b/1", "/c", "/", "0", "/a0"] {
+                    let mut expected: Vec<_> = (gone..watchers.len())
+                        .map(|at| &watchers[(at + rotation) % watchers.len()])
+                        .filter(|range| range.contains(key.as_bytes()))
+                        .map(|range| String::from_utf8_lossy(&range.start).into_owned())
+                        .collect();
+                    expected.sort_unstable();
+                    assert_eq!(matching(&watched, key), expected, "{key} with {gone} gone");
+                }
+                if let Some(at) = (gone < watchers.len()).then_some((gone + rotation) % watchers.len()) {
+                    watched.remove(&watchers[at], &watchers[at]);
+                }
+            }
+            assert!(watched.is_empty());
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! etcd for tests: real members on free loopback ports, which can be killed, frozen and started again.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{TempDir, wait_until_blocking};
+
+/// A cluster of one or more members. They are killed with the value, and their data is removed.
+pub struct Etcd {
+    members: Vec<Member>,
+    temp: TempDir,
+}
+
+struct Member {
+    child: Option<Child>,
+    arguments: Vec<String>,
+    endpoint: String,
+}
+
+/// PEM files with which members and their clients know each other.
+pub struct EtcdTls<'a> {
+    pub ca: &'a Path,
+    pub certificate: &'a Path,
+    pub key: &'a Path,
+}
+
+impl Etcd {
+    /// Whether the program is on the PATH. Says so when it is not: the test that asks is skipped.
+    #[must_use]
+    pub fn available() -> bool {
+        let found = Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+        if !found {
+            eprintln!("skipped: there is no etcd on the PATH");
+        }
+        found
+    }
+
+    /// One member.
+    #[must_use]
+    pub fn single() -> Self {
+        Self::start(1, None)
+    }
+
+    /// Several members; all of them are ready.
+    #[must_use]
+    pub fn cluster(members: usize) -> Self {
+        Self::start(members, None)
+    }
+
+    /// One member that asks its clients for a certificate.
+    #[must_use]
+    pub fn secure(tls: &EtcdTls<'_>) -> Self {
+        Self::start(1, Some(tls))
+    }
+
+    fn start(count: usize, tls: Option<&EtcdTls<'_>>) -> Self {
+        let temp = TempDir::new();
+        let ports: Vec<(u16, u16)> = (0..count).map(|_| (free_port(), free_port())).collect();
+        let peer = |port: u16| format!("http://127.0.0.1:{port}");
+        let cluster: Vec<_> = ports.iter().enumerate().map(|(n, (_, port))| format!("m{n}={}", peer(*port))).collect();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let members = ports.iter().enumerate().map(|(n, (client, peer_port))| {
+            let endpoint = format!("{scheme}://127.0.0.1:{client}");
+            let mut arguments = vec![
+                format!("--name=m{n}"),
+                format!("--data-dir={}", temp.join(&format!("m{n}"))),
+                format!("--listen-client-urls={endpoint}"),
+                format!("--advertise-client-urls={endpoint}"),
+                format!("--listen-peer-urls={}", peer(*peer_port)),
+                format!("--initial-advertise-peer-urls={}", peer(*peer_port)),
+                format!("--initial-cluster={}", cluster.join(",")),
+            ];
+            if count == 1 {
+                // Nobody votes against it.
+                arguments.extend(["--heartbeat-interval=10".to_owned(), "--election-timeout=50".to_owned()]);
+            }
+            if let Some(tls) = tls {
+                arguments.extend([
+                    "--client-cert-auth".to_owned(),
+                    format!("--trusted-ca-file={}", tls.ca.display()),
+                    format!("--cert-file={}", tls.certificate.display()),
+                    format!("--key-file={}", tls.key.display()),
+                ]);
+            }
+            Member { child: None, arguments, endpoint }
+        });
+        let mut etcd = Self { members: members.collect(), temp };
+        for n in 0..count {
+            etcd.spawn(n);
+        }
+        for n in 0..count {
+            etcd.wait_ready(n);
+        }
+        etcd
+    }
+
+    /// The members' client URLs.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<String> {
+        self.members.iter().map(|member| member.endpoint.clone()).collect()
+    }
+
+    /// As `--etcd-servers` takes it.
+    #[must_use]
+    pub fn servers(&self) -> String {
+        format!("--etcd-servers={}", self.endpoints().join(","))
+    }
+
+    /// kill -9, and waits until the member is gone.
+    pub fn kill(&mut self, member: usize) {
+        if let Some(mut child) = self.members[member].child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts a member that was killed, and waits until it serves.
+    pub fn restart(&mut self, member: usize) {
+        self.kill(member);
+        self.spawn(member);
+        self.wait_ready(member);
+    }
+
+    /// Takes a member's data away and starts it anew, as if it had been restored from the beginning of time.
+    pub fn wipe(&mut self, member: usize) {
+        self.kill(member);
+        std::fs::remove_dir_all(self.temp.path().join(format!("m{member}"))).unwrap();
+        self.restart(member);
+    }
+
+    /// Lets a member hold its breath: its connections stay, and it says nothing.
+    pub fn freeze(&self, member: usize) {
+        self.signal(member, Signal::STOP);
+    }
+
+    pub fn thaw(&self, member: usize) {
+        self.signal(member, Signal::CONT);
+    }
+
+    /// The member that leads, asked with `etcdctl`.
+    #[must_use]
+    pub fn leader(&self) -> usize {
+        wait_until_blocking("the cluster has a leader", || {
+            (0..self.members.len()).find(|member| {
+                let status = self.ctl(*member, &["endpoint", "status", "--write-out=simple"]);
+                status.split(", ").any(|word| word == "true")
+            })
+        })
+    }
+
+    /// What `etcdctl` prints when it asks a member.
+    #[must_use]
+    pub fn ctl(&self, member: usize, arguments: &[&str]) -> String {
+        let endpoint = format!("--endpoints={}", self.members[member].endpoint);
+        let output = Command::new("etcdctl").env("ETCDCTL_API", "3").arg(endpoint).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn signal(&self, member: usize, signal: Signal) {
+        if let Some(child) = &self.members[member].child {
+            kill_process(Pid::from_child(child), signal).unwrap();
+        }
+    }
+
+    fn log(&self, member: usize) -> std::path::PathBuf {
+        self.temp.path().join(format!("m{member}.log"))
+    }
+
+    fn spawn(&mut self, member: usize) {
+        let log = std::fs::File::create(self.log(member)).unwrap();
+        let mut command = Command::new("etcd");
+        command.args(&self.members[member].arguments).stdin(Stdio::null());
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        self.members[member].child = Some(command.spawn().unwrap());
+    }
+
+    fn wait_ready(&mut self, member: usize) {
+        let log = self.log(member);
+        let child = self.members[member].child.as_mut().unwrap();
+        wait_until_blocking("etcd is ready", || {
+            let said = String::from_utf8_lossy(&std::fs::read(&log).unwrap()).into_owned();
+            if let Some(status) = child.try_wait().unwrap() {
+                panic!("etcd ended with {status}: {said}");
+            }
+            said.contains("ready to serve client requests").then_some(())
+        });
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        for member in 0..self.members.len() {
+            self.kill(member);
+        }
+    }
+}
+
+/// A port that nobody listens on, below those that the system lends to outgoing connections. Tests in other processes
+/// begin their search elsewhere.
+fn free_port() -> u16 {
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let (begin, end) = (12_000, 32_000);
+    let start = std::process::id().wrapping_mul(7919) % (end - begin);
+    loop {
+        let step = u32::from(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(begin + (start + step * 17) % (end - begin)).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
