@@ -1,5 +1,7 @@
 //! The trait that every authorizer implements.
 
+use std::sync::Arc;
+
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
 
@@ -13,6 +15,16 @@ pub trait Authorizer: Send + Sync {
     fn rules_for<'a>(&'a self, user: &'a User, namespace: &'a str) -> BoxFuture<'a, Rules> {
         let _ = (user, namespace);
         Box::pin(async { Rules::unknown("an authorizer does not support user rule resolution") })
+    }
+}
+
+impl<A: Authorizer + ?Sized> Authorizer for Arc<A> {
+    fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+        (**self).authorize(attributes)
+    }
+
+    fn rules_for<'a>(&'a self, user: &'a User, namespace: &'a str) -> BoxFuture<'a, Rules> {
+        (**self).rules_for(user, namespace)
     }
 }
 

@@ -1,26 +1,44 @@
 //! May they do it: one file per authorizer, and their union.
 //!
 //! Whatever no authorizer allows is refused. An authorizer that cannot tell says so with an error, which allows nothing.
+//! Knows nothing of HTTP and of where roles and pods are stored: whoever does puts them in.
 
+mod abac;
 mod always;
 mod attributes;
 mod authorizer;
+mod chain;
+mod conditions;
+mod config;
 mod forbidden;
+mod metrics;
+mod node;
+mod paths;
 mod privileged;
 mod rbac;
 mod ready;
+mod reload;
 mod rules;
 mod union;
+mod webhook;
 
+pub use abac::{Abac, AbacError};
 pub use always::{AlwaysAllow, AlwaysDeny};
 pub use attributes::Attributes;
 pub use authorizer::{Authorizer, AuthzError, aggregate};
 pub use binnacle_request::{Decision, Permit};
+pub use chain::Parts;
+pub use config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ConfigError, WebhookConfig};
 pub use forbidden::forbidden;
+pub use metrics::{Counted, Metrics};
+pub use node::{GraphKind, Node, NodeGraph};
+pub use paths::AlwaysAllowPaths;
 pub use privileged::PrivilegedGroups;
 pub use rbac::{
     Escalation, NoRole, Rbac, RbacIndex, RbacKind, RoleRef, Rule, confirm_no_escalation, quoted, uncovered,
 };
 pub use ready::Ready;
+pub use reload::{ConfigFile, Reloading};
 pub use rules::{PathRule, ResourceRule, Rules};
 pub use union::Union;
+pub use webhook::ReviewVersion;

@@ -29,6 +29,11 @@ pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
     Ok(())
 }
 
+/// The cluster roles that every cluster has.
+pub(crate) fn cluster_roles() -> Result<Vec<Value>, Status> {
+    Ok(table::parse()?.cluster_roles)
+}
+
 async fn reconcile(objects: &Objects<'_>, wanted: Vec<Value>) -> Result<(), Status> {
     let there = objects.list("").await?;
     let (mut missing, mut changes) = (Vec::new(), Vec::new());

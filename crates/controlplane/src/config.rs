@@ -22,8 +22,6 @@ pub struct Config {
     /// `--advertise-address` and `--secure-port`: where others in the cluster reach this server. Without it the service
     /// `kubernetes` is left without this server's endpoint.
     pub advertised: Option<SocketAddr>,
-    /// What this machine is called: servers are told apart by it.
-    pub hostname: String,
     /// `--client-ca-file`: the PEM text of the authorities whose client certificates are accepted.
     pub client_ca: Option<String>,
     /// What the `--requestheader-...` flags say, if any authority for them is named.
@@ -66,7 +64,6 @@ impl Default for Config {
             kubernetes_node_port: 0,
             endpoint_reconciler: EndpointReconciler::Lease,
             advertised: None,
-            hostname: "localhost".to_owned(),
             client_ca: None,
             request_header: None,
             local_apis: Vec::new(),

@@ -1,11 +1,12 @@
 //! Something kept in step with all objects of a resource: told of each change, and of everything anew when changes were
 //! missed. Who must not act on old knowledge brings it up to date first ([`Informer::catch_up`]).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::{Context as Poller, Poll, Waker};
 use std::time::Duration;
 
-use binnacle_meta::Status;
+use binnacle_meta::{Status, Text};
 use binnacle_registry::{Context, ListOptions, Resource, WatchFrom};
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
@@ -23,10 +24,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Who is told. Objects are in the storage version. Nothing here may wait.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// All objects that there are; what else was known is to be forgotten.
-    fn replace(&self, objects: Vec<Value>);
+    /// Everything was read anew: what is not there any more, by namespace and name, is to be forgotten.
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool);
 
-    /// An object came into being or changed.
+    /// An object is there, came into being or changed.
     fn put(&self, object: Value);
 
     fn remove(&self, namespace: &str, name: &str);
@@ -115,7 +116,7 @@ impl<H: Handler> Informer<H> {
             Ok(Ok(watcher)) => watcher,
             Ok(Err(_)) | Err(_) => return Err(()),
         };
-        let mut objects = Vec::new();
+        let mut there = HashSet::new();
         loop {
             let mut items = Vec::new();
             watcher.next_batch(BATCH, &mut items).await.map_err(|_| ())?;
@@ -123,12 +124,15 @@ impl<H: Handler> Informer<H> {
             for item in rest.by_ref() {
                 match &item {
                     WatchItem::InitialEventsEnd(_) => {
-                        self.handler.replace(std::mem::take(&mut objects));
+                        self.handler.retain(&|namespace, name| there.contains(&path(namespace, name)));
                         rest.for_each(|item| self.tell(&item));
                         *self.watcher.lock() = Some(watcher);
                         return Ok(());
                     }
-                    item => objects.extend(self.decode(item)),
+                    item => {
+                        there.extend(item.entry().map(|entry| path(entry.namespace(), entry.name())));
+                        self.tell(item);
+                    }
                 }
             }
         }
@@ -192,6 +196,10 @@ impl<H: Handler> Informer<H> {
     }
 }
 
+fn path(namespace: &str, name: &str) -> (Text, Text) {
+    (namespace.into(), name.into())
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -207,9 +215,8 @@ mod tests {
     struct Names(Mutex<BTreeSet<String>>);
 
     impl Handler for Arc<Names> {
-        fn replace(&self, objects: Vec<Value>) {
-            self.0.lock().clear();
-            objects.into_iter().for_each(|object| self.put(object));
+        fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+            self.0.lock().retain(|name| there("", name));
         }
 
         fn put(&self, object: Value) {

@@ -9,7 +9,7 @@ mod config;
 mod config_maps;
 mod flowcontrol;
 mod follow;
-mod identity;
+mod identity_lease;
 mod informer;
 mod kubernetes_service;
 mod objects;
@@ -23,7 +23,7 @@ mod system_namespaces;
 mod testing;
 
 pub use apiservices::{AggregatedServers, LocalApi, Registrations};
-pub use authorization::{RolesFeed, escalation_hooks};
+pub use authorization::{RolesFeed, escalation_hooks, follow_nodes, node_rules};
 pub use certificates::RequesterOfCertificates;
 pub use config::{Config, EndpointReconciler, PortRange, RequestHeader, default_advertise_address};
 pub use services::{ServiceHooks, service_hooks};

@@ -12,9 +12,9 @@ use tokio::task::JoinHandle;
 
 use crate::apiservices::Registrations;
 use crate::config::Config;
-use crate::identity::Identity;
+use crate::identity_lease::Identity;
 use crate::{
-    apiservices, bootstrap_roles, config_maps, flowcontrol, identity, kubernetes_service, priority_classes,
+    apiservices, bootstrap_roles, config_maps, flowcontrol, identity_lease, kubernetes_service, priority_classes,
     service_cidr, services, system_namespaces,
 };
 
@@ -90,7 +90,7 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) fn new(resources: ResourceSet, config: Config) -> Self {
         let registrations = Registrations::built_in(&config.local_apis);
-        let identity = Identity::new(&config.hostname);
+        let identity = Identity::of_this_machine();
         Self { resources, config, registrations, identity, leaked_ports: Mutex::default() }
     }
 }
@@ -128,13 +128,6 @@ fn stages() -> [Vec<Loop>; 2] {
     let then = vec![
         Loop::repeat("bootstrap-controller", Some(10), |work| Box::pin(kubernetes_service::ensure(work)))
             .leaving(|work| Box::pin(kubernetes_service::leave(work))),
-        Loop::repeat("start-kube-apiserver-identity-lease-controller", Some(10), |work| {
-            Box::pin(identity::renew(work))
-        })
-        .leaving(|work| Box::pin(identity::leave(work))),
-        Loop::repeat("start-kube-apiserver-identity-lease-garbage-collector", Some(3600), |work| {
-            Box::pin(identity::collect_garbage(work))
-        }),
         Loop::repeat("start-service-ip-repair-controllers", Some(180), |work| Box::pin(services::repair(work))),
         Loop::repeat("rbac/bootstrap-roles", None, |work| Box::pin(bootstrap_roles::ensure(&work.resources))),
         Loop::repeat("scheduling/bootstrap-system-priority-classes", None, |work| {
@@ -142,6 +135,13 @@ fn stages() -> [Vec<Loop>; 2] {
         }),
         Loop::repeat("start-cluster-authentication-info-controller", Some(60), |work| {
             Box::pin(config_maps::ensure_authentication(work))
+        }),
+        Loop::repeat("start-kube-apiserver-identity-lease-controller", Some(10), |work| {
+            Box::pin(identity_lease::renew(work))
+        })
+        .leaving(|work| Box::pin(identity_lease::leave(work))),
+        Loop::repeat("start-kube-apiserver-identity-lease-garbage-collector", Some(3600), |work| {
+            Box::pin(identity_lease::collect(work))
         }),
         Loop::repeat("start-legacy-token-tracking-controller", Some(60), |work| {
             Box::pin(config_maps::ensure_legacy_token_tracking(work))

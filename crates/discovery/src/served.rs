@@ -142,6 +142,15 @@ impl Served {
         self.groups.get(name).map(|group| &**group)
     }
 
+    /// Whether a built-in resource is among those served.
+    pub fn has(&self, description: &ResourceDescription) -> bool {
+        let Some(version) = self.version(description.group, description.version) else { return false };
+        match &version.resources {
+            Resources::BuiltIn(resources) => resources.iter().any(|served| served.plural == description.plural),
+            Resources::Dynamic(_) => false,
+        }
+    }
+
     pub fn version(&self, group: &str, version: &str) -> Option<&ServedVersion> {
         self.group(group)?.versions.iter().find(|served| served.version == version)
     }

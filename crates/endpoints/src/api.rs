@@ -89,9 +89,11 @@ impl Api {
             .served()
             .version(&info.api_group, &info.api_version)
             .and_then(|_| binnacle_resources::find(&info.api_group, &info.api_version, &info.resource))
+            .filter(|description| self.discovery.served().has(description))
             .ok_or_else(Status::path_not_found)?;
         let lifecycle = &description.lifecycle;
-        if lifecycle.is_deprecated_in(RELEASE) {
+        let emulated = binnacle_features::gates().emulated();
+        if lifecycle.is_deprecated_in(Release { major: emulated.major, minor: emulated.minor }) {
             let api_version = GroupVersion::new(description.group, description.version).to_string();
             lifecycle.warning(&api_version, description.kind).into_iter().for_each(|text| warnings.add(text));
             request.record.annotate("k8s.io/deprecated", "true");
@@ -249,9 +251,6 @@ impl Link for Api {
         Box::pin(self.route(request))
     }
 }
-
-/// What this server is a release of, for warnings about versions on their way out.
-const RELEASE: Release = Release { major: 1, minor: 36 };
 
 /// What can be asked across all namespaces.
 const ACROSS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);

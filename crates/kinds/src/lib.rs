@@ -21,6 +21,7 @@ mod discovery;
 mod equality;
 pub mod expressions;
 mod flowcontrol;
+mod gated;
 mod internal;
 mod networking;
 mod node;

@@ -1,10 +1,12 @@
 //! `scheduling.k8s.io`: the order in which pods are placed, and groups of pods that are placed together.
 
+mod group_validation;
 mod pod_group;
 mod priority_class;
 mod workload;
 
 use crate::all::Entry;
+use crate::gated::Gated;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("PodGroup", &pod_group::PodGroup),
@@ -12,7 +14,11 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("Workload", &workload::Workload),
 ];
 
-/// Fields of pod groups and their templates whose features (`TopologyAwareWorkloadScheduling`,
-/// `DRAWorkloadResourceClaims`, `WorkloadAwarePreemption`) are off.
-const DISABLED: [&str; 5] =
-    ["schedulingConstraints", "resourceClaims", "disruptionMode", "priorityClassName", "priority"];
+/// The fields of pod groups and their templates that come with features, each with its own past.
+const GATED: &[Gated] = &[
+    Gated { feature: "TopologyAwareWorkloadScheduling", fields: &[&["schedulingConstraints"]] },
+    Gated { feature: "DRAWorkloadResourceClaims", fields: &[&["resourceClaims"]] },
+    Gated { feature: "WorkloadAwarePreemption", fields: &[&["disruptionMode"]] },
+    Gated { feature: "WorkloadAwarePreemption", fields: &[&["priorityClassName"]] },
+    Gated { feature: "WorkloadAwarePreemption", fields: &[&["priority"]] },
+];

@@ -7,6 +7,7 @@ use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use crate::equality::equal;
+use crate::gated::Gated;
 use crate::pod_spec::{drop_disabled_spec_fields, warnings};
 use crate::spec_generation;
 use crate::tree::keep;
@@ -35,10 +36,14 @@ pub(crate) fn prepare_scale(object: &mut Value, old: &Value) {
     }
 }
 
+/// Counts that come with a feature, in the status of deployments and replica sets.
+pub(crate) const REPLICAS_GATED: &[Gated] =
+    &[Gated { feature: "DeploymentReplicaSetTerminatingReplicas", fields: &[&["status", "terminatingReplicas"]] }];
+
 /// Drops from the template at a path what is off in this version.
 pub(crate) fn drop_disabled_template_fields(object: &mut Value, old: Option<&Value>, template: &[&str]) {
     let path = [template, &["spec"]].concat();
-    if let Some(spec) = object.at_mut(&path).and_then(Value::as_object_mut) {
+    if let Some(spec) = object.at_mut(&path).filter(|spec| !spec.is_null()) {
         drop_disabled_spec_fields(spec, old.and_then(|old| old.at(&path)));
     }
 }

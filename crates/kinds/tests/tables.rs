@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "tables/conversions.rs"]
+mod conversions;
 #[path = "tables/openapi.rs"]
 mod openapi;
 #[path = "tables/roundtrip.rs"]

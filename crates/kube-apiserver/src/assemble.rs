@@ -11,7 +11,7 @@ use binnacle_audit::Auditor;
 use binnacle_authn::{
     Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
 };
-use binnacle_authz::{AlwaysAllow, AlwaysDeny, Authorizer, PrivilegedGroups, Rbac, Union as Authorizers};
+use binnacle_authz::Authorizer;
 use binnacle_controlplane::{
     ControlPlane, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, default_advertise_address, escalation_hooks,
     service_hooks,
@@ -24,6 +24,7 @@ use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, Resource, ResourceSet, StorageOptions};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
+use binnacle_resources::Release;
 use binnacle_server::{
     BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
     MetricsLink, PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
@@ -34,8 +35,10 @@ use binnacle_store_etcd::ConnectError;
 use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
+use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
-use crate::flags::{Config, Mode};
+use crate::flags::Config;
+use crate::health::{RolesCheck, StepCheck};
 use crate::kubeconfig::kubeconfig;
 use crate::pki::{Names, Pki, PkiError};
 use crate::stores::Stores;
@@ -43,6 +46,8 @@ use crate::upkeep::Upkeep;
 
 /// The reference's `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a start keeps silent when something that every cluster has cannot be made.
+const START_PATIENCE: Duration = Duration::from_secs(10);
 /// How many bytes of wire forms are kept beside the stored objects.
 const FORM_BUDGET: usize = 256 << 20;
 
@@ -88,10 +93,10 @@ pub(crate) enum StartError {
     Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
     #[error("unable to reach kubelets: {0}")]
     Kubelets(#[from] binnacle_kubelet::ConfigError),
-    #[error("cannot follow roles and bindings: {0}")]
-    Roles(String),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -112,34 +117,40 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let tls = tls_config(tls, clients.authority_names())?;
     let authenticator = authenticator(clients, named.tokens);
     let resources = ResourceSet::new();
-    let roles = RolesFeed::new(resources.clone());
-    let authorizer = authorizer(&config.authorization.modes, &roles);
+    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
+    let authorization = named.authorization.make(&resources, metrics.registry())?;
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
-    let health = stores.add_checks(health, &config.storage).ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
     let outward =
         Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
-    let access = Access { authenticator: Arc::clone(&authenticator), authorizer: Arc::clone(&authorizer), roles };
+    let access = Access {
+        authenticator: Arc::clone(&authenticator),
+        authorizer: authorization.authorizer.clone(),
+        roles: authorization.roles.clone(),
+    };
     let storage = stores.options(&config.storage);
     let (api, control_plane, served) =
-        built_in(storage, resources, &access, port.address(), &config, outward, &shutdown);
+        built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
-    access.roles.start(&mut followers, &shutdown).map_err(|status| StartError::Roles(status.message().to_owned()))?;
+    authorization.follow(&resources, &mut followers, &shutdown);
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
         .map_err(|error| StartError::Metrics(error.to_string()))?;
+    let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
+    let health = stores.add_checks(health, &config.storage).ready(Arc::new(RolesCheck(access.roles.index().clone())));
+    let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
+    let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(shutdown.clone())));
     let links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
         Arc::new(MetricsLink(metrics.clone())),
-        Arc::new(OpenApiLink::new(Served::default_built_in())),
+        Arc::new(OpenApiLink::new(served_apis(&config))),
         Arc::new(api),
     ];
     let chain = Chain::new(ChainConfig {
         authenticator,
-        authorizer,
+        authorizer: access.authorizer,
         links: Links::new(links),
         failure: failure_response,
         metrics,
@@ -167,8 +178,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
 }
 
 impl Assembled {
-    /// The three lines that a start prints.
-    pub(crate) fn greeting(&self) -> String {
+    /// The three lines of a start.
+    fn greeting(&self) -> String {
         let place = match &self.data {
             _ if self.stores.are_elsewhere() => self.stores.place(),
             Some(data) if !self.ephemeral => data.path().display().to_string(),
@@ -180,9 +191,22 @@ impl Assembled {
         )
     }
 
-    /// Serves until told to stop.
-    pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
-        self.server.run(stop).await;
+    /// Serves until told to stop. `say` prints the greeting once what every cluster has is there: who reads it can rely
+    /// on `/readyz`, and on the rights that everybody has.
+    pub(crate) async fn run(self, say: impl FnOnce(&str), stop: impl Future<Output = ()>) {
+        let greeting = self.greeting();
+        {
+            let served = self.server.run(stop);
+            tokio::pin!(served);
+            let ready = tokio::time::timeout(START_PATIENCE, self.control_plane.done());
+            tokio::select! {
+                () = &mut served => {}
+                _ = ready => {
+                    say(&greeting);
+                    served.await;
+                }
+            }
+        }
         drop(self.upkeep);
         if let Some(auditor) = self.auditor {
             auditor.shutdown().await;
@@ -211,7 +235,7 @@ fn built_in(
     outward: Outward,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
-    let served = Served::default_built_in();
+    let served = served_apis(config);
     let own = control_plane_config(config, address, &served);
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
     let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
@@ -231,12 +255,23 @@ fn built_in(
         hooks: hooks(&set, &own, access),
         form_budget: FORM_BUDGET,
     };
-    let resources = built_in.open(|d| served.version(d.group, d.version).is_some() && d.feature_gate.is_none());
+    let resources = built_in.open(|description| served.has(description));
     set.bind(&resources);
     let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
     let addresses = Addresses { default: reachable(address).to_string(), ..Addresses::default() };
     let api = Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses);
     (api, control_plane, resources)
+}
+
+/// What is served: what the release has, the flags let through and the emulated version knows.
+fn served_apis(config: &Config) -> Served {
+    let emulated = config.generic.emulated();
+    let release = Release { major: emulated.major, minor: emulated.minor };
+    Served::built_in(|version, resource| {
+        config.api_enablement.enabled.serves(version, resource)
+            && resource.lifecycle.exists_in(release)
+            && resource.feature_gate.is_none_or(|gate| config.generic.gates.enabled(gate))
+    })
 }
 
 /// What resources do beside the store, by group and kind.
@@ -267,7 +302,6 @@ fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -
         advertised,
         endpoint_reconciler: config.misc.endpoint_reconciler,
         kubernetes_node_port: config.misc.kubernetes_service_node_port,
-        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         local_apis: local_apis(served),
         ..binnacle_controlplane::Config::default()
     }
@@ -292,6 +326,7 @@ struct Named {
     clients: Option<X509>,
     /// With the text of the certificate file.
     tls: Option<(TlsFiles, String)>,
+    authorization: Prepared,
     kubelets: Kubelets,
 }
 
@@ -307,8 +342,9 @@ impl Named {
                 Some((TlsFiles::load(certificate, key)?, read_text(certificate)?))
             }
         };
+        let authorization = Prepared::load(&config.authorization)?;
         let kubelets = Kubelets::new(&config.misc.kubelet)?;
-        Ok(Self { tokens, clients, tls, kubelets })
+        Ok(Self { tokens, clients, tls, authorization, kubelets })
     }
 }
 
@@ -387,21 +423,6 @@ fn authenticator(clients: X509, tokens: Option<TokenFile>) -> Arc<dyn Authentica
         known.push(Box::new(Bearer::new(tokens)));
     }
     Arc::new(FailFast(Authenticators::new(known), Anonymous::new()))
-}
-
-/// The group of administrators first, then the modes in their order.
-fn authorizer(modes: &[Mode], roles: &RolesFeed) -> Arc<dyn Authorizer> {
-    let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroups::masters())];
-    for mode in modes {
-        match mode {
-            Mode::AlwaysAllow => all.push(Box::new(AlwaysAllow)),
-            Mode::AlwaysDeny => all.push(Box::new(AlwaysDeny)),
-            Mode::Rbac => all.push(Box::new(Rbac::new(roles.index().clone()))),
-            // The flags let these pass only where they add nothing yet: Node together with RBAC.
-            Mode::Node | Mode::Abac | Mode::Webhook => {}
-        }
-    }
-    Arc::new(Authorizers::new(all))
 }
 
 fn read_text(path: &Path) -> Result<String, StartError> {

@@ -3,6 +3,7 @@
 //! Names, meanings and messages are those of the reference; where a default differs, because this program starts without
 //! any flag, the description says what it is.
 
+mod api_enablement;
 mod auditing;
 mod authentication;
 mod authorization;
@@ -23,8 +24,9 @@ use std::ffi::OsString;
 use binnacle_controlplane::EndpointReconciler;
 use binnacle_meta::go_quote;
 
+pub(crate) use api_enablement::ApiEnablement;
 pub(crate) use authentication::Authentication;
-pub(crate) use authorization::{Authorization, Mode};
+pub(crate) use authorization::{Authorization, Source};
 pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
 pub(crate) use misc::Misc;
@@ -35,13 +37,14 @@ pub(crate) use table::FlagError;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     generic::GROUP,
     storage::GROUP,
     serving::GROUP,
     auditing::GROUP,
     authentication::GROUP,
     authorization::GROUP,
+    api_enablement::GROUP,
     logs::GROUP,
     misc::GROUP,
     global::GROUP,
@@ -63,6 +66,7 @@ pub(crate) struct Config {
     pub(crate) auditing: binnacle_audit::Options,
     pub(crate) authentication: Authentication,
     pub(crate) authorization: Authorization,
+    pub(crate) api_enablement: ApiEnablement,
     pub(crate) logs: Logs,
     pub(crate) misc: Misc,
 }
@@ -83,6 +87,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         auditing: auditing::read(&given)?,
         authentication: Authentication::read(&given),
         authorization: Authorization::read(&given)?,
+        api_enablement: ApiEnablement::read(&given)?,
         logs: Logs::read(&given)?,
         misc: Misc::read(&given)?,
     };
@@ -122,11 +127,18 @@ mod tests {
         }
     }
 
+    fn modes(config: &Config) -> Vec<&str> {
+        match &config.authorization.source {
+            Source::Flags(config) => config.authorizers.iter().map(|authorizer| authorizer.name.as_str()).collect(),
+            Source::File(path) => panic!("{path:?}"),
+        }
+    }
+
     #[test]
     fn defaults() {
         let config = config(&[]);
         assert_eq!(config.serving.address().to_string(), "127.0.0.1:6443");
-        assert_eq!(config.authorization.modes, [Mode::Node, Mode::Rbac]);
+        assert_eq!(modes(&config), ["node", "rbac"]);
         assert_eq!(config.misc.service_cluster_ip_ranges[0].to_string(), "10.0.0.0/24");
         assert_eq!(config.misc.service_node_port_range.to_string(), "30000-32767");
         assert_eq!(config.authentication.service_account_issuers, ["https://kubernetes.default.svc"]);
@@ -145,9 +157,10 @@ mod tests {
             let config = config(arguments);
             assert_eq!((config.serving.secure_port, config.storage.ephemeral, config.logs.verbosity), (1, true, 4));
         }
-        let modes =
-            config(&["--authorization-mode=AlwaysAllow", "--authorization-mode=AlwaysDeny"]).authorization.modes;
-        assert_eq!(modes, [Mode::AlwaysAllow, Mode::AlwaysDeny]);
+        let both = config(&["--authorization-mode=AlwaysAllow", "--authorization-mode=AlwaysDeny"]);
+        assert_eq!(modes(&both), ["alwaysallow", "alwaysdeny"]);
+        let hook = ["--authorization-mode=Webhook,ABAC", "--authorization-webhook-config-file=a"];
+        assert_eq!(modes(&config(&[&hook[..], &["--authorization-policy-file=b"]].concat())), ["default", "abac"]);
         assert_eq!(
             config(&["--service-account-issuer=a,b", "--service-account-issuer=c"])
                 .authentication
@@ -201,6 +214,10 @@ mod tests {
         for (arguments, want) in [
             (&["--nothing"][..], "unknown flag: --nothing"),
             (&["--nothing=1"], "unknown flag: --nothing"),
+            (&["--feature-gates=Nothing=true"], "unrecognized feature gate: Nothing"),
+            (&["--emulated-version=1.20"], "emulation version 1.20 is not between [1.33, 1.36]"),
+            (&["--runtime-config=a.test/v1=true"], "unknown api groups a.test/v1"),
+            (&["--runtime-config=apps/v9=true"], "group version apps/v9 that has not been registered"),
             (&["-x"], "unknown shorthand flag: 'x' in -x"),
             (&["--secure-port"], "flag needs an argument: --secure-port"),
             (&["-v"], "flag needs an argument: 'v' in -v"),
@@ -257,13 +274,25 @@ mod tests {
                 &["--authorization-mode=AlwaysAllow,AlwaysAllow"],
                 "authorization-mode [\"AlwaysAllow\" \"AlwaysAllow\"] has mode specified more than once",
             ),
+            (&["--authorization-mode=Webhook"], "authorization-mode Webhook's authorization config file not passed"),
+            (&["--authorization-mode=RBAC,ABAC"], "authorization-mode ABAC's authorization policy file not passed"),
+            (&["--authorization-policy-file=a"], "cannot specify --authorization-policy-file without mode ABAC"),
             (
-                &["--authorization-mode=Webhook"],
-                "authorization-mode \"Webhook\" is not supported yet; supported are AlwaysAllow, AlwaysDeny and Node,RBAC together",
+                &["--authorization-webhook-config-file=a"],
+                "cannot specify --authorization-webhook-config-file without mode Webhook",
             ),
             (
-                &["--authorization-mode=AlwaysAllow,RBAC"],
-                "authorization-mode \"RBAC\" is not supported yet; supported are AlwaysAllow, AlwaysDeny and Node,RBAC together",
+                &[
+                    "--authorization-mode=Webhook",
+                    "--authorization-webhook-config-file=a",
+                    "--authorization-webhook-version=v2",
+                ],
+                "unsupported webhook authorizer version \"v2\", supported versions are \"v1\", \"v1beta1\"",
+            ),
+            (
+                &["--authorization-config=a", "--authorization-mode=RBAC"],
+                "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are \
+                 defined",
             ),
             (
                 &["--ephemeral", "--etcd-servers=http://127.0.0.1:2379"],

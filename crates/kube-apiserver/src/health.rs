@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_authz::RbacIndex;
+use binnacle_controlplane::Step;
 use binnacle_request::BoxFuture;
 use binnacle_server::HealthCheck;
 use binnacle_store::Store;
@@ -27,6 +29,43 @@ impl HealthCheck for StoreCheck {
                 Ok(Err(error)) => Err(format!("error getting data from etcd: {error}")),
                 Err(_) => Err("error getting data from etcd: context deadline exceeded".to_owned()),
             }
+        })
+    }
+}
+
+/// Something that the control plane does at the start was done.
+pub(crate) struct StepCheck {
+    name: String,
+    step: Step,
+}
+
+impl StepCheck {
+    pub(crate) fn new(step: &Step) -> Self {
+        Self { name: format!("poststarthook/{}", step.name()), step: step.clone() }
+    }
+}
+
+impl HealthCheck for StepCheck {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { if self.step.is_done() { Ok(()) } else { Err("not finished".to_owned()) } })
+    }
+}
+
+/// What decisions are made by has been read from the store.
+pub(crate) struct RolesCheck(pub(crate) Arc<RbacIndex>);
+
+impl HealthCheck for RolesCheck {
+    fn name(&self) -> &str {
+        "informer-sync"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            if self.0.ready.is_ready() { Ok(()) } else { Err("roles and bindings have not been read yet".to_owned()) }
         })
     }
 }

@@ -1,9 +1,11 @@
 //! The program: flags, then a server that runs until it is told to stop.
 
 mod assemble;
+mod authorization;
 mod data_dir;
 mod flags;
 mod health;
+mod identity;
 mod kubeconfig;
 mod logging;
 mod pki;
@@ -37,6 +39,9 @@ fn main() -> ExitCode {
 
 fn serve(config: Config) -> Result<(), String> {
     logging::start(&config.logs);
+    config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    binnacle_features::install(config.generic.gates.clone());
+    binnacle_kinds::set_allow_privileged(config.misc.allow_privileged);
     // Two at least: one long computation must not keep others from being answered.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -48,8 +53,7 @@ fn serve(config: Config) -> Result<(), String> {
         // Before anything else, so that a signal during the start is not lost.
         let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
         let assembled = assemble::assemble(config).await.map_err(|error| error.to_string())?;
-        say(&assembled.greeting());
-        assembled.run(stop).await;
+        assembled.run(say, stop).await;
         Ok(())
     });
     // Whatever still blocks a thread (a log that nobody reads) does not keep the process alive.

@@ -1,6 +1,6 @@
 //! What the running program answers: health, version, index, metrics, refusals.
 
-use binnacle_testkit::{Server, TempDir, admin, somebody};
+use binnacle_testkit::{Server, TempDir, admin, somebody, wait_until};
 
 const TOKENS: &str = "root-token,root,1,system:masters\nuser-token,user,2\n";
 
@@ -14,8 +14,10 @@ async fn health() {
         ("/livez", "ok"),
         ("/readyz", "ok"),
         ("/readyz/ping", "ok"),
+        ("/readyz/informer-sync", "ok"),
+        ("/livez/poststarthook/rbac/bootstrap-roles", "ok"),
         ("/livez/etcd", "ok"),
-        ("/livez?verbose", "[+]ping ok\n[+]log ok\n[+]etcd ok\n"),
+        ("/livez?verbose", "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]poststarthook/"),
         ("/healthz?verbose&exclude=etcd", "[+]etcd excluded: ok\n"),
         ("/readyz?verbose", "[+]shutdown ok\nreadyz check passed\n"),
         ("/version", "\"minor\": \"36\""),
@@ -49,6 +51,12 @@ async fn refusals() {
     let tokens = data.file("tokens", TOKENS);
     let server = Server::start(&["--data-dir", &data.join("d"), "--token-auth-file", &tokens]);
     let handshake = somebody(&data.path().join("d"));
+    // Anonymous users may ask for it as soon as the bootstrap roles are there.
+    wait_until("the bootstrap roles", async || {
+        let answer = server.connect(&handshake).await.get("/readyz").await.unwrap();
+        (answer.status == 200).then_some(())
+    })
+    .await;
     for (path, token, status, message) in [
         ("/readyz", "", 200, ""),
         ("/version", "", 200, ""),

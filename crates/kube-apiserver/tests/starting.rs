@@ -43,7 +43,17 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
         (&["--nothing"][..], "unknown flag: --nothing"),
         (&["serve"], "\"kube-apiserver\" does not take any arguments, got [\"serve\"]"),
         (&["--secure-port=x"], "invalid argument \"x\" for \"--secure-port\" flag: "),
-        (&["--authorization-mode=ABAC"], "authorization-mode \"ABAC\" is not supported yet; "),
+        (&["--authorization-mode=ABAC"], "authorization-mode ABAC's authorization policy file not passed"),
+        (
+            &["--authorization-mode=ABAC", "--authorization-policy-file", &junk],
+            &format!("error reading policy file {junk}, line 1: no certificate: "),
+        ),
+        (&["--authorization-config", &missing], &format!("open {missing}: No such file")),
+        (&["--authorization-config", &junk], "failed to load AuthorizationConfiguration from file: "),
+        (
+            &["--authorization-mode=Webhook", "--authorization-webhook-config-file", &missing],
+            &format!("open {missing}: "),
+        ),
         (&["--secure-port", &taken_port], &in_use),
         (&["--token-auth-file", &missing], &format!("open {missing}: No such file")),
         (&["--token-auth-file", &bad_tokens], &format!("token file '{bad_tokens}' must have at least 3 columns ")),

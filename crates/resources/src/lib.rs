@@ -4,6 +4,7 @@
 //! Knows nothing of requests, of the store or of how objects are validated.
 
 mod description;
+mod enabled;
 mod fields;
 mod lifecycle;
 mod verbs;
@@ -36,6 +37,7 @@ pub use description::{
     Deletion, GarbageCollection, GroupDescription, ResourceDescription, Storage, SubresourceDescription,
     SubresourceKind, SubresourceRole, VersionDescription,
 };
+pub use enabled::{Enabled, EnabledError};
 pub use fields::{FieldLabels, FieldValue, SelectableField, UnknownLabel};
 pub use lifecycle::{Lifecycle, Release};
 pub use verbs::{Verb, Verbs};

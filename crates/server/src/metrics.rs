@@ -12,7 +12,7 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
     exponential_buckets,
 };
 
@@ -153,6 +153,7 @@ impl Metrics {
             registry: registry.clone(),
         };
         keep(&registry, build_info()?)?;
+        keep(&registry, feature_gates()?)?;
         keep(&registry, process::Process::new()?)?;
         Ok(Arc::new(metrics))
     }
@@ -329,6 +330,15 @@ fn build_info() -> Result<Gauge, prometheus::Error> {
             .const_label("platform", version::platform()),
     )?;
     gauge.set(1.0);
+    Ok(gauge)
+}
+
+fn feature_gates() -> Result<GaugeVec, prometheus::Error> {
+    let help = "[BETA] This metric records the data about the stage and enablement of a k8s feature.";
+    let gauge = GaugeVec::new(Opts::new("kubernetes_feature_enabled", help), &["name", "stage"])?;
+    for (name, spec, on) in binnacle_features::gates().all() {
+        gauge.with_label_values(&[name, spec.stage.label()]).set(f64::from(u8::from(on)));
+    }
     Ok(gauge)
 }
 

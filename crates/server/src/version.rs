@@ -62,13 +62,15 @@ impl Link for VersionLink {
 
 /// The keys of the reference, in its order. This is built by hand because a map would sort them.
 fn document() -> Response {
+    let emulated = binnacle_features::gates().emulated();
+    let compatible = emulated.previous();
     let fields = [
         ("major", MAJOR.to_owned()),
         ("minor", MINOR.to_owned()),
-        ("emulationMajor", MAJOR.to_owned()),
-        ("emulationMinor", MINOR.to_owned()),
-        ("minCompatibilityMajor", "1".to_owned()),
-        ("minCompatibilityMinor", "35".to_owned()),
+        ("emulationMajor", emulated.major.to_string()),
+        ("emulationMinor", emulated.minor.to_string()),
+        ("minCompatibilityMajor", compatible.major.to_string()),
+        ("minCompatibilityMinor", compatible.minor.to_string()),
         ("gitVersion", KUBERNETES_VERSION.to_owned()),
         ("gitCommit", option_env!("BINNACLE_GIT_COMMIT").unwrap_or_default().to_owned()),
         ("gitTreeState", String::new()),

@@ -129,12 +129,13 @@ impl RbacIndex {
         self.state.write().remove(kind, namespace, name);
     }
 
-    /// All objects of a kind; what else was known of the kind is forgotten.
-    pub fn replace<'a>(&self, kind: RbacKind, objects: impl IntoIterator<Item = &'a Value>) {
+    /// Forgets what is not to be kept, by namespace and name.
+    pub fn retain(&self, kind: RbacKind, keep: impl Fn(&str, &str) -> bool) {
         let mut state = self.state.write();
-        state.clear(kind);
-        for object in objects {
-            state.put(kind, object);
+        for (namespace, name) in state.names(kind) {
+            if !keep(&namespace, &name) {
+                state.remove(kind, &namespace, &name);
+            }
         }
     }
 
@@ -230,18 +231,14 @@ impl State {
         }
     }
 
-    fn clear(&mut self, kind: RbacKind) {
-        let cluster = matches!(kind, RbacKind::ClusterRole | RbacKind::ClusterRoleBinding);
-        if kind.is_role() {
-            self.roles.retain(|namespace, _| namespace.is_empty() != cluster);
-            return;
+    fn names(&self, kind: RbacKind) -> Vec<(Text, Text)> {
+        fn all<T>(map: &ByName<T>, cluster: bool) -> Vec<(Text, Text)> {
+            let there = map.iter().filter(|(namespace, _)| namespace.is_empty() == cluster);
+            there.flat_map(|(namespace, named)| named.keys().map(|name| (namespace.clone(), name.clone()))).collect()
         }
-        self.bindings.retain(|namespace, _| namespace.is_empty() != cluster);
-        for map in [&mut self.users, &mut self.groups] {
-            map.retain(|_, bindings| {
-                bindings.retain(|namespace, _| namespace.is_empty() != cluster);
-                !bindings.is_empty()
-            });
+        match kind {
+            RbacKind::ClusterRole | RbacKind::Role => all(&self.roles, kind == RbacKind::ClusterRole),
+            _ => all(&self.bindings, kind == RbacKind::ClusterRoleBinding),
         }
     }
 

@@ -139,13 +139,14 @@ async fn changes_count_at_once() {
     index.remove(RbacKind::RoleBinding, "b", "given");
     index.remove(RbacKind::RoleBinding, "b", "never");
     assert!(!ask(&index, &dora, "list", "b").await.0);
-    // Replacing one kind leaves the others.
+    // What is not seen any more goes, the other kinds stay.
     let alice = User::new("alice", &[]);
-    index.replace(RbacKind::ClusterRoleBinding, []);
+    index.retain(RbacKind::ClusterRoleBinding, |_, _| false);
     assert!(!ask(&index, &alice, "list", "").await.0 && ask(&index, &alice, "create", "a").await.0);
-    index.replace(RbacKind::Role, []);
+    index.retain(RbacKind::Role, |namespace, _| namespace == "b");
     assert!(!ask(&index, &alice, "create", "a").await.0);
-    index.replace(RbacKind::RoleBinding, &[binding("n", "x", "ClusterRole", "reader", &["User:alice"])]);
+    index.put(RbacKind::RoleBinding, &binding("n", "x", "ClusterRole", "reader", &["User:alice"]));
+    index.retain(RbacKind::RoleBinding, |namespace, _| namespace == "n");
     assert!(ask(&index, &alice, "list", "n").await.0);
     assert_eq!(ask(&index, &alice, "create", "a").await, (false, String::new()));
 }

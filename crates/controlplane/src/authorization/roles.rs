@@ -27,8 +27,8 @@ struct OneKind {
 }
 
 impl Handler for OneKind {
-    fn replace(&self, objects: Vec<Value>) {
-        self.index.replace(self.kind, &objects);
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        self.index.retain(self.kind, there);
     }
 
     fn put(&self, object: Value) {
@@ -50,19 +50,22 @@ impl RolesFeed {
         &self.index
     }
 
-    /// Begins to follow the four kinds, once the resources are there; the tasks end with the shutdown signal.
-    pub fn start(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<(), Status> {
-        let informer = |kind: RbacKind| {
-            let resource = self.resources.require(GROUP, "v1", kind.plural())?;
-            Ok(Informer::new(resource.clone(), OneKind { kind, index: self.index.clone() }))
-        };
-        let informers: Vec<_> = RbacKind::ALL.into_iter().map(informer).collect::<Result<_, Status>>()?;
-        let informers = self.informers.get_or_init(|| informers);
-        for informer in informers {
+    /// Begins to follow the four kinds, once the resources are there; the tasks end with the shutdown signal. Where the
+    /// group is not served (`--runtime-config`), there are no roles.
+    pub fn start(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+        let resource = |kind: RbacKind| Some((kind, self.resources.find(GROUP, "v1", kind.plural())?));
+        let served = RbacKind::ALL.into_iter().filter_map(resource);
+        let informers: Vec<_> = served
+            .map(|(kind, resource)| Informer::new(resource.clone(), OneKind { kind, index: self.index.clone() }))
+            .collect();
+        if informers.len() < RbacKind::ALL.len() {
+            tracing::warn!("{GROUP}/v1 is not served: there are no roles and bindings");
+            self.index.ready.all();
+        }
+        for informer in self.informers.get_or_init(|| informers) {
             let index = self.index.clone();
             tasks.spawn(informer.clone().run(shutdown.clone(), move || index.ready.part()));
         }
-        Ok(())
     }
 
     /// Waits until the index has all that was acknowledged before this was called.

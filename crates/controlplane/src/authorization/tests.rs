@@ -34,7 +34,7 @@ impl Rig {
         });
         let (trigger, shutdown) = ShutdownTrigger::new();
         let mut followers = JoinSet::new();
-        feed.get().unwrap().start(&mut followers, &shutdown).unwrap();
+        feed.get().unwrap().start(&mut followers, &shutdown);
         let rig = Self { resources, _trigger: trigger, _followers: followers };
         rig.create(&masters(), "roles", "n", role("held", held)).await.unwrap();
         rig.create(&masters(), "rolebindings", "n", binding("held", "Role", "held", "alice")).await.unwrap();

@@ -8,6 +8,7 @@
 mod manifests;
 
 mod auditing;
+mod authorization;
 mod bad_input;
 mod controller;
 mod durability;

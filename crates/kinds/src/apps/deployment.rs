@@ -10,13 +10,15 @@ use binnacle_validation::numbers::not_more_than_100_percent;
 use super::TEMPLATE;
 use super::replica_set::replica_template;
 use crate::equality::{equal, equal_maps};
+use crate::gated::drop_disabled;
 use crate::internal;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::Options;
 use crate::tree::{default_nil, default_zero, keep, keep_at, member, text};
 use crate::workload::validation::{amount, collision_count, immutable_selector, not_more, not_negative, number};
 use crate::workload::{
-    dns_label_recommended, drop_disabled_template_fields, prepare_create, prepare_scale, template_warnings,
+    REPLICAS_GATED, dns_label_recommended, drop_disabled_template_fields, prepare_create, prepare_scale,
+    template_warnings,
 };
 use crate::{Situation, Strategy, spec_generation};
 
@@ -63,6 +65,7 @@ impl Strategy for Deployment {
             return self.prepare_for_update(situation, object, old);
         }
         keep(object, old, "spec");
+        drop_disabled(object, Some(old), REPLICAS_GATED);
         keep_at(object, old, &["metadata", "labels"]);
         keep_at(object, old, &["metadata", "annotations", ROLLBACK_TO]);
     }

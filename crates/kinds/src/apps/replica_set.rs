@@ -6,13 +6,16 @@ use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
 
 use super::TEMPLATE;
+use crate::gated::drop_disabled;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::Options;
 use crate::tree::{default_nil, keep, member};
 use crate::workload::validation::{
     immutable_selector, lasting_template, mismatch, not_more, not_negative, required_selector, selects,
 };
-use crate::workload::{dns_label_recommended, prepare_create, prepare_scale, prepare_update, template_warnings};
+use crate::workload::{
+    REPLICAS_GATED, dns_label_recommended, prepare_create, prepare_scale, prepare_update, template_warnings,
+};
 use crate::{Situation, Strategy};
 
 pub(super) struct ReplicaSet;
@@ -38,6 +41,7 @@ impl Strategy for ReplicaSet {
             return self.prepare_for_update(situation, object, old);
         }
         keep(object, old, "spec");
+        drop_disabled(object, Some(old), REPLICAS_GATED);
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

@@ -8,12 +8,16 @@ use binnacle_validation::names;
 
 use super::TEMPLATE;
 use crate::core::persistent_volume_claim::set_claim_defaults;
+use crate::gated::{Gated, drop_disabled};
 use crate::pod_spec::{set_template_defaults, warnings};
-use crate::tree::{default_nil, default_zero, is_zero, keep, remove_at, struct_mut, structs_mut, text};
+use crate::tree::{default_nil, default_zero, is_zero, keep, struct_mut, structs_mut, text};
 use crate::workload::{prepare_create, prepare_scale, prepare_update, template_warnings};
 use crate::{Situation, Strategy};
 
-const MAX_UNAVAILABLE: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
+const GATED: &[Gated] = &[Gated {
+    feature: "MaxUnavailableStatefulSet",
+    fields: &[&["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]],
+}];
 
 pub(super) struct StatefulSet;
 
@@ -46,15 +50,12 @@ impl Strategy for StatefulSet {
     }
 
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        remove_at(object, MAX_UNAVAILABLE);
+        drop_disabled(object, None, GATED);
         prepare_create(object, TEMPLATE);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        // Feature gate `MaxUnavailableStatefulSet` is off.
-        if old.at(MAX_UNAVAILABLE).is_none_or(Value::is_null) {
-            remove_at(object, MAX_UNAVAILABLE);
-        }
+        drop_disabled(object, Some(old), GATED);
         prepare_update(object, old, TEMPLATE, "io.k8s.api.apps.v1.StatefulSetSpec");
     }
 

@@ -6,10 +6,16 @@ use binnacle_validation::numbers;
 
 use super::validation;
 use crate::conversion::autoscaling::{default_metric, drop_round_trip_annotations};
+use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{clear_status, default_to, put_back};
 use crate::{Situation, Strategy};
 
 pub(crate) struct HorizontalPodAutoscaler;
+
+const GATED: &[Gated] = &[Gated {
+    feature: "HPAConfigurableTolerance",
+    fields: &[&["spec", "behavior", "scaleDown", "tolerance"], &["spec", "behavior", "scaleUp", "tolerance"]],
+}];
 
 impl Strategy for HorizontalPodAutoscaler {
     fn set_defaults(&self, version: &str, object: &mut Value) {
@@ -30,10 +36,12 @@ impl Strategy for HorizontalPodAutoscaler {
 
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         clear_status(object);
+        drop_disabled(object, None, GATED);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
+        drop_disabled(object, Some(old), GATED);
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

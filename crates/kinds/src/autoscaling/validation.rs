@@ -21,8 +21,8 @@ pub(super) fn spec(autoscaler: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (member(autoscaler, "spec"), spec_path());
     let old_spec = old.map(|old| member(old, "spec"));
-    // Scaling to zero belongs to the feature `HPAScaleToZero`, which is off.
-    let lowest = if old_spec.is_some_and(|old| old.int_at(&["minReplicas"]) == Some(0)) { 0 } else { 1 };
+    let to_zero = binnacle_features::enabled("HPAScaleToZero");
+    let lowest = if to_zero || old_spec.is_some_and(|old| old.int_at(&["minReplicas"]) == Some(0)) { 0 } else { 1 };
     let min = spec.int_at(&["minReplicas"]);
     if let Some(min) = min.filter(|min| *min < lowest) {
         let detail = format!("must be greater than or equal to {lowest}");

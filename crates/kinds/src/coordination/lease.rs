@@ -5,25 +5,24 @@ use binnacle_schema::Value;
 
 use super::strategy_name;
 use crate::checks::{member, present, spec_path};
-use crate::prepare::{is_set, remove_at};
+use crate::gated::{Gated, drop_disabled};
 use crate::{Situation, Strategy};
 
 pub(crate) struct Lease;
 
-/// Fields of coordinated leader election, a feature that is off.
-const DISABLED: [&str; 2] = ["strategy", "preferredHolder"];
+/// Fields of coordinated leader election, each with its own past.
+const GATED: &[Gated] = &[
+    Gated { feature: "CoordinatedLeaderElection", fields: &[&["spec", "strategy"]] },
+    Gated { feature: "CoordinatedLeaderElection", fields: &[&["spec", "preferredHolder"]] },
+];
 
 impl Strategy for Lease {
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        DISABLED.iter().for_each(|field| remove_at(object, &["spec"], field));
+        drop_disabled(object, None, GATED);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        for field in DISABLED {
-            if !is_set(old, &["spec", field]) {
-                remove_at(object, &["spec"], field);
-            }
-        }
+        drop_disabled(object, Some(old), GATED);
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

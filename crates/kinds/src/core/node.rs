@@ -7,11 +7,14 @@ use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::ip;
 
+use crate::gated::{Gated, drop_disabled};
 use crate::pod_spec::resources;
 use crate::tree::{is_nil, keep, remove_at, struct_mut, text};
 use crate::{Situation, Strategy};
 
 pub(super) struct Node;
+
+const GATED: &[Gated] = &[Gated { feature: "NodeDeclaredFeatures", fields: &[&["status", "declaredFeatures"]] }];
 
 impl Strategy for Node {
     fn set_defaults(&self, _: &str, object: &mut Value) {
@@ -34,6 +37,7 @@ impl Strategy for Node {
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         remove_at(object, &["spec", "configSource"]);
         remove_at(object, &["status", "config"]);
+        drop_disabled(object, None, GATED);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
@@ -41,6 +45,7 @@ impl Strategy for Node {
         if old.at(&["spec", "configSource"]).is_none_or(Value::is_null) {
             remove_at(object, &["spec", "configSource"]);
         }
+        drop_disabled(object, Some(old), GATED);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {

@@ -82,8 +82,7 @@ pub(crate) fn set_claim_defaults(claim: &mut Object) {
 /// former never knew are dropped as they always were, unless the claim has one already.
 fn settle_data_source(spec: &mut Object, old: Option<&Value>) {
     let had = |name: &str| old.and_then(|old| old.get(name)).is_some_and(|source| !source.is_null());
-    // Feature gate `CrossNamespaceVolumeDataSource` is off.
-    if !had("dataSourceRef") && has_namespace(spec) {
+    if !binnacle_features::enabled("CrossNamespaceVolumeDataSource") && !had("dataSourceRef") && has_namespace(spec) {
         spec.remove("dataSourceRef");
     }
     if !had("dataSource")

@@ -135,8 +135,14 @@ impl Strategy for Pod {
 }
 
 fn drop_disabled_fields(object: &mut Value, old: Option<&Value>) {
-    drop_disabled_spec_fields(object.make_at(&["spec"]), old.and_then(|old| old.get("spec")));
-    drop_disabled_status_fields(object.make_at(&["status"]), old.and_then(|old| old.get("status")));
+    for (member, drop_disabled) in
+        [("spec", drop_disabled_spec_fields as fn(&mut Value, Option<&Value>)), ("status", drop_disabled_status_fields)]
+    {
+        object.make_at(&[member]);
+        if let Some(value) = object.get_mut(member) {
+            drop_disabled(value, old.and_then(|old| old.get(member)));
+        }
+    }
 }
 
 fn bump_generation(object: &mut Value, old: &Value) {

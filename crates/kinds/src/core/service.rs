@@ -52,9 +52,13 @@ impl Strategy for Service {
         keep(object, old, "spec");
     }
 
-    /// Feature gate `RelaxedServiceNameValidation`: a name may begin with a digit.
+    /// With `RelaxedServiceNameValidation` a name may begin with a digit.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::dns1123_label_name(name, prefix)
+        if binnacle_features::enabled("RelaxedServiceNameValidation") {
+            names::dns1123_label_name(name, prefix)
+        } else {
+            names::dns1035_label_name(name, prefix)
+        }
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

@@ -1,33 +1,79 @@
-//! Fields of features that are off in this version: dropped unless the old object has them already.
+//! Fields of features that are off: dropped unless the old object has them already.
 
+use binnacle_features::enabled;
 use binnacle_schema::{Object, Value};
 
-use crate::tree::{is_nil, struct_mut, structs_mut};
+use crate::gated::{Gated, drop_disabled, in_use};
+use crate::tree::{is_nil, struct_mut, structs_mut, text};
+
+/// The fields of a pod's spec that come with features.
+const SPEC: &[Gated] = &[
+    Gated { feature: "PodLevelResources", fields: &[&["resources"]] },
+    Gated {
+        feature: "MatchLabelKeysInPodTopologySpread",
+        fields: &[&["topologySpreadConstraints", "*", "matchLabelKeys"]],
+    },
+    Gated {
+        feature: "ClusterTrustBundleProjection",
+        fields: &[&["volumes", "*", "projected", "sources", "*", "clusterTrustBundle"]],
+    },
+    Gated {
+        feature: "PodCertificateRequest",
+        fields: &[&["volumes", "*", "projected", "sources", "*", "podCertificate"]],
+    },
+    Gated { feature: "GenericWorkload", fields: &[&["schedulingGroup"]] },
+    Gated { feature: "HostnameOverride", fields: &[&["hostnameOverride"]] },
+    Gated {
+        feature: "EnvFiles",
+        fields: &[
+            &["containers", "*", "env", "*", "valueFrom", "fileKeyRef"],
+            &["initContainers", "*", "env", "*", "valueFrom", "fileKeyRef"],
+            &["ephemeralContainers", "*", "env", "*", "valueFrom", "fileKeyRef"],
+        ],
+    },
+];
+
+/// The fields of a pod's status that come with features.
+const STATUS: &[Gated] = &[
+    Gated { feature: "InPlacePodLevelResourcesVerticalScaling", fields: &[&["resources"], &["allocatedResources"]] },
+    Gated { feature: "DRAExtendedResource", fields: &[&["extendedResourceClaimStatus"]] },
+    Gated {
+        feature: "ResourceHealthStatus",
+        fields: &[
+            &["containerStatuses", "*", "allocatedResourcesStatus"],
+            &["initContainerStatuses", "*", "allocatedResourcesStatus"],
+            &["ephemeralContainerStatuses", "*", "allocatedResourcesStatus"],
+        ],
+    },
+    Gated {
+        feature: "ResourceHealthStatusMessage",
+        fields: &[
+            &["containerStatuses", "*", "allocatedResourcesStatus", "*", "resources", "*", "message"],
+            &["initContainerStatuses", "*", "allocatedResourcesStatus", "*", "resources", "*", "message"],
+            &["ephemeralContainerStatuses", "*", "allocatedResourcesStatus", "*", "resources", "*", "message"],
+        ],
+    },
+    Gated {
+        feature: "ImageVolumeWithDigest",
+        fields: &[
+            &["containerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
+            &["initContainerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
+            &["ephemeralContainerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
+        ],
+    },
+    Gated { feature: "DRANodeAllocatableResources", fields: &[&["nodeAllocatableResourceClaimStatuses"]] },
+];
 
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
-const STATUSES: [&str; 3] = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
-
-/// Projections of feature gates `ClusterTrustBundleProjection` and `PodCertificateRequest`.
-const PROJECTIONS: [&str; 2] = ["clusterTrustBundle", "podCertificate"];
 
 /// Drops from a pod's spec what is off; `old` is the spec before the update.
-pub(crate) fn drop_disabled_spec_fields(spec: &mut Object, old: Option<&Value>) {
-    for projection in PROJECTIONS {
-        if !projects(old, projection) {
-            for volume in structs_mut(spec, "volumes") {
-                let sources = struct_mut(volume, "projected").into_iter().flat_map(|p| structs_mut(p, "sources"));
-                sources.for_each(|source| {
-                    source.remove(projection);
-                });
-            }
-        }
+pub(crate) fn drop_disabled_spec_fields(spec: &mut Value, old: Option<&Value>) {
+    drop_disabled(spec, old, SPEC);
+    let Some(spec) = spec.as_object_mut() else { return };
+    if !enabled("ContainerRestartRules") && !has_restart_rules(old) {
+        drop_restart_rules(spec);
     }
-    // Feature gate `GenericWorkload`.
-    if old.is_none_or(|old| old.get("schedulingGroup").is_none_or(Value::is_null)) {
-        spec.remove("schedulingGroup");
-    }
-    // Feature gate `ContainerStopSignals`.
-    if !has_stop_signal(old) {
+    if !enabled("ContainerStopSignals") && !has_stop_signal(old) {
         for list in CONTAINERS {
             structs_mut(spec, list).for_each(drop_stop_signal);
         }
@@ -35,34 +81,36 @@ pub(crate) fn drop_disabled_spec_fields(spec: &mut Object, old: Option<&Value>) 
 }
 
 /// Drops from a pod's status what is off; `old` is the status before the update.
-pub(crate) fn drop_disabled_status_fields(status: &mut Object, old: Option<&Value>) {
-    // Feature gate `ImageVolumeWithDigest`.
-    if !has_volume_status(old) {
-        for list in STATUSES {
-            for mount in structs_mut(status, list).flat_map(|status| structs_mut(status, "volumeMounts")) {
-                mount.remove("volumeStatus");
+pub(crate) fn drop_disabled_status_fields(status: &mut Value, old: Option<&Value>) {
+    drop_disabled(status, old, STATUS);
+}
+
+/// Init containers that keep running had a policy before there were rules.
+fn has_restart_rules(spec: Option<&Value>) -> bool {
+    let Some(spec) = spec else { return false };
+    CONTAINERS.iter().any(|list| {
+        spec.list_at(&[list]).iter().any(|container| {
+            let policy = container.str_at(&["restartPolicy"]);
+            let sidecar = *list == "initContainers" && policy == "Always";
+            (!policy.is_empty() && !sidecar) || !container.list_at(&["restartPolicyRules"]).is_empty()
+        })
+    })
+}
+
+fn drop_restart_rules(spec: &mut Object) {
+    for list in CONTAINERS {
+        for container in structs_mut(spec, list) {
+            container.remove("restartPolicyRules");
+            if list != "initContainers" || text(container, "restartPolicy") != "Always" {
+                container.remove("restartPolicy");
             }
         }
     }
-    // Feature gate `DRANodeAllocatableResources`.
-    if old.is_none_or(|old| old.list_at(&["nodeAllocatableResourceClaimStatuses"]).is_empty()) {
-        status.remove("nodeAllocatableResourceClaimStatuses");
-    }
-}
-
-fn projects(spec: Option<&Value>, projection: &str) -> bool {
-    let volumes = spec.map_or(&[][..], |spec| spec.list_at(&["volumes"]));
-    volumes
-        .iter()
-        .flat_map(|volume| volume.list_at(&["projected", "sources"]))
-        .any(|source| source.get(projection).is_some_and(|p| !p.is_null()))
 }
 
 fn has_stop_signal(spec: Option<&Value>) -> bool {
-    CONTAINERS
-        .iter()
-        .flat_map(|list| spec.map_or(&[][..], |spec| spec.list_at(&[list])))
-        .any(|container| container.object_at(&["lifecycle"]).is_some_and(|lifecycle| !is_nil(lifecycle, "stopSignal")))
+    let signals = CONTAINERS.map(|list| [list, "*", "lifecycle", "stopSignal"]);
+    spec.is_some_and(|spec| signals.iter().any(|path| in_use(spec, path)))
 }
 
 /// A lifecycle that said nothing else goes with the signal.
@@ -74,14 +122,6 @@ fn drop_stop_signal(container: &mut Object) {
     {
         container.remove("lifecycle");
     }
-}
-
-fn has_volume_status(status: Option<&Value>) -> bool {
-    STATUSES
-        .iter()
-        .flat_map(|list| status.map_or(&[][..], |status| status.list_at(&[list])))
-        .flat_map(|status| status.list_at(&["volumeMounts"]))
-        .any(|mount| mount.get("volumeStatus").is_some_and(|status| !status.is_null()))
 }
 
 #[cfg(test)]
@@ -102,7 +142,7 @@ mod tests {
         });
         for (old, want) in [(None, &dropped), (Some(&dropped), &dropped), (Some(&given), &given)] {
             let mut spec = given.clone();
-            drop_disabled_spec_fields(spec.make_object(), old);
+            drop_disabled_spec_fields(&mut spec, old);
             assert_eq!(&spec, want);
         }
     }

@@ -111,7 +111,7 @@ pub(crate) fn spec(
             checks::label(&path.child(field), text(field), e);
         }
     }
-    tolerations::tolerations(list("tolerations"), options.compare_tolerations, &path.child("tolerations"), e);
+    tolerations::tolerations(list("tolerations"), options.compares_tolerations(), &path.child("tolerations"), e);
     host_aliases(list("hostAliases"), &path.child("hostAliases"), e);
     if !text("priorityClassName").is_empty() {
         checks::subdomain(&path.child("priorityClassName"), text("priorityClassName"), e);

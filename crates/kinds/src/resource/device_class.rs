@@ -7,19 +7,25 @@ use binnacle_validation::resource_names;
 use super::claim_validation::{CONFIG_MAX, configuration, selectors};
 use super::names::bounded;
 use crate::checks::{member, present, spec_path};
+use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{first_generation, next_generation, semantically_equal};
 use crate::{Situation, Strategy};
 
 pub(crate) struct DeviceClass;
 
+const GATED: &[Gated] = &[Gated { feature: "DRAExtendedResource", fields: &[&["spec", "extendedResourceName"]] }];
+
 impl Strategy for DeviceClass {
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         first_generation(object);
+        drop_disabled(object, None, GATED);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
+        drop_disabled(object, Some(old), GATED);
     }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         class(object, None)
     }

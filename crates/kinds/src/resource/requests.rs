@@ -2,6 +2,7 @@
 
 use binnacle_schema::{Object, Value};
 
+use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{default_zero_to, objects_at};
 
 /// Defaults of the requests in the list at `path`; `version` is that of the object.
@@ -17,6 +18,33 @@ pub(super) fn set_defaults(version: &str, object: &mut Value, path: &[&str]) {
         }
         let alternatives = request.get_mut("firstAvailable").and_then(Value::as_list_mut);
         alternatives.into_iter().flatten().filter_map(Value::as_object_mut).for_each(count_devices);
+    }
+}
+
+/// The fields of a claim's spec that come with features.
+const GATED: &[Gated] = &[
+    Gated { feature: "DRAPrioritizedList", fields: &[&["devices", "requests", "*", "firstAvailable"]] },
+    Gated {
+        feature: "DRADeviceTaints",
+        fields: &[
+            &["devices", "requests", "*", "exactly", "tolerations"],
+            &["devices", "requests", "*", "firstAvailable", "*", "tolerations"],
+        ],
+    },
+    Gated {
+        feature: "DRAConsumableCapacity",
+        fields: &[
+            &["devices", "constraints", "*", "distinctAttribute"],
+            &["devices", "requests", "*", "exactly", "capacity"],
+            &["devices", "requests", "*", "firstAvailable", "*", "capacity"],
+        ],
+    },
+];
+
+/// Drops what is off from the claim's spec at a path.
+pub(super) fn drop_disabled_fields(object: &mut Value, old: Option<&Value>, path: &[&str]) {
+    if let Some(spec) = object.at_mut(path) {
+        drop_disabled(spec, old.and_then(|old| old.at(path)), GATED);
     }
 }
 

@@ -5,10 +5,31 @@ use binnacle_schema::Value;
 
 use super::{claim_validation, requests, status_validation};
 use crate::checks::{immutable_as, member, spec_path};
+use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
 use crate::{Situation, Strategy, internal};
 
 pub(crate) struct ResourceClaim;
+
+/// The fields of the status that come with features.
+const STATUS: &[Gated] = &[
+    Gated { feature: "DRAResourceClaimDeviceStatus", fields: &[&["status", "devices"]] },
+    Gated {
+        feature: "DRAConsumableCapacity",
+        fields: &[
+            &["status", "allocation", "devices", "results", "*", "shareID"],
+            &["status", "allocation", "devices", "results", "*", "consumedCapacity"],
+            &["status", "devices", "*", "shareID"],
+        ],
+    },
+    Gated {
+        feature: "DRADeviceBindingConditions",
+        fields: &[
+            &["status", "allocation", "devices", "results", "*", "bindingConditions"],
+            &["status", "allocation", "devices", "results", "*", "bindingFailureConditions"],
+        ],
+    },
+];
 
 impl Strategy for ResourceClaim {
     fn set_defaults(&self, version: &str, object: &mut Value) {
@@ -17,16 +38,19 @@ impl Strategy for ResourceClaim {
 
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         clear_status(object);
+        requests::drop_disabled_fields(object, None, &["spec"]);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
+        requests::drop_disabled_fields(object, Some(old), &["spec"]);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
         drop_deallocated(object, old);
+        drop_disabled(object, Some(old), STATUS);
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

@@ -14,6 +14,15 @@ impl Strategy for ResourceClaimTemplate {
     fn set_defaults(&self, version: &str, object: &mut Value) {
         requests::set_defaults(version, object, &["spec", "spec", "devices", "requests"]);
     }
+
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        requests::drop_disabled_fields(object, None, &["spec", "spec"]);
+    }
+
+    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+        requests::drop_disabled_fields(object, Some(old), &["spec", "spec"]);
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let template = member(object, "spec");

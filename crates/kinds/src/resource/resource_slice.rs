@@ -4,6 +4,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
 use super::{date_taint, slice_validation};
+use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{default_to, first_generation, next_generation, objects_at};
 use crate::{Situation, Strategy};
 
@@ -11,11 +12,49 @@ pub(crate) struct ResourceSlice;
 
 const DEVICES: &[&str] = &["spec", "devices"];
 
-/// Belongs to the feature `DRANodeAllocatableResources`, which is off.
-const MAPPINGS: &str = "nodeAllocatableResourceMappings";
+const GATED: &[Gated] = &[
+    Gated { feature: "DRADeviceTaints", fields: &[&["spec", "devices", "*", "taints"]] },
+    Gated {
+        feature: "DRAPartitionableDevices",
+        fields: &[
+            &["spec", "sharedCounters"],
+            &["spec", "perDeviceNodeSelection"],
+            &["spec", "devices", "*", "consumesCounters"],
+            &["spec", "devices", "*", "nodeName"],
+            &["spec", "devices", "*", "nodeSelector"],
+            &["spec", "devices", "*", "allNodes"],
+        ],
+    },
+    // Binding conditions are reported through the status of claims: they need both features.
+    Gated { feature: "DRADeviceBindingConditions", fields: BINDING },
+    Gated { feature: "DRAResourceClaimDeviceStatus", fields: BINDING },
+    Gated {
+        feature: "DRAConsumableCapacity",
+        fields: &[
+            &["spec", "devices", "*", "allowMultipleAllocations"],
+            &["spec", "devices", "*", "capacity", "*", "requestPolicy"],
+        ],
+    },
+    Gated {
+        feature: "DRANodeAllocatableResources",
+        fields: &[&["spec", "devices", "*", "nodeAllocatableResourceMappings"]],
+    },
+    Gated {
+        feature: "DRAListTypeAttributes",
+        fields: &[
+            &["spec", "devices", "*", "attributes", "*", "bools"],
+            &["spec", "devices", "*", "attributes", "*", "ints"],
+            &["spec", "devices", "*", "attributes", "*", "strings"],
+            &["spec", "devices", "*", "attributes", "*", "versions"],
+        ],
+    },
+];
 
-/// Lists of attributes, which belong to the feature `DRAListTypeAttributes`, which is off.
-const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
+const BINDING: &[&[&str]] = &[
+    &["spec", "devices", "*", "bindingConditions"],
+    &["spec", "devices", "*", "bindingFailureConditions"],
+    &["spec", "devices", "*", "bindsToNode"],
+];
 
 impl Strategy for ResourceSlice {
     fn set_defaults(&self, version: &str, object: &mut Value) {
@@ -31,13 +70,13 @@ impl Strategy for ResourceSlice {
     fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         date_taints(object, situation);
         first_generation(object);
-        drop_disabled(object, &Value::Null);
+        drop_disabled(object, None, GATED);
     }
 
     fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         date_taints(object, situation);
         next_generation(object, old, &["spec"]);
-        drop_disabled(object, old);
+        drop_disabled(object, Some(old), GATED);
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
@@ -59,7 +98,7 @@ impl Strategy for ResourceSlice {
 }
 
 fn default_multipliers(device: &mut Object) {
-    let mappings = device.get_mut(MAPPINGS).and_then(Value::as_object_mut);
+    let mappings = device.get_mut("nodeAllocatableResourceMappings").and_then(Value::as_object_mut);
     for (_, mapping) in mappings.into_iter().flat_map(Object::iter_mut) {
         default_to(mapping.make_object(), "allocationMultiplier", "1");
     }
@@ -69,23 +108,5 @@ fn date_taints(object: &mut Value, situation: &Situation<'_>) {
     for device in objects_at(object, DEVICES) {
         let taints = device.get_mut("taints").and_then(Value::as_list_mut).into_iter().flatten();
         taints.for_each(|taint| date_taint(taint.make_object(), situation.now));
-    }
-}
-
-/// Fields whose features are off go, unless they were in use before.
-fn drop_disabled(object: &mut Value, old: &Value) {
-    let old_devices = old.list_at(DEVICES);
-    let mappings_in_use = old_devices.iter().any(|d| d.object_at(&[MAPPINGS]).is_some_and(|m| !m.is_empty()));
-    let attributes = |device: &Value| device.object_at(&["attributes"]).cloned().unwrap_or_default();
-    let lists_in_use =
-        old_devices.iter().any(|d| attributes(d).values().any(|a| LISTS.iter().any(|list| a.get(list).is_some())));
-    for device in objects_at(object, DEVICES) {
-        if !mappings_in_use {
-            device.remove(MAPPINGS);
-        }
-        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
-        for (_, attribute) in attributes.into_iter().flat_map(Object::iter_mut).filter(|_| !lists_in_use) {
-            LISTS.iter().for_each(|list| drop(attribute.make_object().remove(list)));
-        }
     }
 }

@@ -1,31 +1,126 @@
-//! Workload: templates of pod groups.
+//! Workload: templates of pod groups (KEP-4671).
 
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
 use binnacle_schema::Value;
+use binnacle_validation::metadata::IMMUTABLE;
+use binnacle_validation::{checks, names};
 
-use super::DISABLED;
-use crate::prepare::{is_set, objects_at};
+use super::{GATED, group_validation};
+use crate::checks::{items, member, present, required_path_segment, spec_path};
+use crate::gated::drop_disabled;
+use crate::prepare::semantically_equal;
 use crate::{Situation, Strategy};
 
 pub(crate) struct Workload;
 
 const TEMPLATES: &[&str] = &["spec", "podGroupTemplates"];
+const TEMPLATES_MAX: usize = 8;
 
 impl Strategy for Workload {
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        drop_disabled(object, &[]);
+        drop_fields(object, &[]);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        drop_disabled(object, old.list_at(TEMPLATES));
+        drop_fields(object, old.list_at(TEMPLATES));
+    }
+
+    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let (spec, path) = (member(object, "spec"), spec_path());
+        if let Some(controller) = present(spec, "controllerRef") {
+            reference(controller, &path.child("controllerRef"), &mut errors);
+        }
+        templates(spec, &path, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        for name in ["controllerRef", "podGroupTemplates"] {
+            if !semantically_equal(object.at(&["spec", name]), old.at(&["spec", name])) {
+                errors.push(FieldError::invalid(&spec_path().child(name), Shown::raw("null"), IMMUTABLE));
+            }
+        }
+        errors
     }
 }
 
-fn drop_disabled(object: &mut Value, old_templates: &[Value]) {
-    for (i, template) in objects_at(object, TEMPLATES).enumerate() {
-        for field in DISABLED {
-            if !old_templates.get(i).is_some_and(|old| is_set(old, &[field])) {
-                template.remove(field);
-            }
+fn reference(controller: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let group = controller.str_at(&["apiGroup"]);
+    if !group.is_empty() {
+        checks::invalid_for(&path.child("apiGroup"), group, names::dns1123_subdomain(group), errors);
+    }
+    for name in ["kind", "name"] {
+        required_path_segment(&path.child(name), controller.str_at(&[name]), errors);
+    }
+}
+
+fn templates(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let (list, at) = (spec.list_at(&["podGroupTemplates"]), path.child("podGroupTemplates"));
+    if list.len() > TEMPLATES_MAX {
+        return errors.push(FieldError::too_many(&at, list.len(), TEMPLATES_MAX));
+    }
+    if list.is_empty() {
+        return errors.push(FieldError::required(&at, ""));
+    }
+    group_validation::unique_names(spec, "podGroupTemplates", path, errors);
+    for (at, template) in items(spec, "podGroupTemplates", path) {
+        let name = template.str_at(&["name"]);
+        if name.is_empty() {
+            errors.push(FieldError::required(&at.child("name"), ""));
+        } else {
+            checks::label(&at.child("name"), name, errors);
         }
+        group_validation::group(template, &at, errors);
+    }
+}
+
+fn drop_fields(object: &mut Value, old_templates: &[Value]) {
+    let templates = object.at_mut(TEMPLATES).and_then(Value::as_list_mut).into_iter().flatten();
+    for (i, template) in templates.enumerate() {
+        drop_disabled(template, old_templates.get(i), GATED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn rules() {
+        let situation = Situation { now: 0, namespace: "ns", api_version: "", dry_run: false };
+        for (spec, want) in [
+            (value!({"podGroupTemplates": [{"name": "a", "schedulingPolicy": {"basic": {}}}]}), vec![]),
+            (value!({}), vec!["spec.podGroupTemplates: Required value"]),
+            (
+                value!({"podGroupTemplates": [{"schedulingPolicy": {}}]}),
+                vec![
+                    "spec.podGroupTemplates[0].name: Required value",
+                    "spec.podGroupTemplates[0].schedulingPolicy: Invalid value: \"\": must specify one of: `basic`, `gang`",
+                ],
+            ),
+            (
+                value!({"podGroupTemplates": [{"name": "a", "schedulingPolicy": {"basic": {}, "gang": {"minCount": 0i64}}}]}),
+                vec![
+                    "spec.podGroupTemplates[0].schedulingPolicy: Invalid value: \"{`basic`, `gang`}\": must specify exactly one of: `basic`, `gang`",
+                    "spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: Required value",
+                ],
+            ),
+            (
+                value!({"controllerRef": {"kind": "Job", "name": "a/b"}, "podGroupTemplates": [{"name": "a", "schedulingPolicy": {"basic": {}}}]}),
+                vec!["spec.controllerRef.name: Invalid value: \"a/b\": may not contain '/'"],
+            ),
+        ] {
+            let object = value!({"spec": spec});
+            let errors = Workload.validate(&situation, &object);
+            assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want, "{object:?}");
+        }
+        let old = value!({"spec": {"podGroupTemplates": [{"name": "a"}]}});
+        let new = value!({"spec": {"podGroupTemplates": [{"name": "b"}]}});
+        let errors = Workload.validate_update(&situation, &new, &old);
+        let got: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(got, ["spec.podGroupTemplates: Invalid value: null: field is immutable"]);
     }
 }

@@ -4,13 +4,14 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use crate::checks::{immutable, items, member, one_of, present, spec_path, texts};
-use crate::prepare::{default_to, default_zero_to, is_set, next_generation, remove_at, semantically_equal};
+use crate::gated::{Gated, drop_disabled};
+use crate::prepare::{default_to, default_zero_to, is_set, next_generation, semantically_equal};
 use crate::{Situation, Strategy};
 
 pub(crate) struct CsiDriver;
 
-/// Belongs to the feature `VolumeLimitScaling`, which is off.
-const DISABLED: &str = "preventPodSchedulingIfMissing";
+const GATED: &[Gated] =
+    &[Gated { feature: "VolumeLimitScaling", fields: &[&["spec", "preventPodSchedulingIfMissing"]] }];
 
 const TOKENS_IN_VOLUME_ATTRIBUTES: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 
@@ -27,13 +28,11 @@ impl Strategy for CsiDriver {
     }
 
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        remove_at(object, &["spec"], DISABLED);
+        drop_disabled(object, None, GATED);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        if !is_set(old, &["spec", DISABLED]) {
-            remove_at(object, &["spec"], DISABLED);
-        }
+        drop_disabled(object, Some(old), GATED);
         next_generation(object, old, &["spec"]);
     }
 

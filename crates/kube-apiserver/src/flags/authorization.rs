@@ -1,83 +1,180 @@
 //! How the server decides what callers may do.
 
-use binnacle_meta::go_quote;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use binnacle_authz::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ReviewVersion, WebhookConfig};
+use binnacle_meta::{GoDuration, go_quote};
 
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
 pub(super) const GROUP: Group = Group {
     title: "Authorization",
-    flags: &[Flag::new(
-        "authorization-mode",
-        Kind::Value("strings"),
-        "Node,RBAC",
-        "Ordered list of authorizers. Supported are AlwaysAllow, AlwaysDeny, and Node and RBAC together, which for now allow \
-         everything to system:masters and to others what is readable by everyone.",
-    )],
+    flags: &[
+        Flag::new(
+            "authorization-always-allow-paths",
+            Kind::Value("strings"),
+            "",
+            "Paths that are not those of resources and that everybody may use; a * at the end stands for whatever follows.",
+        ),
+        Flag::new(
+            "authorization-config",
+            Kind::Value("string"),
+            "",
+            "File with the configuration of the authorizers, read again when it changes. Not together with \
+             --authorization-mode and --authorization-webhook-* flags.",
+        ),
+        Flag::new(
+            "authorization-mode",
+            Kind::Value("strings"),
+            "Node,RBAC",
+            "Ordered list of authorizers: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node.",
+        ),
+        Flag::new(
+            "authorization-policy-file",
+            Kind::Value("string"),
+            "",
+            "File with policies, one JSON object a line, for the mode ABAC.",
+        ),
+        Flag::new(
+            AUTHORIZED_TTL,
+            Kind::Value("duration"),
+            "5m0s",
+            "How long answers of the webhook authorizer that allow are remembered.",
+        ),
+        Flag::new(
+            UNAUTHORIZED_TTL,
+            Kind::Value("duration"),
+            "30s",
+            "How long answers of the webhook authorizer that do not allow are remembered.",
+        ),
+        Flag::new(
+            WEBHOOK_FILE,
+            Kind::Value("string"),
+            "",
+            "File in kubeconfig format that says how to reach the webhook, for the mode Webhook.",
+        ),
+        Flag::new(
+            WEBHOOK_VERSION,
+            Kind::Value("string"),
+            "v1beta1",
+            "Version of SubjectAccessReview that the webhook is sent and answers with: v1 or v1beta1.",
+        ),
+    ],
 };
 
-/// The reference's authorizers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    AlwaysAllow,
-    AlwaysDeny,
-    Node,
-    Rbac,
-    Abac,
-    Webhook,
-}
-
-impl Mode {
-    const ALL: [(&'static str, Self); 6] = [
-        ("AlwaysAllow", Self::AlwaysAllow),
-        ("AlwaysDeny", Self::AlwaysDeny),
-        ("Node", Self::Node),
-        ("RBAC", Self::Rbac),
-        ("ABAC", Self::Abac),
-        ("Webhook", Self::Webhook),
-    ];
-
-    fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, mode)| *mode == self).map_or("", |(name, _)| name)
-    }
-}
+const AUTHORIZED_TTL: &str = "authorization-webhook-cache-authorized-ttl";
+const UNAUTHORIZED_TTL: &str = "authorization-webhook-cache-unauthorized-ttl";
+const WEBHOOK_FILE: &str = "authorization-webhook-config-file";
+const WEBHOOK_VERSION: &str = "authorization-webhook-version";
+/// Those that a configuration file takes the place of.
+const LEGACY: [&str; 5] = ["authorization-mode", AUTHORIZED_TTL, UNAUTHORIZED_TTL, WEBHOOK_FILE, WEBHOOK_VERSION];
+/// How long the webhook of the flags may take.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The values of the group.
 #[derive(Debug)]
 pub(crate) struct Authorization {
-    pub(crate) modes: Vec<Mode>,
+    pub(crate) source: Source,
+    /// For ABAC, in a configuration file too.
+    pub(crate) policy_file: Option<PathBuf>,
+    pub(crate) always_allow_paths: Vec<String>,
+}
+
+/// What says which authorizers there are.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Flags(AuthorizationConfig),
+    File(PathBuf),
 }
 
 impl Authorization {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
-        let names: Vec<&str> = given.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
-        let names: Vec<&str> = if names == [""] { Vec::new() } else { names };
-        if names.is_empty() {
-            return Err(FlagError::new("at least one authorization-mode must be passed"));
-        }
-        let mut modes = Vec::new();
-        for name in &names {
-            match Mode::ALL.iter().find(|(known, _)| known == name) {
-                Some((_, mode)) => modes.push(*mode),
-                None => {
-                    return Err(FlagError::new(format!("authorization-mode {} is not a valid mode", go_quote(name))));
-                }
+        let policy_file = given.text("authorization-policy-file").map(PathBuf::from);
+        let always_allow_paths = given.list("authorization-always-allow-paths");
+        let source = match given.text("authorization-config") {
+            Some(_) if LEGACY.iter().any(|name| given.is_given(name)) => {
+                return Err(FlagError::new(
+                    "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* \
+                     flags are defined",
+                ));
             }
-        }
-        if modes.iter().enumerate().any(|(at, mode)| modes[..at].contains(mode)) {
-            let shown = names.iter().map(|name| go_quote(name)).collect::<Vec<_>>().join(" ");
-            return Err(FlagError::new(format!("authorization-mode [{shown}] has mode specified more than once")));
-        }
-        // Starting without an authorizer that was asked for would allow less or more than the operator thinks.
-        let together = modes.len() == 2 && modes.contains(&Mode::Node) && modes.contains(&Mode::Rbac);
-        let missing =
-            modes.iter().find(|mode| !matches!(mode, Mode::AlwaysAllow | Mode::AlwaysDeny)).filter(|_| !together);
-        if let Some(mode) = missing {
-            return Err(FlagError::new(format!(
-                "authorization-mode {} is not supported yet; supported are AlwaysAllow, AlwaysDeny and Node,RBAC together",
-                go_quote(mode.name())
-            )));
-        }
-        Ok(Self { modes })
+            Some(path) => Source::File(path.into()),
+            None => Source::Flags(modes(given, policy_file.is_some())?),
+        };
+        Ok(Self { source, policy_file, always_allow_paths })
     }
+}
+
+fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError> {
+    let names: Vec<&str> = given.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
+    let names: Vec<&str> = if names == [""] { Vec::new() } else { names };
+    if names.is_empty() {
+        return Err(FlagError::new("at least one authorization-mode must be passed"));
+    }
+    let webhook = given.text(WEBHOOK_FILE);
+    let mut authorizers = Vec::new();
+    for name in &names {
+        let mode = match *name {
+            "AlwaysAllow" => AuthorizerMode::AlwaysAllow,
+            "AlwaysDeny" => AuthorizerMode::AlwaysDeny,
+            "Node" => AuthorizerMode::Node,
+            "RBAC" => AuthorizerMode::Rbac,
+            "ABAC" if !policies => {
+                return Err(FlagError::new("authorization-mode ABAC's authorization policy file not passed"));
+            }
+            "ABAC" => AuthorizerMode::Abac,
+            "Webhook" => match webhook {
+                None => {
+                    return Err(FlagError::new("authorization-mode Webhook's authorization config file not passed"));
+                }
+                Some(file) => {
+                    // The name that the reference gives it.
+                    let mode = AuthorizerMode::Webhook(webhook_of(given, file)?);
+                    authorizers.push(AuthorizerConfig { name: "default".to_owned(), mode });
+                    continue;
+                }
+            },
+            _ => return Err(FlagError::new(format!("authorization-mode {} is not a valid mode", go_quote(name)))),
+        };
+        authorizers.push(AuthorizerConfig::of(mode));
+    }
+    if policies && !names.contains(&"ABAC") {
+        return Err(FlagError::new("cannot specify --authorization-policy-file without mode ABAC"));
+    }
+    if webhook.is_some() && !names.contains(&"Webhook") {
+        return Err(FlagError::new("cannot specify --authorization-webhook-config-file without mode Webhook"));
+    }
+    if names.iter().enumerate().any(|(at, name)| names[..at].contains(name)) {
+        let shown = names.iter().map(|name| go_quote(name)).collect::<Vec<_>>().join(" ");
+        return Err(FlagError::new(format!("authorization-mode [{shown}] has mode specified more than once")));
+    }
+    Ok(AuthorizationConfig { authorizers })
+}
+
+fn webhook_of(given: &Given, file: &str) -> Result<WebhookConfig, FlagError> {
+    let version = given.text(WEBHOOK_VERSION).unwrap_or_default();
+    let version = ReviewVersion::parse(version).ok_or_else(|| {
+        let version = go_quote(version);
+        FlagError::new(format!(
+            "unsupported webhook authorizer version {version}, supported versions are \"v1\", \"v1beta1\""
+        ))
+    })?;
+    Ok(WebhookConfig {
+        kubeconfig: file.into(),
+        version,
+        timeout: WEBHOOK_TIMEOUT,
+        authorized_ttl: duration(given, AUTHORIZED_TTL)?,
+        unauthorized_ttl: duration(given, UNAUTHORIZED_TTL)?,
+        deny_on_error: false,
+        match_conditions: Vec::new(),
+    })
+}
+
+/// A time that has passed is none.
+fn duration(given: &Given, name: &str) -> Result<Duration, FlagError> {
+    let text = given.text(name).unwrap_or_default();
+    let parsed = GoDuration::parse(text).map_err(|error| given.invalid(name, text, &error.to_string()))?;
+    Ok(Duration::from_nanos(u64::try_from(parsed.nanos()).unwrap_or_default()))
 }

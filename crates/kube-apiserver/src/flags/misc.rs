@@ -58,7 +58,6 @@ const MAX_SERVICE_BITS: u8 = 20;
 /// The values of the group.
 #[derive(Debug)]
 pub(crate) struct Misc {
-    #[cfg_attr(not(test), expect(dead_code, reason = "pods ask for it"))]
     pub(crate) allow_privileged: bool,
     /// One or two.
     pub(crate) service_cluster_ip_ranges: Vec<Cidr>,

@@ -114,6 +114,11 @@ impl Given {
         self.all(name).pop().filter(|text| !text.is_empty())
     }
 
+    /// Whether the command line says anything about a flag.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
     /// The parts of a flag whose values are lists with commas; several of them add up.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         let parts = self.all(name).into_iter().flat_map(|text| text.split(','));

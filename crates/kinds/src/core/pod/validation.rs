@@ -1,5 +1,6 @@
 //! The rules of pods, besides those of their specs: what a new pod may have, and what may change of one that is there.
 
+mod reported;
 mod resize;
 mod status;
 mod update;

@@ -125,7 +125,7 @@ pub(super) fn is_mirror(metadata: Option<&Value>) -> bool {
 fn tolerations(value: &str, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
     match json::parse(value.as_bytes(), &Limits::default()) {
         Ok(Value::List(list)) => {
-            toleration_rules(&list, options.compare_tolerations, &path.child(TOLERATIONS), errors);
+            toleration_rules(&list, options.compares_tolerations(), &path.child(TOLERATIONS), errors);
         }
         Ok(Value::Null) => {}
         Ok(_) => {

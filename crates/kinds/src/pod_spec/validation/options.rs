@@ -38,6 +38,11 @@ impl Options {
         Self { is_pod: true, ..Self::default() }
     }
 
+    /// Whether tolerations may compare values as numbers.
+    pub(crate) fn compares_tolerations(&self) -> bool {
+        self.compare_tolerations || binnacle_features::enabled("TaintTolerationComparisonOperators")
+    }
+
     /// For a pod that replaces `old`.
     pub(crate) fn for_pod_update(old: &Value) -> Self {
         Self { is_pod: true, ..Self::for_update(old) }

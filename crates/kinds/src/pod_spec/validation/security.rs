@@ -53,8 +53,8 @@ pub(super) fn of_pod(spec: &Value, path: &FieldPath, options: &Options, errors: 
     windows::options(context, path, errors);
     app_armor_profile(context, path, errors);
     one_of("supplementalGroupsPolicy", &["Merge", "Strict"], errors);
-    // Feature gate `SELinuxMount` is off: other policies stay only where they are.
-    let policies: &[&str] = if options.any_selinux_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
+    let any = options.any_selinux_policy || binnacle_features::enabled("SELinuxMount");
+    let policies: &[&str] = if any { &["MountOption", "Recursive"] } else { &["Recursive"] };
     one_of("seLinuxChangePolicy", policies, errors);
 }
 
@@ -100,7 +100,10 @@ pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options, erro
     if spec.get("hostUsers").and_then(Value::as_bool) != Some(false) {
         return;
     }
-    if spec.bool_at(&["hostNetwork"]) && !options.users_with_host_network {
+    if spec.bool_at(&["hostNetwork"])
+        && !options.users_with_host_network
+        && !binnacle_features::enabled("UserNamespacesHostNetworkSupport")
+    {
         errors.push(FieldError::forbidden(&path.child("hostNetwork"), WHY));
     }
     // The reference spells these two as Go does.

@@ -8,7 +8,7 @@ use binnacle_validation::metadata::shown;
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::{checks, ip};
 
-use super::update;
+use super::{reported, update};
 use crate::pod_spec::validation::Options;
 use crate::tree::member;
 
@@ -38,6 +38,7 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
     }
     claim_statuses(status, spec, &path.child("resourceClaimStatuses"), &mut errors);
     extended_claim(status, spec, &path.child("extendedResourceClaimStatus"), &mut errors);
+    reported::node_allocatable(status, spec, &path.child("nodeAllocatableResourceClaimStatuses"), &mut errors);
     addresses(status, old_status, "podIPs", &path, &mut errors);
     host_addresses(status, old_status, &path, &mut errors);
     for list in STATUSES {
@@ -52,6 +53,9 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
             let at = path.child("ephemeralContainerStatuses").index(i).child("allocatedResourcesStatus");
             errors.push(FieldError::forbidden(&at, "must not be specified in container status"));
         }
+    }
+    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        reported::mounted_images(status, list, &path, &mut errors);
     }
     errors
 }

@@ -109,7 +109,7 @@ fn tolerations(spec: &Value, old: &Value, path: &FieldPath, options: &Options, e
         let why = "existing toleration can not be modified except its tolerationSeconds";
         return errors.push(FieldError::forbidden(path, why));
     }
-    toleration_rules(new, options.compare_tolerations, path, errors);
+    toleration_rules(new, options.compares_tolerations(), path, errors);
 }
 
 fn scheduling_gates(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {

@@ -1,0 +1,73 @@
+//! The authorizers of a configuration, made and put together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_webhook::{Client, load};
+
+use crate::conditions::Conditions;
+use crate::config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig};
+use crate::webhook::{Webhook, WebhookOptions};
+use crate::{
+    Abac, AlwaysAllow, AlwaysAllowPaths, AlwaysDeny, Authorizer, Counted, Metrics, Node, PrivilegedGroups, Rbac, Union,
+};
+
+/// Pause before a webhook is asked again, as in the reference.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// What authorizers need beside their configuration. Those that there are live as long as the server.
+pub struct Parts {
+    pub abac: Option<Arc<Abac>>,
+    pub node: Option<Arc<Node>>,
+    pub rbac: Option<Arc<Rbac>>,
+    /// `--authorization-always-allow-paths`.
+    pub paths: Option<Arc<AlwaysAllowPaths>>,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Parts {
+    /// Puts the authorizers of a configuration together: the group of administrators first, then the configured ones in
+    /// their order. Webhooks are made anew.
+    pub fn assemble(&self, config: &AuthorizationConfig) -> Result<Union, String> {
+        if config.authorizers.is_empty() {
+            return Err("at least one authorization mode must be passed".to_owned());
+        }
+        let mut members: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroups::masters())];
+        if let Some(paths) = &self.paths {
+            members.push(Box::new(paths.clone()));
+        }
+        for authorizer in &config.authorizers {
+            members.push(self.member(authorizer)?);
+        }
+        Ok(Union::new(members))
+    }
+
+    fn member(&self, authorizer: &AuthorizerConfig) -> Result<Box<dyn Authorizer>, String> {
+        let missing = |mode: &str| {
+            format!("authorizer type {mode} is not allowed if it was not enabled at initial server startup")
+        };
+        let made: Arc<dyn Authorizer> = match &authorizer.mode {
+            AuthorizerMode::AlwaysAllow => Arc::new(AlwaysAllow),
+            AuthorizerMode::AlwaysDeny => Arc::new(AlwaysDeny),
+            AuthorizerMode::Abac => self.abac.clone().ok_or_else(|| missing("ABAC"))?,
+            AuthorizerMode::Node => self.node.clone().ok_or_else(|| missing("Node"))?,
+            AuthorizerMode::Rbac => self.rbac.clone().ok_or_else(|| missing("RBAC"))?,
+            AuthorizerMode::Webhook(webhook) => Arc::new(self.webhook(&authorizer.name, webhook)?),
+        };
+        Ok(Box::new(Counted::new(made, authorizer.mode.name(), &authorizer.name, &self.metrics)))
+    }
+
+    fn webhook(&self, name: &str, config: &WebhookConfig) -> Result<Webhook, String> {
+        let target = load(&config.kubeconfig).map_err(|error| error.to_string())?;
+        let client = Client::new(target, config.timeout).map_err(|error| error.to_string())?;
+        let options = WebhookOptions {
+            name: name.to_owned(),
+            version: config.version,
+            authorized_ttl: config.authorized_ttl,
+            unauthorized_ttl: config.unauthorized_ttl,
+            deny_on_error: config.deny_on_error,
+            retry_after: RETRY_AFTER,
+        };
+        Ok(Webhook::new(client, options, Conditions::compile(&config.match_conditions)?, self.metrics.clone()))
+    }
+}

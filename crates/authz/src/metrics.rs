@@ -1,0 +1,206 @@
+//! The metric families of authorizers, under the reference's names.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use binnacle_request::{BoxFuture, Decision, User};
+use prometheus::core::Collector;
+use prometheus::{
+    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, exponential_buckets,
+};
+use sha2::{Digest, Sha256};
+
+use crate::{Attributes, Authorizer, AuthzError, Rules};
+
+/// What authorizers count.
+pub struct Metrics {
+    decisions: IntCounterVec,
+    webhook_evaluations: IntCounterVec,
+    webhook_duration: HistogramVec,
+    webhook_fail_open: IntCounterVec,
+    match_errors: IntCounterVec,
+    match_exclusions: IntCounterVec,
+    match_duration: HistogramVec,
+    reloads: IntCounterVec,
+    reload_time: GaugeVec,
+    config_info: IntGaugeVec,
+    graph_actions: HistogramVec,
+}
+
+impl Metrics {
+    /// Registers the families.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            keep(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
+        };
+        let durations = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
+            keep(registry, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)?)
+        };
+        Ok(Self {
+            decisions: counters(
+                "apiserver_authorization_decisions_total",
+                "[ALPHA] Total number of terminal decisions made by an authorizer split by authorizer type, name, and \
+                 decision.",
+                &["type", "name", "decision"],
+            )?,
+            webhook_evaluations: counters(
+                "apiserver_authorization_webhook_evaluations_total",
+                "[ALPHA] Round-trips to authorization webhooks.",
+                &["name", "result"],
+            )?,
+            webhook_duration: durations(
+                "apiserver_authorization_webhook_duration_seconds",
+                "[ALPHA] Request latency in seconds.",
+                vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
+                &["name", "result"],
+            )?,
+            webhook_fail_open: counters(
+                "apiserver_authorization_webhook_evaluations_fail_open_total",
+                "[ALPHA] NoOpinion results due to webhook timeout or error.",
+                &["name", "result"],
+            )?,
+            match_errors: counters(
+                "apiserver_authorization_match_condition_evaluation_errors_total",
+                "[ALPHA] Total number of errors when an authorization webhook encounters a match condition error split by \
+                 authorizer type and name.",
+                &["type", "name"],
+            )?,
+            match_exclusions: counters(
+                "apiserver_authorization_match_condition_exclusions_total",
+                "[ALPHA] Total number of exclusions when an authorization webhook is skipped because match conditions \
+                 exclude it.",
+                &["type", "name"],
+            )?,
+            match_duration: durations(
+                "apiserver_authorization_match_condition_evaluation_seconds",
+                "[ALPHA] Authorization match condition evaluation time in seconds, split by authorizer type and name.",
+                vec![0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25],
+                &["type", "name"],
+            )?,
+            reloads: counters(
+                "apiserver_authorization_config_controller_automatic_reloads_total",
+                "[BETA] Total number of automatic reloads of authorization configuration split by status and apiserver \
+                 identity.",
+                &["status", "apiserver_id_hash"],
+            )?,
+            reload_time: keep(
+                registry,
+                GaugeVec::new(
+                    Opts::new(
+                        "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds",
+                        "[BETA] Timestamp of the last automatic reload of authorization configuration split by status and \
+                         apiserver identity.",
+                    ),
+                    &["status", "apiserver_id_hash"],
+                )?,
+            )?,
+            config_info: keep(
+                registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "apiserver_authorization_config_controller_last_config_info",
+                        "[ALPHA] Information about the last applied authorization configuration with hash as label, split \
+                         by apiserver identity.",
+                    ),
+                    &["apiserver_id_hash", "hash"],
+                )?,
+            )?,
+            graph_actions: durations(
+                "node_authorizer_graph_actions_duration_seconds",
+                "[ALPHA] Histogram of duration of graph actions in node authorizer.",
+                exponential_buckets(0.0001, 2.0, 12)?,
+                &["operation"],
+            )?,
+        })
+    }
+
+    pub(crate) fn graph_action(&self, operation: &str, took: Duration) {
+        self.graph_actions.with_label_values(&[operation]).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn webhook_called(&self, name: &str, result: &str, took: Duration) {
+        self.webhook_evaluations.with_label_values(&[name, result]).inc();
+        self.webhook_duration.with_label_values(&[name, result]).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn webhook_failed_open(&self, name: &str, result: &str) {
+        self.webhook_fail_open.with_label_values(&[name, result]).inc();
+    }
+
+    /// Match conditions of a webhook were looked at: whether one said no, and whether one failed.
+    pub(crate) fn matched(&self, name: &str, took: Duration, excluded: bool, failed: bool) {
+        self.match_duration.with_label_values(&["Webhook", name]).observe(took.as_secs_f64());
+        if excluded {
+            self.match_exclusions.with_label_values(&["Webhook", name]).inc();
+        }
+        if failed {
+            self.match_errors.with_label_values(&["Webhook", name]).inc();
+        }
+    }
+
+    /// A configuration was loaded again, or could not be.
+    pub fn reloaded(&self, server: &str, data: Option<&[u8]>) {
+        let (status, server) = (if data.is_some() { "success" } else { "failure" }, hash(server.as_bytes()));
+        self.reloads.with_label_values(&[status, &server]).inc();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.reload_time.with_label_values(&[status, &server]).set(now.as_secs_f64());
+        if let Some(data) = data {
+            self.in_force(&server, data);
+        }
+    }
+
+    /// The configuration that the server began with.
+    pub fn configured(&self, server: &str, data: &[u8]) {
+        self.in_force(&hash(server.as_bytes()), data);
+    }
+
+    fn in_force(&self, server: &str, data: &[u8]) {
+        self.config_info.reset();
+        self.config_info.with_label_values(&[server, &hash(data)]).set(1);
+    }
+}
+
+fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(family.clone()))?;
+    Ok(family)
+}
+
+fn hash(data: &[u8]) -> String {
+    if data.is_empty() {
+        return String::new();
+    }
+    let digest = Sha256::digest(data);
+    digest.iter().fold("sha256:".to_owned(), |shown, byte| format!("{shown}{byte:02x}"))
+}
+
+/// An authorizer whose last words are counted.
+pub struct Counted<A> {
+    inner: A,
+    allowed: IntCounter,
+    denied: IntCounter,
+}
+
+impl<A: Authorizer> Counted<A> {
+    pub fn new(inner: A, kind: &str, name: &str, metrics: &Metrics) -> Self {
+        let counter = |decision| metrics.decisions.with_label_values(&[kind, name, decision]);
+        Self { inner, allowed: counter("allowed"), denied: counter("denied") }
+    }
+}
+
+impl<A: Authorizer> Authorizer for Counted<A> {
+    fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+        Box::pin(async move {
+            let result = self.inner.authorize(attributes).await;
+            match &result {
+                Ok(Decision::Allow(_)) => self.allowed.inc(),
+                Ok(Decision::Deny(_)) => self.denied.inc(),
+                Err(error) if error.denies => self.denied.inc(),
+                Ok(Decision::NoOpinion(_)) | Err(_) => {}
+            }
+            result
+        })
+    }
+
+    fn rules_for<'a>(&'a self, user: &'a User, namespace: &'a str) -> BoxFuture<'a, Rules> {
+        self.inner.rules_for(user, namespace)
+    }
+}

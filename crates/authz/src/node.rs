@@ -1,0 +1,235 @@
+//! What kubelets may do: what they need for the pods that are bound to their node, and no more.
+//!
+//! Together with the NodeRestriction admission plugin, which judges what nodes write.
+
+mod graph;
+mod references;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use binnacle_meta::{FieldSelector, Text};
+use binnacle_request::{BoxFuture, Decision, User};
+
+pub use graph::{GraphKind, NodeGraph};
+
+use crate::{Attributes, Authorizer, AuthzError, Rule, Rules};
+use graph::Vertex;
+use references::Referent;
+
+const LEASES: &str = "kube-node-lease";
+
+/// Decides about nodes by a graph, and where that says nothing by rules that are the same for all nodes.
+pub struct Node {
+    graph: Arc<NodeGraph>,
+    rules: Vec<Rule>,
+}
+
+/// A no, or a yes.
+type Verdict = Result<(), Text>;
+
+impl Node {
+    /// `rules` are those of the role `system:node`.
+    pub fn new(graph: Arc<NodeGraph>, rules: Vec<Rule>) -> Self {
+        Self { graph, rules }
+    }
+
+    /// The name of the node that somebody is.
+    pub fn identity(user: &User) -> Option<&str> {
+        user.name.strip_prefix("system:node:").filter(|_| user.is_in("system:nodes"))
+    }
+
+    async fn decide(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
+        if node.is_empty() {
+            return no(format!("unknown node for user {}", binnacle_meta::go_quote(&attributes.user.name)));
+        }
+        if attributes.is_resource_request {
+            match (attributes.api_group, attributes.resource) {
+                ("", "secrets") => return self.read(node, Referent::Secret, attributes).await,
+                ("", "configmaps") => return self.read(node, Referent::ConfigMap, attributes).await,
+                ("", "persistentvolumeclaims") => {
+                    let claim = Vertex::Named(Referent::Claim);
+                    return match (attributes.subresource, attributes.verb) {
+                        ("status", "update" | "patch") => self.related(node, claim, attributes).await,
+                        ("status", _) => no("can only get/update/patch this type"),
+                        _ => self.get(node, claim, attributes).await,
+                    };
+                }
+                ("", "persistentvolumes") => return self.get(node, Vertex::PersistentVolume, attributes).await,
+                ("resource.k8s.io", "resourceclaims") => {
+                    return self.get(node, Vertex::Named(Referent::ResourceClaim), attributes).await;
+                }
+                ("storage.k8s.io", "volumeattachments") => {
+                    return self.get(node, Vertex::VolumeAttachment, attributes).await;
+                }
+                ("", "serviceaccounts") => return self.service_account(node, attributes).await,
+                ("coordination.k8s.io", "leases") => return lease(node, attributes),
+                ("storage.k8s.io", "csinodes") => return csi_node(node, attributes),
+                ("resource.k8s.io", "resourceslices") => return self.slice(node, attributes).await,
+                ("", "nodes") => return own_node(node, attributes),
+                ("", "pods") => return self.pod(node, attributes).await,
+                // Behind a feature gate that is off.
+                ("certificates.k8s.io", "podcertificaterequests") => return no(""),
+                _ => {}
+            }
+        }
+        if self.rules.iter().any(|rule| rule.allows(attributes)) { Ok(()) } else { no("") }
+    }
+
+    /// `get` of a single object that the node needs.
+    async fn get(&self, node: &str, vertex: Vertex, attributes: &Attributes<'_>) -> Verdict {
+        if attributes.verb != "get" {
+            return no("can only get individual resources of this type");
+        }
+        if !attributes.subresource.is_empty() {
+            return no("cannot get subresource");
+        }
+        self.related(node, vertex, attributes).await
+    }
+
+    /// `get`, and `list` and `watch` that are limited to a single object that the node needs.
+    async fn read(&self, node: &str, referent: Referent, attributes: &Attributes<'_>) -> Verdict {
+        if !matches!(attributes.verb, "get" | "list" | "watch") {
+            return no("can only read resources of this type");
+        }
+        if !attributes.subresource.is_empty() {
+            return no("cannot read subresource");
+        }
+        if attributes.namespace.is_empty() {
+            return no("can only read namespaced object of this type");
+        }
+        self.related(node, Vertex::Named(referent), attributes).await
+    }
+
+    async fn related(&self, node: &str, vertex: Vertex, attributes: &Attributes<'_>) -> Verdict {
+        if attributes.name.is_empty() {
+            return no("No Object name found");
+        }
+        self.needs(node, vertex, attributes).await
+    }
+
+    async fn needs(&self, node: &str, vertex: Vertex, attributes: &Attributes<'_>) -> Verdict {
+        if self.graph.demand().await && self.graph.relates(node, vertex, attributes.namespace, attributes.name) {
+            return Ok(());
+        }
+        no(format!("no relationship found between node '{node}' and this object"))
+    }
+
+    async fn service_account(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
+        if attributes.verb == "get" && attributes.subresource.is_empty() {
+            return self.read(node, Referent::ServiceAccount, attributes).await;
+        }
+        if attributes.verb != "create" || attributes.name.is_empty() {
+            return no("can only create tokens for individual service accounts");
+        }
+        if attributes.subresource != "token" {
+            return no("can only create token subresource of serviceaccount");
+        }
+        self.needs(node, Vertex::Named(Referent::ServiceAccount), attributes).await
+    }
+
+    async fn slice(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
+        if !attributes.subresource.is_empty() {
+            return no("cannot authorize ResourceSlice subresources");
+        }
+        match attributes.verb {
+            // Whose it is, is known to admission only.
+            "create" => Ok(()),
+            "get" | "update" | "patch" | "delete" => self.related(node, Vertex::ResourceSlice, attributes).await,
+            "watch" | "list" | "deletecollection" if selects(attributes, "spec.nodeName", node) => Ok(()),
+            "watch" | "list" | "deletecollection" => {
+                no("can only list/watch/deletecollection resourceslices with nodeName field selector")
+            }
+            _ => no(
+                "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, \
+                 delete, deletecollection",
+            ),
+        }
+    }
+
+    async fn pod(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
+        match (attributes.subresource, attributes.verb) {
+            ("", "get") => self.get(node, Vertex::Pod, attributes).await,
+            ("", "list" | "watch") if selects(attributes, "spec.nodeName", node) => Ok(()),
+            ("", "list" | "watch") if !attributes.name.is_empty() => self.related(node, Vertex::Pod, attributes).await,
+            ("", "list" | "watch") => no("can only list/watch pods with spec.nodeName field selector"),
+            // Mirror pods, statuses and evictions: admission judges whose they are.
+            ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
+            _ => no(""),
+        }
+    }
+}
+
+/// A node's own Node, which it may ask for before it exists. What it writes is judged by admission.
+fn own_node(node: &str, attributes: &Attributes<'_>) -> Verdict {
+    match (attributes.subresource, attributes.verb) {
+        ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
+        ("", "get" | "list" | "watch") => match attributes.name {
+            name if name == node => Ok(()),
+            "" => no(format!("node '{node}' cannot read all nodes, only its own Node object")),
+            name => no(format!("node '{node}' cannot read '{name}', only its own Node object")),
+        },
+        _ => no(""),
+    }
+}
+
+fn lease(node: &str, attributes: &Attributes<'_>) -> Verdict {
+    if !matches!(attributes.verb, "get" | "create" | "update" | "patch" | "delete") {
+        return no("can only get, create, update, patch, or delete a node lease");
+    }
+    if attributes.namespace != LEASES {
+        return no(format!("can only access leases in the \"{LEASES}\" system namespace"));
+    }
+    // The name of what is created is known to admission only.
+    if attributes.verb != "create" && attributes.name != node {
+        return no("can only access node lease with the same name as the requesting node");
+    }
+    Ok(())
+}
+
+fn csi_node(node: &str, attributes: &Attributes<'_>) -> Verdict {
+    if !matches!(attributes.verb, "get" | "create" | "update" | "patch" | "delete") {
+        return no("can only get, create, update, patch, or delete a CSINode");
+    }
+    if !attributes.subresource.is_empty() {
+        return no("cannot authorize CSINode subresources");
+    }
+    if attributes.verb != "create" && attributes.name != node {
+        return no("can only access CSINode with the same name as the requesting node");
+    }
+    Ok(())
+}
+
+/// Whether the field selector only leaves what has this value (KEP-4601). One that cannot be read leaves everything.
+fn selects(attributes: &Attributes<'_>, field: &str, value: &str) -> bool {
+    let Ok(selector) = FieldSelector::parse(attributes.field_selector) else { return false };
+    selector.terms().iter().any(|term| term.field == field && !term.negated && term.value == value)
+}
+
+fn no(why: impl Into<Text>) -> Verdict {
+    Err(why.into())
+}
+
+impl Authorizer for Node {
+    fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+        Box::pin(async move {
+            let Some(node) = Self::identity(attributes.user) else {
+                return Ok(Decision::NoOpinion(Text::default()));
+            };
+            Ok(match self.decide(node, attributes).await {
+                Ok(()) => Decision::Allow(Text::default()),
+                Err(why) => Decision::NoOpinion(why),
+            })
+        })
+    }
+
+    fn rules_for<'a>(&'a self, user: &'a User, _: &'a str) -> BoxFuture<'a, Rules> {
+        Box::pin(async move {
+            match Self::identity(user) {
+                Some(_) => Rules::unknown("node authorizer does not support user rule resolution"),
+                None => Rules::default(),
+            }
+        })
+    }
+}

@@ -1,0 +1,300 @@
+//! Which node needs which object: from pods that are bound to nodes to what they refer to, and on through claims and
+//! volumes. A question costs a few look-ups however many pods there are.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema::Value;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use super::references::{Referent, of_pod, secrets_of_volume};
+use crate::{Metrics, Ready};
+
+/// The relations of a cluster.
+pub struct NodeGraph {
+    state: RwLock<State>,
+    /// Whether each kind has been read once.
+    pub ready: Ready,
+    wanted: watch::Sender<bool>,
+    metrics: Option<Arc<Metrics>>,
+}
+
+/// The kinds from which the graph is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GraphKind {
+    Pod,
+    PersistentVolume,
+    VolumeAttachment,
+    ResourceSlice,
+}
+
+/// What a node may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Vertex {
+    Pod,
+    Named(Referent),
+    PersistentVolume,
+    VolumeAttachment,
+    ResourceSlice,
+}
+
+#[derive(Default)]
+struct State {
+    pods: ByName<Pod>,
+    /// By kind: on how many pods of which nodes an object is needed.
+    needed: [ByName<HashMap<Text, u32>>; Referent::COUNT],
+    volumes: HashMap<Text, Volume>,
+    /// The volumes that need a secret.
+    secret_volumes: ByName<HashSet<Text>>,
+    /// The node of each.
+    attachments: HashMap<Text, Text>,
+    slices: HashMap<Text, Text>,
+}
+
+/// By namespace and name.
+type ByName<T> = HashMap<Text, HashMap<Text, T>>;
+
+struct Pod {
+    node: Text,
+    refers: Box<[(Referent, Text)]>,
+}
+
+struct Volume {
+    /// Namespace and name.
+    claim: (Text, Text),
+    secrets: Vec<(Text, Text)>,
+}
+
+impl GraphKind {
+    pub const ALL: [Self; 4] = [Self::Pod, Self::PersistentVolume, Self::VolumeAttachment, Self::ResourceSlice];
+
+    /// Group and plural; all are of version `v1`.
+    pub fn resource(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Pod => ("", "pods"),
+            Self::PersistentVolume => ("", "persistentvolumes"),
+            Self::VolumeAttachment => ("storage.k8s.io", "volumeattachments"),
+            Self::ResourceSlice => ("resource.k8s.io", "resourceslices"),
+        }
+    }
+
+    /// The labels of metrics.
+    fn operations(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Pod => ("AddPod", "DeletePod"),
+            Self::PersistentVolume => ("AddPV", "DeletePV"),
+            Self::VolumeAttachment => ("AddVolumeAttachment", "DeleteVolumeAttachment"),
+            Self::ResourceSlice => ("AddResourceSlice", "DeleteResourceSlice"),
+        }
+    }
+}
+
+impl NodeGraph {
+    pub fn new(metrics: Option<Arc<Metrics>>) -> Arc<Self> {
+        let (state, ready) = (RwLock::default(), Ready::new(GraphKind::ALL.len()));
+        Arc::new(Self { state, ready, wanted: watch::Sender::new(false), metrics })
+    }
+
+    /// Waits until a node has asked for something: a cluster without nodes needs no graph.
+    pub async fn wanted(&self) {
+        // The sender lives as long as this.
+        let _ = self.wanted.subscribe().wait_for(|wanted| *wanted).await;
+    }
+
+    /// Asks for the graph, and waits a limited time until it is there.
+    pub(super) async fn demand(&self) -> bool {
+        if self.ready.is_ready() {
+            return true;
+        }
+        self.wanted.send_replace(true);
+        self.ready.wait().await
+    }
+
+    /// An object that is there now, in version `v1`.
+    pub fn put(&self, kind: GraphKind, object: &Value) {
+        let namespace = object.str_at(&["metadata", "namespace"]);
+        let name = object.str_at(&["metadata", "name"]);
+        let began = std::time::Instant::now();
+        let changed = match kind {
+            GraphKind::Pod => {
+                let node = Text::from(object.str_at(&["spec", "nodeName"]));
+                let refers = if node.is_empty() { Vec::new() } else { of_pod(object) };
+                self.state.write().put_pod(namespace, name, node, refers)
+            }
+            GraphKind::PersistentVolume => {
+                let claim = object.get("spec").and_then(|spec| spec.get("claimRef")).filter(|claim| !claim.is_null());
+                let volume = claim.map(|claim| Volume {
+                    claim: (claim.str_at(&["namespace"]).into(), claim.str_at(&["name"]).into()),
+                    secrets: secrets_of_volume(object),
+                });
+                self.state.write().put_volume(name, volume);
+                true
+            }
+            GraphKind::VolumeAttachment => {
+                put_node(&mut self.state.write().attachments, name, object.str_at(&["spec", "nodeName"]))
+            }
+            GraphKind::ResourceSlice => {
+                put_node(&mut self.state.write().slices, name, object.str_at(&["spec", "nodeName"]))
+            }
+        };
+        if changed && let Some(metrics) = &self.metrics {
+            metrics.graph_action(kind.operations().0, began.elapsed());
+        }
+    }
+
+    /// An object that is gone.
+    pub fn remove(&self, kind: GraphKind, namespace: &str, name: &str) {
+        let began = std::time::Instant::now();
+        self.state.write().remove(kind, namespace, name);
+        if let Some(metrics) = &self.metrics {
+            metrics.graph_action(kind.operations().1, began.elapsed());
+        }
+    }
+
+    /// Forgets what is not to be kept, by namespace and name.
+    pub fn retain(&self, kind: GraphKind, keep: impl Fn(&str, &str) -> bool) {
+        let mut state = self.state.write();
+        let gone: Vec<(Text, Text)> =
+            state.names(kind).into_iter().filter(|(namespace, name)| !keep(namespace, name)).collect();
+        for (namespace, name) in gone {
+            state.remove(kind, &namespace, &name);
+        }
+    }
+
+    /// Whether a node needs an object.
+    pub(super) fn relates(&self, node: &str, vertex: Vertex, namespace: &str, name: &str) -> bool {
+        let state = self.state.read();
+        match vertex {
+            Vertex::Pod => {
+                state.pods.get(namespace).and_then(|pods| pods.get(name)).is_some_and(|pod| pod.node == node)
+            }
+            Vertex::Named(Referent::Secret) => {
+                state.needs(Referent::Secret, namespace, name, node)
+                    || state
+                        .secret_volumes
+                        .get(namespace)
+                        .and_then(|secrets| secrets.get(name))
+                        .is_some_and(|volumes| volumes.iter().any(|volume| state.needs_volume(volume, node)))
+            }
+            Vertex::Named(referent) => state.needs(referent, namespace, name, node),
+            Vertex::PersistentVolume => state.needs_volume(name, node),
+            Vertex::VolumeAttachment => state.attachments.get(name).is_some_and(|of| of == node),
+            Vertex::ResourceSlice => state.slices.get(name).is_some_and(|of| of == node),
+        }
+    }
+}
+
+impl State {
+    /// Whether that changed something. A pod that is not bound to a node has no place in the graph.
+    fn put_pod(&mut self, namespace: &str, name: &str, node: Text, refers: Vec<(Referent, Text)>) -> bool {
+        let there = self.pods.get(namespace).and_then(|pods| pods.get(name));
+        if there.is_some_and(|pod| pod.node == node && *pod.refers == *refers) {
+            return false;
+        }
+        let had = there.is_some();
+        self.remove(GraphKind::Pod, namespace, name);
+        if node.is_empty() {
+            return had;
+        }
+        for (referent, referred) in &refers {
+            let needed = self.needed[*referent as usize].entry(namespace.into()).or_default();
+            *needed.entry(referred.clone()).or_default().entry(node.clone()).or_default() += 1;
+        }
+        let pod = Pod { node, refers: refers.into() };
+        self.pods.entry(namespace.into()).or_default().insert(name.into(), pod);
+        true
+    }
+
+    fn put_volume(&mut self, name: &str, volume: Option<Volume>) {
+        self.remove(GraphKind::PersistentVolume, "", name);
+        // One that is not claimed relates to nothing.
+        let Some(volume) = volume else { return };
+        for (namespace, secret) in &volume.secrets {
+            let volumes = self.secret_volumes.entry(namespace.clone()).or_default().entry(secret.clone()).or_default();
+            volumes.insert(name.into());
+        }
+        self.volumes.insert(name.into(), volume);
+    }
+
+    fn remove(&mut self, kind: GraphKind, namespace: &str, name: &str) {
+        match kind {
+            GraphKind::Pod => {
+                let Some(pod) = take(&mut self.pods, namespace, name) else { return };
+                for (referent, referred) in &pod.refers {
+                    let needed = &mut self.needed[*referent as usize];
+                    let Some(nodes) = needed.get_mut(namespace).and_then(|named| named.get_mut(referred)) else {
+                        continue;
+                    };
+                    if let Some(count) = nodes.get_mut(&pod.node) {
+                        *count -= 1;
+                        if *count == 0 {
+                            nodes.remove(&pod.node);
+                        }
+                    }
+                    if nodes.is_empty() {
+                        take(needed, namespace, referred);
+                    }
+                }
+            }
+            GraphKind::PersistentVolume => {
+                let Some(volume) = self.volumes.remove(name) else { return };
+                for (namespace, secret) in &volume.secrets {
+                    let volumes = self.secret_volumes.get_mut(namespace).and_then(|named| named.get_mut(secret));
+                    let Some(volumes) = volumes else { continue };
+                    volumes.remove(name);
+                    if volumes.is_empty() {
+                        take(&mut self.secret_volumes, namespace, secret);
+                    }
+                }
+            }
+            GraphKind::VolumeAttachment => drop(self.attachments.remove(name)),
+            GraphKind::ResourceSlice => drop(self.slices.remove(name)),
+        }
+    }
+
+    fn names(&self, kind: GraphKind) -> Vec<(Text, Text)> {
+        let cluster =
+            |names: &mut dyn Iterator<Item = &Text>| names.map(|name| (Text::default(), name.clone())).collect();
+        match kind {
+            GraphKind::Pod => {
+                let names = |(namespace, pods): (&Text, &HashMap<Text, Pod>)| -> Vec<(Text, Text)> {
+                    pods.keys().map(|name| (namespace.clone(), name.clone())).collect()
+                };
+                self.pods.iter().flat_map(names).collect()
+            }
+            GraphKind::PersistentVolume => cluster(&mut self.volumes.keys()),
+            GraphKind::VolumeAttachment => cluster(&mut self.attachments.keys()),
+            GraphKind::ResourceSlice => cluster(&mut self.slices.keys()),
+        }
+    }
+
+    fn needs(&self, referent: Referent, namespace: &str, name: &str, node: &str) -> bool {
+        let nodes = self.needed[referent as usize].get(namespace).and_then(|named| named.get(name));
+        nodes.is_some_and(|nodes| nodes.contains_key(node))
+    }
+
+    fn needs_volume(&self, volume: &str, node: &str) -> bool {
+        let claim = self.volumes.get(volume).map(|volume| &volume.claim);
+        claim.is_some_and(|(namespace, name)| self.needs(Referent::Claim, namespace, name, node))
+    }
+}
+
+/// Whether that was new.
+fn put_node(map: &mut HashMap<Text, Text>, name: &str, node: &str) -> bool {
+    if node.is_empty() {
+        return map.remove(name).is_some();
+    }
+    map.insert(name.into(), node.into()).is_none_or(|old| old != node)
+}
+
+/// Takes an entry out, and leaves no empty map behind.
+fn take<T>(map: &mut ByName<T>, namespace: &str, name: &str) -> Option<T> {
+    let inner = map.get_mut(namespace)?;
+    let taken = inner.remove(name);
+    if inner.is_empty() {
+        map.remove(namespace);
+    }
+    taken
+}

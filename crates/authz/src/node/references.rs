@@ -1,0 +1,192 @@
+//! What a pod or a volume refers to, and thereby lets the pod's node read.
+
+use binnacle_meta::Text;
+use binnacle_schema::Value;
+
+/// Kinds of namespaced objects that pods refer to by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Referent {
+    ConfigMap,
+    Secret,
+    Claim,
+    ServiceAccount,
+    ResourceClaim,
+}
+
+impl Referent {
+    pub(super) const COUNT: usize = 5;
+}
+
+/// Volume sources with a `secretRef`.
+const SECRET_REF_SOURCES: [&str; 7] = ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"];
+/// The secrets of a CSI volume that a node needs; those of controllers are none of its business.
+const CSI_NODE_SECRETS: [&str; 3] = ["nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"];
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Names in the pod's namespace, sorted, each once.
+pub(super) fn of_pod(pod: &Value) -> Vec<(Referent, Text)> {
+    let mut found = Vec::new();
+    // What a node says of a pod that it runs by itself must not give it rights.
+    if pod.at(&["metadata", "annotations", MIRROR]).is_some() {
+        return found;
+    }
+    let mut add = |referent, name: &str| {
+        if !name.is_empty() {
+            found.push((referent, Text::from(name)));
+        }
+    };
+    let Some(spec) = pod.get("spec") else { return found };
+    add(Referent::ServiceAccount, spec.str_at(&["serviceAccountName"]));
+    for secret in spec.list_at(&["imagePullSecrets"]) {
+        add(Referent::Secret, secret.str_at(&["name"]));
+    }
+    for member in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in spec.list_at(&[member]) {
+            for source in container.list_at(&["envFrom"]) {
+                add(Referent::Secret, source.str_at(&["secretRef", "name"]));
+                add(Referent::ConfigMap, source.str_at(&["configMapRef", "name"]));
+            }
+            for variable in container.list_at(&["env"]) {
+                add(Referent::Secret, variable.str_at(&["valueFrom", "secretKeyRef", "name"]));
+                add(Referent::ConfigMap, variable.str_at(&["valueFrom", "configMapKeyRef", "name"]));
+            }
+        }
+    }
+    let pod_name = pod.str_at(&["metadata", "name"]);
+    for volume in spec.list_at(&["volumes"]) {
+        add(Referent::Secret, volume.str_at(&["secret", "secretName"]));
+        add(Referent::Secret, volume.str_at(&["azureFile", "secretName"]));
+        add(Referent::Secret, volume.str_at(&["csi", "nodePublishSecretRef", "name"]));
+        for source in SECRET_REF_SOURCES {
+            add(Referent::Secret, volume.str_at(&[source, "secretRef", "name"]));
+        }
+        add(Referent::ConfigMap, volume.str_at(&["configMap", "name"]));
+        for source in volume.list_at(&["projected", "sources"]) {
+            add(Referent::Secret, source.str_at(&["secret", "name"]));
+            add(Referent::ConfigMap, source.str_at(&["configMap", "name"]));
+        }
+        add(Referent::Claim, volume.str_at(&["persistentVolumeClaim", "claimName"]));
+        if volume.get("ephemeral").is_some_and(|source| !source.is_null()) {
+            add(Referent::Claim, &format!("{pod_name}-{}", volume.str_at(&["name"])));
+        }
+    }
+    let status = pod.get("status").unwrap_or(&Value::Null);
+    for claim in spec.list_at(&["resourceClaims"]) {
+        let name = match claim.str_at(&["resourceClaimName"]) {
+            // Made from a template under a name that the status tells.
+            "" => {
+                let made = status.list_at(&["resourceClaimStatuses"]).iter();
+                let made = made.filter(|made| made.str_at(&["name"]) == claim.str_at(&["name"]));
+                made.map(|made| made.str_at(&["resourceClaimName"])).next().unwrap_or_default()
+            }
+            name => name,
+        };
+        add(Referent::ResourceClaim, name);
+    }
+    add(Referent::ResourceClaim, status.str_at(&["extendedResourceClaimStatus", "resourceClaimName"]));
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Namespace and name of the secrets that a node needs to mount a persistent volume.
+pub(super) fn secrets_of_volume(volume: &Value) -> Vec<(Text, Text)> {
+    let Some(spec) = volume.get("spec") else { return Vec::new() };
+    // Older objects do not say the namespace of the secret: it is the claim's.
+    let claimed = spec.str_at(&["claimRef", "namespace"]);
+    let mut found = Vec::new();
+    let mut add = |namespace: &str, name: &str| {
+        if !name.is_empty() {
+            found.push((Text::from(namespace), Text::from(name)));
+        }
+    };
+    let or_claimed = |namespace| if str::is_empty(namespace) { claimed } else { namespace };
+    let azure = spec.str_at(&["azureFile", "secretNamespace"]);
+    add(or_claimed(azure), spec.str_at(&["azureFile", "secretName"]));
+    for source in SECRET_REF_SOURCES {
+        let namespace = spec.str_at(&[source, "secretRef", "namespace"]);
+        // These two had a namespace from the beginning.
+        let namespace = if matches!(source, "cinder" | "storageos") { namespace } else { or_claimed(namespace) };
+        add(namespace, spec.str_at(&[source, "secretRef", "name"]));
+    }
+    for secret in CSI_NODE_SECRETS {
+        add(spec.str_at(&["csi", secret, "namespace"]), spec.str_at(&["csi", secret, "name"]));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn pods() {
+        let pod = value!({
+            "metadata": {"name": "p"},
+            "spec": {
+                "serviceAccountName": "sa",
+                "imagePullSecrets": [{"name": "pull"}, {"name": ""}, {}],
+                "initContainers": [{"envFrom": [{"secretRef": {"name": "s-env"}}, {"configMapRef": {"name": "c-env"}}]}],
+                "containers": [{"env": [
+                    {"valueFrom": {"secretKeyRef": {"name": "s-key"}}}, {"valueFrom": {"configMapKeyRef": {"name": "c-key"}}},
+                    {"value": "x"}
+                ]}],
+                "ephemeralContainers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": "s-debug"}}}]}],
+                "volumes": [
+                    {"secret": {"secretName": "s-vol"}}, {"configMap": {"name": "c-vol"}},
+                    {"projected": {"sources": [{"secret": {"name": "s-proj"}}, {"configMap": {"name": "c-proj"}}]}},
+                    {"azureFile": {"secretName": "s-azure"}}, {"cephfs": {"secretRef": {"name": "s-ceph"}}},
+                    {"csi": {"nodePublishSecretRef": {"name": "s-csi"}}},
+                    {"persistentVolumeClaim": {"claimName": "claim"}}, {"name": "scratch", "ephemeral": {}},
+                    {"emptyDir": {}}
+                ],
+                "resourceClaims": [
+                    {"name": "a", "resourceClaimName": "rc"}, {"name": "b", "resourceClaimTemplateName": "t"},
+                    {"name": "c", "resourceClaimTemplateName": "t"}
+                ]
+            },
+            "status": {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "rc-b"}, {"name": "c"}],
+                "extendedResourceClaimStatus": {"resourceClaimName": "rc-x"}}
+        });
+        let names = |referent| -> Vec<String> {
+            let found = of_pod(&pod).into_iter().filter(|(kind, _)| *kind == referent);
+            found.map(|(_, name)| name.to_string()).collect()
+        };
+        assert_eq!(
+            names(Referent::Secret),
+            ["pull", "s-azure", "s-ceph", "s-csi", "s-debug", "s-env", "s-key", "s-proj", "s-vol"]
+        );
+        assert_eq!(names(Referent::ConfigMap), ["c-env", "c-key", "c-proj", "c-vol"]);
+        assert_eq!(names(Referent::Claim), ["claim", "p-scratch"]);
+        assert_eq!(names(Referent::ServiceAccount), ["sa"]);
+        assert_eq!(names(Referent::ResourceClaim), ["rc", "rc-b", "rc-x"]);
+
+        let mut mirror = pod.clone();
+        mirror.make_at(&["metadata", "annotations"]).insert(MIRROR, "");
+        assert!(of_pod(&mirror).is_empty());
+    }
+
+    #[test]
+    fn volumes() {
+        for (source, want) in [
+            (value!({"azureFile": {"secretName": "s"}}), Some(("claims", "s"))),
+            (value!({"azureFile": {"secretName": "s", "secretNamespace": "n"}}), Some(("n", "s"))),
+            (value!({"rbd": {"secretRef": {"name": "s"}}}), Some(("claims", "s"))),
+            (value!({"rbd": {"secretRef": {"name": "s", "namespace": "n"}}}), Some(("n", "s"))),
+            (value!({"cinder": {"secretRef": {"name": "s"}}}), Some(("", "s"))),
+            (value!({"csi": {"nodeStageSecretRef": {"name": "s", "namespace": "n"}}}), Some(("n", "s"))),
+            (value!({"csi": {"controllerPublishSecretRef": {"name": "s", "namespace": "n"}}}), None),
+            (value!({"hostPath": {"path": "/"}}), None),
+        ] {
+            let mut spec = source.clone();
+            spec.make_at(&["claimRef"]).insert("namespace", "claims");
+            let found = secrets_of_volume(&value!({"spec": spec}));
+            let want: Vec<(Text, Text)> = want.into_iter().map(|(n, s)| (n.into(), s.into())).collect();
+            assert_eq!(found, want, "{source:?}");
+        }
+    }
+}

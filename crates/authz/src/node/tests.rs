@@ -1,0 +1,251 @@
+//! What nodes may do over a small cluster.
+
+use std::sync::Arc;
+
+use binnacle_request::User;
+use binnacle_schema::{Value, value};
+
+use super::{GraphKind, Node, NodeGraph};
+use crate::{Attributes, Authorizer, Rule};
+
+fn pod(name: &str, node: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    spec.make_object().insert("nodeName", node);
+    value!({"metadata": {"namespace": "ns", "name": name}, "spec": spec})
+}
+
+fn claiming(claim: &str) -> Value {
+    value!({"volumes": [{"persistentVolumeClaim": {"claimName": claim}}]})
+}
+
+fn with_secret(secret: &str) -> Value {
+    value!({"serviceAccountName": "sa", "volumes": [{"secret": {"secretName": secret}}]})
+}
+
+fn cluster() -> Arc<NodeGraph> {
+    let graph = NodeGraph::new(None);
+    graph.put(GraphKind::Pod, &pod("a", "n1", with_secret("s1")));
+    graph.put(GraphKind::Pod, &pod("b", "n2", with_secret("s2")));
+    graph.put(GraphKind::Pod, &pod("c", "n1", claiming("claim")));
+    graph.put(GraphKind::Pod, &pod("pending", "", with_secret("s3")));
+    graph.put(
+        GraphKind::PersistentVolume,
+        &value!({"metadata": {"name": "pv"}, "spec": {
+            "claimRef": {"namespace": "ns", "name": "claim"},
+            "csi": {"nodeStageSecretRef": {"namespace": "csi", "name": "key"}}
+        }}),
+    );
+    graph.put(GraphKind::PersistentVolume, &value!({"metadata": {"name": "free"}, "spec": {}}));
+    let on = |name: &str, node: &str| value!({"metadata": {"name": name}, "spec": {"nodeName": node}});
+    graph.put(GraphKind::VolumeAttachment, &on("va", "n1"));
+    graph.put(GraphKind::ResourceSlice, &on("slice", "n1"));
+    graph.put(GraphKind::ResourceSlice, &on("shared", ""));
+    graph.ready.all();
+    graph
+}
+
+fn node(name: &str) -> User {
+    User::new(format!("system:node:{name}"), &["system:nodes", "system:authenticated"])
+}
+
+struct Ask {
+    graph: Arc<NodeGraph>,
+}
+
+impl Ask {
+    async fn decide(&self, user: &User, attributes: Attributes<'_>) -> Result<(), String> {
+        let rules = vec![
+            Rule::read(&value!({"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["services"]})),
+            // The graph decides about these, whatever rules say.
+            Rule::read(&value!({"verbs": ["*"], "apiGroups": [""], "resources": ["secrets", "pods"]})),
+        ];
+        let decision =
+            Node::new(self.graph.clone(), rules).authorize(&Attributes { user, ..attributes }).await.unwrap();
+        assert!(!matches!(decision, binnacle_request::Decision::Deny(_)));
+        if decision.is_allow() { Ok(()) } else { Err(decision.reason().to_owned()) }
+    }
+
+    /// `resource` as `group/plural/subresource`; `name` as `namespace/name`.
+    async fn ask(&self, user: &User, verb: &str, resource: &str, name: &str, fields: &str) -> Result<(), String> {
+        let nobody = User::default();
+        let parts: Vec<&str> = resource.split('/').collect();
+        let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+        let attributes = Attributes {
+            verb,
+            is_resource_request: true,
+            api_group: parts[0],
+            resource: parts[1],
+            subresource: parts.get(2).copied().unwrap_or_default(),
+            namespace,
+            name,
+            field_selector: fields,
+            ..Attributes::nothing(&nobody)
+        };
+        self.decide(user, attributes).await
+    }
+}
+
+#[tokio::test]
+async fn decisions() {
+    let ask = Ask { graph: cluster() };
+    let n1 = node("n1");
+    let unrelated = || Err("no relationship found between node 'n1' and this object".to_owned());
+    let no = |why: &str| Err(why.to_owned());
+    for (verb, resource, name, fields, want) in [
+        ("get", "/secrets", "ns/s1", "", Ok(())),
+        ("watch", "/secrets", "ns/s1", "metadata.name=s1", Ok(())),
+        ("get", "/secrets", "ns/s2", "", unrelated()),
+        ("get", "/secrets", "ns/s3", "", unrelated()),
+        ("get", "/secrets", "other/s1", "", unrelated()),
+        ("list", "/secrets", "ns/", "", no("No Object name found")),
+        ("list", "/secrets", "", "", no("can only read namespaced object of this type")),
+        ("update", "/secrets", "ns/s1", "", no("can only read resources of this type")),
+        ("get", "/secrets/x", "ns/s1", "", no("cannot read subresource")),
+        ("get", "/configmaps", "ns/s1", "", unrelated()),
+        ("get", "/persistentvolumeclaims", "ns/claim", "", Ok(())),
+        ("list", "/persistentvolumeclaims", "ns/claim", "", no("can only get individual resources of this type")),
+        ("patch", "/persistentvolumeclaims/status", "ns/claim", "", Ok(())),
+        ("get", "/persistentvolumeclaims/status", "ns/claim", "", no("can only get/update/patch this type")),
+        ("get", "/persistentvolumes", "pv", "", Ok(())),
+        ("get", "/persistentvolumes", "free", "", unrelated()),
+        ("get", "/secrets", "csi/key", "", Ok(())),
+        ("get", "storage.k8s.io/volumeattachments", "va", "", Ok(())),
+        ("get", "storage.k8s.io/volumeattachments", "vb", "", unrelated()),
+        ("get", "/serviceaccounts", "ns/sa", "", Ok(())),
+        ("get", "/serviceaccounts", "ns/other", "", unrelated()),
+        ("create", "/serviceaccounts/token", "ns/sa", "", Ok(())),
+        ("create", "/serviceaccounts/token", "ns/other", "", unrelated()),
+        ("create", "/serviceaccounts/status", "ns/sa", "", no("can only create token subresource of serviceaccount")),
+        ("delete", "/serviceaccounts", "ns/sa", "", no("can only create tokens for individual service accounts")),
+        ("update", "coordination.k8s.io/leases", "kube-node-lease/n1", "", Ok(())),
+        ("create", "coordination.k8s.io/leases", "kube-node-lease/", "", Ok(())),
+        (
+            "update",
+            "coordination.k8s.io/leases",
+            "kube-node-lease/n2",
+            "",
+            no("can only access node lease with the same name as the requesting node"),
+        ),
+        (
+            "get",
+            "coordination.k8s.io/leases",
+            "kube-system/n1",
+            "",
+            no("can only access leases in the \"kube-node-lease\" system namespace"),
+        ),
+        (
+            "list",
+            "coordination.k8s.io/leases",
+            "kube-node-lease/",
+            "",
+            no("can only get, create, update, patch, or delete a node lease"),
+        ),
+        ("patch", "storage.k8s.io/csinodes", "n1", "", Ok(())),
+        (
+            "patch",
+            "storage.k8s.io/csinodes",
+            "n2",
+            "",
+            no("can only access CSINode with the same name as the requesting node"),
+        ),
+        ("get", "resource.k8s.io/resourceslices", "slice", "", Ok(())),
+        ("get", "resource.k8s.io/resourceslices", "shared", "", unrelated()),
+        ("list", "resource.k8s.io/resourceslices", "", "spec.nodeName=n1", Ok(())),
+        (
+            "list",
+            "resource.k8s.io/resourceslices",
+            "",
+            "spec.nodeName!=n1",
+            no("can only list/watch/deletecollection resourceslices with nodeName field selector"),
+        ),
+        ("get", "/nodes", "n1", "", Ok(())),
+        ("get", "/nodes", "n2", "", no("node 'n1' cannot read 'n2', only its own Node object")),
+        ("list", "/nodes", "", "", no("node 'n1' cannot read all nodes, only its own Node object")),
+        ("patch", "/nodes/status", "n2", "", Ok(())),
+        ("get", "/nodes/proxy", "n1", "", no("")),
+        ("get", "/pods", "ns/a", "", Ok(())),
+        ("get", "/pods", "ns/b", "", unrelated()),
+        ("list", "/pods", "", "spec.nodeName=n1", Ok(())),
+        ("watch", "/pods", "", "spec.nodeName=n1,status.phase=Running", Ok(())),
+        ("list", "/pods", "", "spec.nodeName=n2", no("can only list/watch pods with spec.nodeName field selector")),
+        ("list", "/pods", "", "spec.nodeName", no("can only list/watch pods with spec.nodeName field selector")),
+        ("list", "/pods", "ns/a", "", Ok(())),
+        ("patch", "/pods/status", "ns/b", "", Ok(())),
+        ("create", "/pods/eviction", "ns/b", "", Ok(())),
+        ("get", "/pods/log", "ns/a", "", no("")),
+        ("deletecollection", "/pods", "ns/", "", no("")),
+        ("list", "certificates.k8s.io/podcertificaterequests", "", "spec.nodeName=n1", no("")),
+        ("list", "/services", "", "", Ok(())),
+        ("delete", "/services", "ns/x", "", no("")),
+    ] {
+        assert_eq!(ask.ask(&n1, verb, resource, name, fields).await, want, "{verb} {resource} {name} {fields}");
+    }
+}
+
+#[tokio::test]
+async fn identities() {
+    let ask = Ask { graph: cluster() };
+    for (user, want) in [
+        (node("n1"), Ok(())),
+        (User::new("system:node:n1", &[]), Err("")),
+        (User::new("n1", &["system:nodes"]), Err("")),
+        (node(""), Err("unknown node for user \"system:node:\"")),
+    ] {
+        let got = ask.ask(&user, "get", "/secrets", "ns/s1", "").await;
+        assert_eq!(got, want.map_err(str::to_owned), "{user:?}");
+    }
+    let listed = Node::new(cluster(), Vec::new());
+    let rules = listed.rules_for(&node("n1"), "ns").await;
+    assert_eq!(
+        (rules.incomplete, rules.error().as_str()),
+        (true, "node authorizer does not support user rule resolution")
+    );
+    assert!(!listed.rules_for(&User::new("x", &[]), "ns").await.incomplete);
+}
+
+#[tokio::test]
+async fn changes_count_at_once() {
+    let ask = Ask { graph: cluster() };
+    let (n1, n2) = (node("n1"), node("n2"));
+    let may = async |user: &User, resource: &str, name: &str| ask.ask(user, "get", resource, name, "").await.is_ok();
+    // Two pods of a node need a secret: the second keeps the right.
+    ask.graph.put(GraphKind::Pod, &pod("a2", "n1", with_secret("s1")));
+    ask.graph.remove(GraphKind::Pod, "ns", "a");
+    assert!(may(&n1, "/secrets", "ns/s1").await);
+    ask.graph.remove(GraphKind::Pod, "ns", "a2");
+    ask.graph.remove(GraphKind::Pod, "ns", "a2");
+    assert!(!may(&n1, "/secrets", "ns/s1").await && !may(&n1, "/serviceaccounts", "ns/sa").await);
+    assert!(may(&n2, "/serviceaccounts", "ns/sa").await);
+    // A pod that came anew, elsewhere.
+    ask.graph.put(GraphKind::Pod, &pod("b", "n1", with_secret("s2")));
+    assert!(may(&n1, "/secrets", "ns/s2").await && !may(&n2, "/secrets", "ns/s2").await);
+    // A volume of another claim.
+    assert!(may(&n1, "/secrets", "csi/key").await);
+    let other = value!({"metadata": {"name": "pv"}, "spec": {"claimRef": {"namespace": "ns", "name": "other"},
+        "csi": {"nodeStageSecretRef": {"namespace": "csi", "name": "key"}}}});
+    ask.graph.put(GraphKind::PersistentVolume, &other);
+    assert!(!may(&n1, "/secrets", "csi/key").await && !may(&n1, "/persistentvolumes", "pv").await);
+    ask.graph.put(GraphKind::Pod, &pod("d", "n2", claiming("other")));
+    assert!(may(&n2, "/secrets", "csi/key").await && may(&n2, "/persistentvolumes", "pv").await);
+    ask.graph.remove(GraphKind::PersistentVolume, "", "pv");
+    assert!(!may(&n2, "/secrets", "csi/key").await);
+    // What was not seen any more is forgotten.
+    ask.graph.retain(GraphKind::Pod, |_, name| name == "d");
+    ask.graph.retain(GraphKind::VolumeAttachment, |_, _| false);
+    assert!(may(&n2, "/persistentvolumeclaims", "ns/other").await && !may(&n1, "/secrets", "ns/s2").await);
+    assert!(!may(&n1, "storage.k8s.io/volumeattachments", "va").await);
+}
+
+/// The graph is made when the first node asks.
+#[tokio::test]
+async fn made_when_needed() {
+    let graph = NodeGraph::new(None);
+    let asked = tokio::spawn({
+        let ask = Ask { graph: graph.clone() };
+        async move { ask.ask(&node("n1"), "get", "/secrets", "ns/s1", "").await }
+    });
+    graph.wanted().await;
+    graph.put(GraphKind::Pod, &pod("a", "n1", with_secret("s1")));
+    graph.ready.all();
+    assert_eq!(asked.await.unwrap(), Ok(()));
+}

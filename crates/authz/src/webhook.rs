@@ -1,0 +1,163 @@
+//! Decisions made elsewhere: each is a SubjectAccessReview posted to an HTTPS server, whose answers are remembered for a
+//! while.
+
+mod cache;
+mod review;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use binnacle_meta::Text;
+use binnacle_request::{BoxFuture, Decision, User};
+use binnacle_webhook::{Backoff, Client, WebhookError};
+
+use crate::conditions::Conditions;
+use crate::{Attributes, Authorizer, AuthzError, Metrics, Rules};
+use cache::Cache;
+pub(crate) use review::Review;
+pub use review::ReviewVersion;
+use review::Status;
+
+/// Requests whose own words are longer than this are not remembered: they may be an attempt to fill the memory.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// How a webhook is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WebhookOptions {
+    /// The label of metrics.
+    pub(crate) name: String,
+    pub(crate) version: ReviewVersion,
+    /// How long an answer that allows is remembered; zero for not at all.
+    pub(crate) authorized_ttl: Duration,
+    pub(crate) unauthorized_ttl: Duration,
+    /// A webhook that cannot tell refuses, where else it has no opinion (`failurePolicy`).
+    pub(crate) deny_on_error: bool,
+    /// Pause before the first of the further attempts.
+    pub(crate) retry_after: Duration,
+}
+
+/// Asks a webhook.
+pub(crate) struct Webhook {
+    client: Client,
+    options: WebhookOptions,
+    conditions: Conditions,
+    answers: Cache,
+    metrics: Arc<Metrics>,
+}
+
+impl Webhook {
+    /// Only requests that meet all `conditions` are asked about.
+    pub(crate) fn new(client: Client, options: WebhookOptions, conditions: Conditions, metrics: Arc<Metrics>) -> Self {
+        Self { client, options, conditions, answers: Cache::default(), metrics }
+    }
+
+    async fn decide(&self, attributes: &Attributes<'_>) -> Result<Decision, AuthzError> {
+        let review = Review::of(attributes);
+        match self.conditions.met(&review, &self.options.name, &self.metrics) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Decision::NoOpinion(Text::default())),
+            Err(why) => return Err(self.failed(why)),
+        }
+        let spec = review.spec(self.options.version);
+        let status = match self.answers.get(&spec) {
+            Some(status) => status,
+            None => {
+                let status = self.ask(&review).await?;
+                let ttl = if status.allowed { self.options.authorized_ttl } else { self.options.unauthorized_ttl };
+                if !ttl.is_zero() && own_words(attributes) < MAX_REMEMBERED {
+                    self.answers.put(spec, status.clone(), ttl);
+                }
+                status
+            }
+        };
+        match (status.denied, status.allowed) {
+            (true, true) => {
+                let why = "webhook subject access review returned both allow and deny response";
+                Err(AuthzError::denying(why, status.reason))
+            }
+            (true, false) => Ok(Decision::Deny(status.reason)),
+            (false, true) => Ok(Decision::Allow(status.reason)),
+            (false, false) => Ok(Decision::NoOpinion(status.reason)),
+        }
+    }
+
+    async fn ask(&self, review: &Review) -> Result<Status, AuthzError> {
+        let body = review.document(self.options.version);
+        let mut result = "error";
+        let outcome = Backoff::starting_at(self.options.retry_after)
+            .run(|| {
+                let (call, body) = (Call::begin(&self.options.name, &self.metrics), body.clone());
+                async move {
+                    let answer = self.client.post(body).await;
+                    let status = answer.and_then(|answer| Status::read(&answer.body, self.options.version));
+                    call.end(&status);
+                    status
+                }
+            })
+            .await;
+        outcome.map_err(|error| {
+            tracing::error!(webhook = self.options.name, %error, "Failed to make webhook authorizer request");
+            if is_timeout(&error) {
+                result = "timeout";
+            }
+            if !self.options.deny_on_error {
+                self.metrics.webhook_failed_open(&self.options.name, result);
+            }
+            self.failed(error.to_string())
+        })
+    }
+
+    fn failed(&self, why: String) -> AuthzError {
+        if self.options.deny_on_error { AuthzError::denying(why, "") } else { AuthzError::new(why) }
+    }
+}
+
+impl Authorizer for Webhook {
+    fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+        Box::pin(self.decide(attributes))
+    }
+
+    fn rules_for<'a>(&'a self, _: &'a User, _: &'a str) -> BoxFuture<'a, Rules> {
+        Box::pin(async { Rules::unknown("webhook authorizer does not support user rule resolution") })
+    }
+}
+
+/// How much of a review its requester has chosen.
+fn own_words(attributes: &Attributes<'_>) -> usize {
+    let Attributes { namespace, verb, api_group, api_version, resource, subresource, name, path, .. } = attributes;
+    [namespace, verb, api_group, api_version, resource, subresource, name, path].into_iter().map(|s| s.len()).sum()
+}
+
+fn is_timeout(error: &WebhookError) -> bool {
+    matches!(error, WebhookError::TimedOut { .. }) || error.code() == Some(504)
+}
+
+/// One round trip, which counts as cancelled unless it comes to its end.
+struct Call<'a> {
+    name: &'a str,
+    metrics: &'a Metrics,
+    began: Instant,
+    result: &'static str,
+}
+
+impl<'a> Call<'a> {
+    fn begin(name: &'a str, metrics: &'a Metrics) -> Self {
+        Self { name, metrics, began: Instant::now(), result: "canceled" }
+    }
+
+    fn end(mut self, outcome: &Result<Status, WebhookError>) {
+        self.result = match outcome {
+            Ok(_) => "success",
+            Err(error) if is_timeout(error) => "timeout",
+            Err(_) => "error",
+        };
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.metrics.webhook_called(self.name, self.result, self.began.elapsed());
+    }
+}

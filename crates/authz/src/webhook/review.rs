@@ -1,0 +1,186 @@
+//! SubjectAccessReview as it travels: the question, in two versions, and the answer.
+
+use binnacle_meta::{FieldSelector, LabelSelector, Operator, Text};
+use binnacle_schema::{Object, Value, json, value};
+use binnacle_webhook::WebhookError;
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::Attributes;
+
+/// The version of the API group `authorization.k8s.io` that a webhook speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewVersion {
+    V1,
+    V1beta1,
+}
+
+impl ReviewVersion {
+    /// `None` for a version that there is not.
+    pub fn parse(version: &str) -> Option<Self> {
+        match version {
+            "v1" => Some(Self::V1),
+            "v1beta1" => Some(Self::V1beta1),
+            _ => None,
+        }
+    }
+
+    fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "authorization.k8s.io/v1",
+            Self::V1beta1 => "authorization.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// A question, as a SubjectAccessReviewSpec of version `v1`.
+pub(crate) struct Review {
+    pub(crate) spec: Object,
+}
+
+impl Review {
+    pub(crate) fn of(attributes: &Attributes<'_>) -> Self {
+        let mut spec = Object::new();
+        if attributes.is_resource_request {
+            spec.insert("resourceAttributes", resource(attributes));
+        } else {
+            let mut path = Object::new();
+            put(&mut path, "path", attributes.path);
+            put(&mut path, "verb", attributes.verb);
+            spec.insert("nonResourceAttributes", path);
+        }
+        let user = attributes.user;
+        put(&mut spec, "user", &user.name);
+        if !user.groups.is_empty() {
+            spec.insert("groups", user.groups.clone());
+        }
+        if !user.extra.is_empty() {
+            let extra: Object = user.extra.iter().map(|(key, values)| (key.clone(), values.clone())).collect();
+            spec.insert("extra", extra);
+        }
+        put(&mut spec, "uid", &user.uid);
+        Self { spec }
+    }
+
+    /// The question as JSON, by which its answer is remembered.
+    pub(super) fn spec(&self, version: ReviewVersion) -> Bytes {
+        Bytes::from(json::to_string(&self.value(version)))
+    }
+
+    /// What is posted.
+    pub(super) fn document(&self, version: ReviewVersion) -> Bytes {
+        let spec = self.value(version);
+        let review = value!({
+            "kind": "SubjectAccessReview", "apiVersion": (version.api_version()), "metadata": {}, "spec": spec,
+            "status": {"allowed": false}
+        });
+        Bytes::from(json::to_string(&review))
+    }
+
+    /// The older version has another name for the groups.
+    fn value(&self, version: ReviewVersion) -> Value {
+        let name = |member: &Text| match (version, member.as_str()) {
+            (ReviewVersion::V1beta1, "groups") => Text::new_static("group"),
+            _ => member.clone(),
+        };
+        Value::Object(self.spec.iter().map(|(member, value)| (name(member), value.clone())).collect())
+    }
+}
+
+fn resource(attributes: &Attributes<'_>) -> Object {
+    let mut resource = Object::new();
+    for (member, text) in [
+        ("namespace", attributes.namespace),
+        ("verb", attributes.verb),
+        ("group", attributes.api_group),
+        ("version", attributes.api_version),
+        ("resource", attributes.resource),
+        ("subresource", attributes.subresource),
+        ("name", attributes.name),
+    ] {
+        put(&mut resource, member, text);
+    }
+    // A selector that cannot be read is left out, which asks for more and never for less (KEP-4601).
+    let fields = FieldSelector::parse(attributes.field_selector).unwrap_or_default();
+    let labels = LabelSelector::parse(attributes.label_selector).unwrap_or_default();
+    let of_fields: Vec<Value> = fields
+        .terms()
+        .iter()
+        .map(|term| {
+            let operator = if term.negated { "NotIn" } else { "In" };
+            value!({"key": (term.field.clone()), "operator": operator, "values": [(term.value.clone())]})
+        })
+        .collect();
+    let of_labels: Vec<Value> = labels.requirements().iter().filter_map(label).collect();
+    for (member, requirements) in [("fieldSelector", of_fields), ("labelSelector", of_labels)] {
+        if !requirements.is_empty() {
+            resource.insert(member, value!({"requirements": requirements}));
+        }
+    }
+    resource
+}
+
+fn label(requirement: &binnacle_meta::Requirement) -> Option<Value> {
+    let operator = match requirement.operator() {
+        Operator::In | Operator::Equals | Operator::DoubleEquals => "In",
+        Operator::NotIn | Operator::NotEquals => "NotIn",
+        Operator::Exists => "Exists",
+        Operator::DoesNotExist => "DoesNotExist",
+        _ => return None,
+    };
+    let mut shown = Object::new();
+    shown.insert("key", requirement.key().clone());
+    shown.insert("operator", operator);
+    if !requirement.values().is_empty() {
+        shown.insert("values", requirement.values().to_vec());
+    }
+    Some(Value::Object(shown))
+}
+
+fn put(object: &mut Object, member: &str, text: &str) {
+    if !text.is_empty() {
+        object.insert(member, text);
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) allowed: bool,
+    pub(super) denied: bool,
+    pub(super) reason: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answered {
+    #[serde(default)]
+    api_version: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    status: Option<Said>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said {
+    allowed: bool,
+    denied: bool,
+    reason: String,
+}
+
+impl Status {
+    /// Reads an answer, which may leave out what kind of document it is, but not say that it is another.
+    pub(super) fn read(body: &[u8], version: ReviewVersion) -> Result<Self, WebhookError> {
+        let malformed = |why: String| WebhookError::Malformed(why);
+        let answered: Answered = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
+        let kind = answered.kind.as_deref().unwrap_or("SubjectAccessReview");
+        let api_version = answered.api_version.as_deref().unwrap_or(version.api_version());
+        if (kind, api_version) != ("SubjectAccessReview", version.api_version()) {
+            return Err(malformed(format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme")));
+        }
+        let said = answered.status.unwrap_or_default();
+        Ok(Self { allowed: said.allowed, denied: said.denied, reason: said.reason.into() })
+    }
+}

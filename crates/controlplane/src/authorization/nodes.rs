@@ -1,0 +1,61 @@
+//! Pods, volumes and what else relates objects to nodes, on their way to the graph by which nodes are judged.
+
+use std::sync::Arc;
+
+use binnacle_authz::{GraphKind, NodeGraph, Rule};
+use binnacle_meta::Status;
+use binnacle_registry::ResourceSet;
+use binnacle_request::Shutdown;
+use binnacle_schema::Value;
+use tokio::task::JoinSet;
+
+use crate::bootstrap_roles;
+use crate::informer::{Handler, Informer};
+
+struct OneKind {
+    kind: GraphKind,
+    graph: Arc<NodeGraph>,
+}
+
+impl Handler for OneKind {
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        self.graph.retain(self.kind, there);
+    }
+
+    fn put(&self, object: Value) {
+        self.graph.put(self.kind, &object);
+    }
+
+    fn remove(&self, namespace: &str, name: &str) {
+        self.graph.remove(self.kind, namespace, name);
+    }
+}
+
+/// Begins to keep a graph in step as soon as a node has asked for something; the tasks end with the shutdown signal. What
+/// is not served (`--runtime-config`) relates nothing.
+pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &ResourceSet, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+    for kind in GraphKind::ALL {
+        let (group, plural) = kind.resource();
+        let Some(resource) = resources.find(group, "v1", plural) else {
+            graph.ready.part();
+            continue;
+        };
+        let informer = Informer::new(resource.clone(), OneKind { kind, graph: graph.clone() });
+        let (graph, shutdown) = (graph.clone(), shutdown.clone());
+        tasks.spawn(async move {
+            tokio::select! {
+                () = graph.wanted() => {}
+                () = shutdown.fired() => return,
+            }
+            let read = graph.clone();
+            informer.run(shutdown, move || read.ready.part()).await;
+        });
+    }
+}
+
+/// What all nodes may do: the rules of the role `system:node`, which nobody has to bind.
+pub fn node_rules() -> Result<Vec<Rule>, Status> {
+    let roles = bootstrap_roles::cluster_roles()?;
+    let role = roles.iter().find(|role| role.str_at(&["metadata", "name"]) == "system:node");
+    role.map(Rule::read_all).ok_or_else(|| Status::internal("there is no role system:node"))
+}

@@ -1,0 +1,162 @@
+//! The lease by which this server says that it is there (KEP-1965), and the end of leases of servers that are gone.
+
+use std::time::SystemTime;
+
+use binnacle_meta::{MicroTime, Status, StatusReason};
+use binnacle_schema::{Value, value};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::objects::Objects;
+use crate::start::Work;
+
+/// Seconds for which a lease holds; it is renewed every ten.
+const DURATION: i64 = 3600;
+const NAMESPACE: &str = "kube-system";
+const IDENTITY: &str = "apiserver.kubernetes.io/identity";
+const PROGRAM: &str = "kube-apiserver";
+const HOSTNAME: &str = "kubernetes.io/hostname";
+const PEER_ADDRESS: &str = "kubernetes.io/peer-advertise-address";
+
+/// Who this server is: the same name after every start on a machine, another holder each time.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    hostname: String,
+    name: String,
+    holder: String,
+}
+
+impl Identity {
+    pub(crate) fn of_this_machine() -> Self {
+        let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        Self::new(hostname.trim())
+    }
+
+    fn new(hostname: &str) -> Self {
+        let mut hash = Sha256::new();
+        for text in [hostname, PROGRAM] {
+            // Both with their length before, so that no two pairs are alike.
+            hash.update(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
+            hash.update(text);
+        }
+        let hash = hash.finalize();
+        let name = format!("apiserver-{}", base32(&hash[..16]));
+        let holder = format!("{name}_{}", Uuid::new_v4());
+        Self { hostname: hostname.to_owned(), name, holder }
+    }
+}
+
+/// Creates the lease or renews it. One that another holder left behind is taken over.
+pub(crate) async fn renew(work: &Work) -> Result<(), Status> {
+    if !binnacle_features::enabled("APIServerIdentity") {
+        return Ok(());
+    }
+    let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
+    let renewed = leases.update(NAMESPACE, &work.identity.name, "", |lease| fill(lease, work)).await;
+    match renewed {
+        Err(status) if status.is(StatusReason::NotFound) => {
+            let name = work.identity.name.as_str();
+            let mut lease = value!({"metadata": {"name": name, "namespace": NAMESPACE}});
+            fill(&mut lease, work);
+            leases.create(NAMESPACE, lease).await.map(|_| ())
+        }
+        renewed => renewed,
+    }
+}
+
+/// Nobody shall look for a server that has ended.
+pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
+    Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?.delete(NAMESPACE, &work.identity.name).await
+}
+
+/// Deletes the leases of servers that have not renewed them in time.
+pub(crate) async fn collect(work: &Work) -> Result<(), Status> {
+    if !binnacle_features::enabled("APIServerIdentity") {
+        return Ok(());
+    }
+    let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
+    let now = now();
+    for lease in leases.list(NAMESPACE).await? {
+        if lease.str_at(&["metadata", "labels", IDENTITY]) == PROGRAM && is_expired(&lease, &now) {
+            leases.delete(NAMESPACE, lease.str_at(&["metadata", "name"])).await?;
+        }
+    }
+    Ok(())
+}
+
+fn fill(lease: &mut Value, work: &Work) {
+    let identity = &work.identity;
+    let labels = lease.make_at(&["metadata", "labels"]);
+    labels.insert(IDENTITY, PROGRAM);
+    labels.insert(HOSTNAME, identity.hostname.as_str());
+    if let Some(address) = work.config.advertised {
+        lease.make_at(&["metadata", "annotations"]).insert(PEER_ADDRESS, address.to_string());
+    }
+    let spec = lease.make_at(&["spec"]);
+    spec.insert("holderIdentity", identity.holder.as_str());
+    spec.insert("leaseDurationSeconds", DURATION);
+    spec.insert("renewTime", now().to_string());
+}
+
+fn now() -> MicroTime {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    MicroTime::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
+}
+
+/// A lease that does not say until when it holds is over.
+fn is_expired(lease: &Value, now: &MicroTime) -> bool {
+    let renewed = MicroTime::parse(lease.str_at(&["spec", "renewTime"])).ok();
+    let seconds = lease.int_at(&["spec", "leaseDurationSeconds"]);
+    match (renewed, seconds) {
+        (Some(renewed), Some(seconds)) => {
+            (renewed.unix_seconds().saturating_add(seconds), renewed.nanos()) < (now.unix_seconds(), now.nanos())
+        }
+        _ => true,
+    }
+}
+
+/// RFC 4648 in lower case, without padding.
+fn base32(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let (mut text, mut bits, mut held) = (String::new(), 0u32, 0);
+    for byte in bytes {
+        bits = (bits << 8) | u32::from(*byte);
+        held += 8;
+        while held >= 5 {
+            held -= 5;
+            text.push(char::from(LETTERS[(bits >> held) as usize & 31]));
+        }
+        bits &= (1 << held) - 1;
+    }
+    if held > 0 {
+        text.push(char::from(LETTERS[(bits << (5 - held)) as usize & 31]));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        // That of the recorded server, whose machine is called so.
+        assert_eq!(Identity::new("vm").name, "apiserver-wlv32tlttr4jl3gtroqexyxapa");
+        assert_eq!(base32(b"foobar"), "mzxw6ytboi");
+        assert_eq!(base32(b"f"), "my");
+    }
+
+    #[test]
+    fn expiry() {
+        let now = MicroTime::parse("2026-01-01T01:00:00.000000Z").expect("a time");
+        for (spec, want) in [
+            (value!({"renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 3600i64}), false),
+            (value!({"renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 3599i64}), true),
+            (value!({"renewTime": "2026-01-01T00:00:00.000000Z"}), true),
+            (value!({"leaseDurationSeconds": 3600i64}), true),
+        ] {
+            let lease = value!({"spec": spec});
+            assert_eq!(is_expired(&lease, &now), want, "{lease:?}");
+        }
+    }
+}

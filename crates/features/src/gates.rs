@@ -1,0 +1,253 @@
+//! The gates of one process: the defaults of a version and what `--feature-gates` says about them.
+
+use std::collections::BTreeMap;
+
+use crate::table::{Spec, Stage, TABLE};
+use crate::version::Version;
+
+const ALL_ALPHA: &str = "AllAlpha";
+const ALL_BETA: &str = "AllBeta";
+
+/// Which features are on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gates {
+    emulated: Version,
+    /// What differs from the defaults, or was said to be as they are.
+    set: BTreeMap<&'static str, bool>,
+    warnings: Vec<String>,
+}
+
+/// What is wrong with `--feature-gates`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GateError {
+    #[error("missing bool value for {0}")]
+    NoValue(String),
+    #[error("invalid value of {0}={1}, err: strconv.ParseBool: parsing {1:?}: invalid syntax")]
+    NoBool(String, String),
+    #[error("unrecognized feature gate: {0}")]
+    Unknown(String),
+    #[error("cannot set feature gate {0} to {1}, feature is locked to {2}")]
+    Locked(String, bool, bool),
+    #[error(
+        "cannot set feature gate {0} to {1}, feature is PreAlpha at emulated version {2}, min compatibility version {3}"
+    )]
+    PreAlpha(String, bool, Version, Version),
+    #[error("{0} is enabled, but depends on features that are disabled: [{1}]")]
+    Dependency(String, String),
+    #[error("component not registered: {0}")]
+    Component(String),
+    #[error("set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use")]
+    MixedPrefixes,
+    #[error("[{}]", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    Several(Vec<GateError>),
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self::of(Version::BINARY)
+    }
+}
+
+// === impl Gates: constructors ===
+
+impl Gates {
+    /// The defaults of a version.
+    pub fn of(emulated: Version) -> Self {
+        Self { emulated, set: BTreeMap::new(), warnings: Vec::new() }
+    }
+
+    /// The gates of a version with what the values of the flag say: `A=true,B=false`, each perhaps with `kube:` before.
+    pub fn parse(values: &[&str], emulated: Version) -> Result<Self, GateError> {
+        let mut gates = Self::of(emulated);
+        let mut asked: BTreeMap<&str, bool> = BTreeMap::new();
+        let mut prefixes = [false, false];
+        for pair in values.iter().flat_map(|value| value.split(',')).filter(|pair| !pair.is_empty()) {
+            let (component, pair) =
+                pair.split_once(':').map_or(("", pair), |(component, rest)| (component.trim(), rest));
+            prefixes[usize::from(component == "kube")] |= matches!(component, "" | "kube");
+            if !matches!(component, "" | "kube") {
+                return Err(GateError::Component(component.to_owned()));
+            }
+            let (name, value) = pair.split_once('=').ok_or_else(|| GateError::NoValue(pair.trim().to_owned()))?;
+            let (name, value) = (name.trim(), value.trim());
+            let on = go_bool(value).ok_or_else(|| GateError::NoBool(name.to_owned(), value.to_owned()))?;
+            asked.insert(name, on);
+        }
+        if prefixes == [true, true] {
+            return Err(GateError::MixedPrefixes);
+        }
+        gates.set_all(&asked)?;
+        Ok(gates)
+    }
+}
+
+// === impl Gates: questions ===
+
+impl Gates {
+    pub fn enabled(&self, feature: &str) -> bool {
+        self.set.get(feature).copied().unwrap_or_else(|| self.spec(feature).is_some_and(|spec| spec.default))
+    }
+
+    pub fn emulated(&self) -> Version {
+        self.emulated
+    }
+
+    /// All gates that the emulated version knows, by name, with their stage and whether they are on.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, Spec, bool)> + '_ {
+        TABLE.gates.keys().filter_map(|name| {
+            let spec = self.spec(name).filter(|spec| spec.stage != Stage::PreAlpha)?;
+            Some((*name, spec, self.enabled(name)))
+        })
+    }
+
+    /// What is to be logged at start: gates that were set and will be gone.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn spec(&self, feature: &str) -> Option<Spec> {
+        TABLE.spec(feature, self.emulated)
+    }
+
+    fn set_all(&mut self, asked: &BTreeMap<&str, bool>) -> Result<(), GateError> {
+        let mut errors = Vec::new();
+        for (name, on) in asked {
+            let Some(known) = TABLE.gates.keys().copied().find(|known| known == name) else {
+                errors.push(GateError::Unknown((*name).to_owned()));
+                continue;
+            };
+            let Some(spec) = self.spec(known) else { continue };
+            if spec.locked && spec.default != *on {
+                errors.push(GateError::Locked((*name).to_owned(), *on, spec.default));
+            } else if spec.stage == Stage::PreAlpha && !matches!(known, ALL_ALPHA | ALL_BETA) {
+                let compatible = self.emulated.previous();
+                errors.push(GateError::PreAlpha((*name).to_owned(), *on, self.emulated, compatible));
+            } else {
+                self.set.insert(known, *on);
+                self.warn(known, *on, spec.stage);
+            }
+        }
+        // What is said of one gate counts more than what is said of all of a stage.
+        for (all, stage) in [(ALL_ALPHA, Stage::Alpha), (ALL_BETA, Stage::Beta)] {
+            let Some(on) = asked.get(all) else { continue };
+            for name in TABLE.gates.keys().filter(|name| !matches!(**name, ALL_ALPHA | ALL_BETA)) {
+                if self.spec(name).is_some_and(|spec| spec.stage == stage) {
+                    self.set.entry(name).or_insert(*on);
+                }
+            }
+        }
+        if errors.is_empty() {
+            errors = self.unmet();
+        }
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(GateError::Several(errors)),
+        }
+    }
+
+    fn warn(&mut self, name: &str, on: bool, stage: Stage) {
+        let what = match stage {
+            Stage::Deprecated => "deprecated",
+            Stage::Ga => "GA",
+            _ => return,
+        };
+        self.warnings.push(format!("setting {what} feature gate {name}={on}. It will be removed in a future release."));
+    }
+
+    fn unmet(&self) -> Vec<GateError> {
+        let mut errors = Vec::new();
+        for (name, needs) in &TABLE.needs {
+            let off: Vec<&str> = needs.iter().copied().filter(|need| !self.enabled(need)).collect();
+            if self.enabled(name) && !off.is_empty() {
+                errors.push(GateError::Dependency((*name).to_owned(), off.join(" ")));
+            }
+        }
+        errors
+    }
+}
+
+/// What Go's `strconv.ParseBool` accepts.
+fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(values: &[&str], minor: u16) -> Result<Gates, String> {
+        Gates::parse(values, Version { major: 1, minor }).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn settings() {
+        for (values, feature, want) in [
+            (&[][..], "GenericWorkload", false),
+            (&[], "StorageVersionHash", true),
+            (&["GenericWorkload=true"], "GenericWorkload", true),
+            (&["kube:GenericWorkload=T", "kube:StorageVersionHash=0"], "StorageVersionHash", false),
+            (&["AllAlpha=true"], "GenericWorkload", true),
+            (
+                &[
+                    "AllAlpha=true,GenericWorkload=false,GangScheduling=false,WorkloadWithJob=false,TopologyAwareWorkloadScheduling=false,WorkloadAwarePreemption=false,DRAWorkloadResourceClaims=false",
+                ],
+                "GenericWorkload",
+                false,
+            ),
+            (&["AllBeta=true"], "ClusterTrustBundle", true),
+            (&["Nonsense=true"], "Nonsense", false),
+        ] {
+            match parse(values, 36) {
+                Ok(gates) => assert_eq!(gates.enabled(feature), want, "{values:?}"),
+                Err(error) => assert_eq!(error, "unrecognized feature gate: Nonsense", "{values:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn errors() {
+        for (values, minor, want) in [
+            (&["A"][..], 36, "missing bool value for A"),
+            (&["A=maybe"], 36, "invalid value of A=maybe, err: strconv.ParseBool: parsing \"maybe\": invalid syntax"),
+            (&["Nonsense=true"], 36, "unrecognized feature gate: Nonsense"),
+            (&["wardle:A=true"], 36, "component not registered: wardle"),
+            (
+                &["kube:GenericWorkload=true", "ClusterTrustBundle=true"],
+                36,
+                "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use",
+            ),
+            (
+                &["DeclarativeValidation=false"],
+                36,
+                "cannot set feature gate DeclarativeValidation to false, feature is locked to true",
+            ),
+            (
+                &["GenericWorkload=true"],
+                34,
+                "cannot set feature gate GenericWorkload to true, feature is PreAlpha at emulated version 1.34, min compatibility version 1.33",
+            ),
+            (
+                &["GangScheduling=true"],
+                36,
+                "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+            ),
+            (&["B=true,A=true"], 36, "[unrecognized feature gate: A, unrecognized feature gate: B]"),
+        ] {
+            assert_eq!(parse(values, minor).err().as_deref(), Some(want), "{values:?}");
+        }
+        let warned = parse(&["DeclarativeValidation=true"], 36).expect("its locked value");
+        assert_eq!(warned.warnings().len(), 1);
+    }
+
+    #[test]
+    fn old_versions_know_less() {
+        let count = |minor| Gates::of(Version { major: 1, minor }).all().count();
+        assert!(count(33) < count(36));
+        assert!(!Gates::of(Version { major: 1, minor: 34 }).enabled("WatchListClient"));
+    }
+}

@@ -1,0 +1,116 @@
+//! Versions of Kubernetes, `major.minor`, and which of them a server may emulate.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// `1.36`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    pub major: u16,
+    pub minor: u16,
+}
+
+impl Version {
+    /// The version of this release.
+    pub const BINARY: Self = Self { major: 1, minor: 36 };
+    /// The oldest that can be emulated.
+    pub const FLOOR: Self = Self { major: 1, minor: 33 };
+
+    /// The one before; `1.0` has none.
+    pub fn previous(self) -> Self {
+        Self { minor: self.minor.saturating_sub(1), ..self }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// What is wrong with the text of a version, or with what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VersionError {
+    #[error("could not parse {0:?} as version")]
+    Syntax(String),
+    #[error("illegal version string {0:?}")]
+    Illegal(String),
+    #[error("patch version not allowed, got: {0}={1}")]
+    Patch(String, String),
+    #[error("duplicate version flag, {0}={1} and {0}={2}")]
+    Duplicate(String, Version, Version),
+    #[error("component not registered: {0}")]
+    Component(String),
+    #[error("emulation version {0} is not between [{1}, {2}]")]
+    Range(Version, Version, Version),
+}
+
+impl FromStr for Version {
+    type Err = VersionError;
+
+    /// `1.36`, `v1.36` and `1.36.0`.
+    fn from_str(text: &str) -> Result<Self, VersionError> {
+        let syntax = || VersionError::Syntax(text.to_owned());
+        let trimmed = text.trim();
+        let parts: Vec<&str> = trimmed.strip_prefix('v').unwrap_or(trimmed).split('.').collect();
+        let numbers: Option<Vec<u16>> = parts.iter().map(|part| number(part)).collect();
+        match numbers.ok_or_else(syntax)?.as_slice() {
+            [major, minor] | [major, minor, 0] => Ok(Self { major: *major, minor: *minor }),
+            [_, _, ..] => Err(VersionError::Patch("kube".to_owned(), parts.join("."))),
+            _ => Err(VersionError::Illegal(text.to_owned())),
+        }
+    }
+}
+
+fn number(text: &str) -> Option<u16> {
+    let canonical = text == "0" || !text.starts_with('0');
+    text.parse().ok().filter(|_| canonical && text.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The version that `--emulated-version` asks for: `1.35` or `kube=1.35`, and the binary's own without any.
+pub fn emulated_version(values: &[&str]) -> Result<Version, VersionError> {
+    let mut asked: Option<Version> = None;
+    for value in values.iter().flat_map(|value| value.split(',')) {
+        let (component, version) = match value.split_once('=') {
+            Some((component, version)) => (component.trim(), version.trim()),
+            None => ("kube", value),
+        };
+        let version: Version = version.parse()?;
+        if component != "kube" {
+            return Err(VersionError::Component(component.to_owned()));
+        }
+        if let Some(before) = asked {
+            return Err(VersionError::Duplicate(component.to_owned(), before, version));
+        }
+        asked = Some(version);
+    }
+    let version = asked.unwrap_or(Version::BINARY);
+    if !(Version::FLOOR..=Version::BINARY).contains(&version) {
+        return Err(VersionError::Range(version, Version::FLOOR, Version::BINARY));
+    }
+    Ok(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emulation() {
+        for (values, want) in [
+            (&[][..], Ok("1.36")),
+            (&["1.35"], Ok("1.35")),
+            (&["kube=v1.33.0"], Ok("1.33")),
+            (&["1.32"], Err("emulation version 1.32 is not between [1.33, 1.36]")),
+            (&["1.37"], Err("emulation version 1.37 is not between [1.33, 1.36]")),
+            (&["1.35", "kube=1.34"], Err("duplicate version flag, kube=1.35 and kube=1.34")),
+            (&["wardle=1.35"], Err("component not registered: wardle")),
+            (&["1.35.2"], Err("patch version not allowed, got: kube=1.35.2")),
+            (&["x"], Err("could not parse \"x\" as version")),
+            (&["1"], Err("illegal version string \"1\"")),
+        ] {
+            let got = emulated_version(values).map(|version| version.to_string()).map_err(|error| error.to_string());
+            assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned), "{values:?}");
+        }
+    }
+}

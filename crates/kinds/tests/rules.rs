@@ -1,0 +1,179 @@
+//! The rules of the kinds, one case each: an object that passes, a change that breaks it, and what is said then.
+//!
+//! `test_data/rules` holds the cases, one file per group:
+//!
+//! ```text
+//! kind networking.k8s.io/v1 ingresses
+//! base {"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}}
+//!
+//! create spec.ingressClassName="A_B" ; spec.rules=null
+//!   spec.ingressClassName: Invalid value: "A_B": ...
+//! update spec.ingressClassName="b"
+//! ```
+//!
+//! A case without lines below passes. `create` changes the base before it is created; `update` and the name of a
+//! subresource change what the base became. `BINNACLE_WRITE_RULES=1` writes what is said now, to be read as a diff.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use binnacle_kinds::{Situation, Strategy, conversion, strategy, tables};
+use binnacle_meta::FieldErrors;
+use binnacle_resources::ResourceDescription;
+use binnacle_schema::{Limits, Value, decode, defaults};
+use serde_json::Value as Json;
+
+#[test]
+fn every_rule_says_what_it_should() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/rules");
+    let mut paths: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no cases in {}", folder.display());
+    let mut different = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(&path).unwrap();
+        let now = replay(&text);
+        if now == text {
+            continue;
+        }
+        if env::var_os("BINNACLE_WRITE_RULES").is_some() {
+            fs::write(&path, &now).unwrap();
+        }
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        different.extend(differences(&text, &now).into_iter().map(|line| format!("{name}: {line}")));
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+/// The text of a file with what is said now.
+fn replay(text: &str) -> String {
+    let mut now = String::new();
+    let mut subject: Option<Subject> = None;
+    let mut base = String::new();
+    for line in text.lines().filter(|line| !line.starts_with("  ")) {
+        writeln!(now, "{line}").unwrap();
+        if let Some(rest) = line.strip_prefix("kind ") {
+            subject = Some(Subject::named(rest));
+        } else if let Some(rest) = line.strip_prefix("base ") {
+            base = rest.to_owned();
+        } else if let Some((verb, changes)) = line.split_once(' ').filter(|_| !line.starts_with('#')) {
+            let errors = subject.as_ref().expect("a kind comes first").run(verb, &base, changes);
+            errors.iter().for_each(|error| writeln!(now, "  {}", error.to_string().replace('\n', "\\n")).unwrap());
+        }
+    }
+    now
+}
+
+fn differences(text: &str, now: &str) -> Vec<String> {
+    let cases = |text: &str| -> Vec<String> {
+        text.replace("\n  ", "\u{1}  ").lines().map(|case| case.replace('\u{1}', "\n")).collect()
+    };
+    let pairs = cases(text).into_iter().zip(cases(now));
+    pairs.filter(|(old, new)| old != new).map(|(old, new)| format!("expected\n{old}\nbut now\n{new}")).collect()
+}
+
+/// The kind that cases are about.
+struct Subject(&'static ResourceDescription);
+
+impl Subject {
+    fn named(text: &str) -> Self {
+        let (api_version, plural) = text.split_once(' ').unwrap();
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Self(binnacle_resources::find(group, version, plural).unwrap_or_else(|| panic!("no resource {text}")))
+    }
+
+    fn run(&self, verb: &str, base: &str, changes: &str) -> FieldErrors {
+        let strategy = self.strategy();
+        if verb == "create" {
+            let mut object = self.decode(&changed(base, changes));
+            strategy.prepare_for_create(&self.situation(), &mut object);
+            return strategy.validate(&self.situation(), &object);
+        }
+        let mut old = self.decode(base);
+        strategy.prepare_for_create(&self.situation(), &mut old);
+        // What nodes and controllers report is there after the create.
+        let reported = serde_json::from_str::<Json>(base).is_ok_and(|base| base.get("status").is_some());
+        if let Some(status) = self.decode(base).get("status").filter(|_| reported) {
+            old.make_object().insert("status", status.clone());
+        }
+        let mut object = self.decode(&changed(base, changes));
+        if verb == "update" {
+            strategy.prepare_for_update(&self.situation(), &mut object, &old);
+            return strategy.validate_update(&self.situation(), &object, &old);
+        }
+        strategy.prepare_for_subresource(verb, &self.situation(), &mut object, &old);
+        strategy.validate_subresource(verb, &self.situation(), &object, &old)
+    }
+
+    fn strategy(&self) -> &'static dyn Strategy {
+        let storage = self.0.storage.as_ref().unwrap();
+        strategy(storage.group, storage.kind)
+    }
+
+    fn situation(&self) -> Situation<'static> {
+        let namespace = if self.0.namespaced { "ns" } else { "" };
+        Situation { now: 1_767_225_600, namespace, api_version: "", dry_run: false }
+    }
+
+    /// An object as the registry sees it: with defaults, in the stored version.
+    fn decode(&self, text: &str) -> Value {
+        let (group, version, kind) = (self.0.group, self.0.version, self.0.kind);
+        let message = tables::kind(group, version, kind).unwrap();
+        let mut object = decode::json(text.as_bytes(), message, &Limits::default())
+            .unwrap_or_else(|error| panic!("{kind}: {error}: {text}"))
+            .value;
+        let metadata = object.make_at(&["metadata"]);
+        metadata.entry("name", || "a".into());
+        metadata.insert("uid", "u");
+        metadata.insert("generation", 1i64);
+        if self.0.namespaced {
+            metadata.insert("namespace", "ns");
+        }
+        defaults::apply_constants(&mut object, message);
+        self.strategy().set_defaults(version, &mut object);
+        if let Some((to_stored, _)) = conversion(group, version, kind) {
+            to_stored(&mut object);
+        }
+        object
+    }
+}
+
+/// A document with `path=json` assigned, each `;` one more; null removes.
+fn changed(base: &str, changes: &str) -> String {
+    let mut document: Json = serde_json::from_str(base).unwrap_or_else(|error| panic!("{error}: {base}"));
+    for change in changes.split(" ; ").filter(|change| *change != "-") {
+        let (path, value) = change.split_once('=').unwrap_or_else(|| panic!("no value in {change}"));
+        let value: Json = serde_json::from_str(value).unwrap_or_else(|error| panic!("{error}: {change}"));
+        let at = segments(path).iter().fold(&mut document, |at, segment| match segment.parse::<usize>() {
+            Ok(index) if at.is_array() => {
+                let list = at.as_array_mut().unwrap();
+                while list.len() <= index {
+                    list.push(Json::Null);
+                }
+                &mut list[index]
+            }
+            _ => &mut at[segment.as_str()],
+        });
+        *at = value;
+    }
+    document.to_string()
+}
+
+/// `spec.ports[0].name` and `metadata.labels[a.b/c]`.
+fn segments(path: &str) -> Vec<String> {
+    let mut segments = Vec::new();
+    for part in path.split('[') {
+        let rest = match part.split_once(']') {
+            Some((key, rest)) => {
+                segments.push(key.to_owned());
+                rest
+            }
+            None => part,
+        };
+        segments.extend(rest.split('.').filter(|name| !name.is_empty()).map(str::to_owned));
+    }
+    segments
+}

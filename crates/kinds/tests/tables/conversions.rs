@@ -1,0 +1,33 @@
+//! The reference's filled objects go to the stored version of their kind and come back as they were.
+
+use binnacle_kinds::{conversion, tables};
+use binnacle_schema::{Limits, canonical, decode, json};
+
+use crate::support::{documents, reference};
+
+#[test]
+fn filled_objects_come_back_from_the_stored_version() {
+    let Some(folder) = reference("roundtrip") else { return };
+    let (mut seen, mut problems) = (0, Vec::new());
+    for (name, document) in documents(&folder) {
+        let Some((api_version, kind)) = name.rsplit_once('.') else { continue };
+        let Some((group, version)) = api_version.rsplit_once('.') else { continue };
+        let group = if group == "core" { "" } else { group };
+        let Some((to, from)) = conversion(group, version, kind) else { continue };
+        let Some(message) = tables::kind(group, version, kind) else { continue };
+        seen += 1;
+        let text = document.to_string();
+        let mut given = decode::json(text.as_bytes(), message, &Limits::default()).unwrap().value;
+        canonical::canonicalize(&mut given, message);
+        let mut object = given.clone();
+        to(&mut object);
+        assert_ne!(object.str_at(&["apiVersion"]), given.str_at(&["apiVersion"]), "{name}");
+        from(&mut object);
+        canonical::canonicalize(&mut object, message);
+        if object != given {
+            problems.push(format!("{name}:\n  {}\n  {}", json::to_string(&given), json::to_string(&object)));
+        }
+    }
+    assert!(seen > 5, "only {seen} filled objects of versions that are converted");
+    assert!(problems.is_empty(), "{} of {seen}:\n{}", problems.len(), problems.join("\n"));
+}
