@@ -1,6 +1,6 @@
 //! The gates of one process: the defaults of a version and what `--feature-gates` says about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::table::{Spec, Stage, TABLE};
 use crate::version::Version;
@@ -14,6 +14,8 @@ pub struct Gates {
     emulated: Version,
     /// What differs from the defaults, or was said to be as they are.
     set: BTreeMap<&'static str, bool>,
+    /// The answer for each gate, since it is asked for in every write.
+    on: HashMap<&'static str, bool>,
     warnings: Vec<String>,
 }
 
@@ -53,7 +55,9 @@ impl Default for Gates {
 impl Gates {
     /// The defaults of a version.
     pub fn of(emulated: Version) -> Self {
-        Self { emulated, set: BTreeMap::new(), warnings: Vec::new() }
+        let mut gates = Self { emulated, set: BTreeMap::new(), on: HashMap::new(), warnings: Vec::new() };
+        gates.settle();
+        gates
     }
 
     /// The gates of a version with what the values of the flag say: `A=true,B=false`, each perhaps with `kube:` before.
@@ -85,7 +89,12 @@ impl Gates {
 
 impl Gates {
     pub fn enabled(&self, feature: &str) -> bool {
-        self.set.get(feature).copied().unwrap_or_else(|| self.spec(feature).is_some_and(|spec| spec.default))
+        self.on.get(feature).copied().unwrap_or(false)
+    }
+
+    /// Whether there is such a gate at all.
+    pub fn knows(&self, feature: &str) -> bool {
+        self.on.contains_key(feature)
     }
 
     pub fn emulated(&self) -> Version {
@@ -136,6 +145,7 @@ impl Gates {
                 }
             }
         }
+        self.settle();
         if errors.is_empty() {
             errors = self.unmet();
         }
@@ -144,6 +154,12 @@ impl Gates {
             1 => Err(errors.remove(0)),
             _ => Err(GateError::Several(errors)),
         }
+    }
+
+    fn settle(&mut self) {
+        let default = |name: &str| TABLE.spec(name, self.emulated).is_some_and(|spec| spec.default);
+        let on = |name: &&'static str| self.set.get(name).copied().unwrap_or_else(|| default(name));
+        self.on = TABLE.gates.keys().map(|name| (*name, on(name))).collect();
     }
 
     fn warn(&mut self, name: &str, on: bool, stage: Stage) {

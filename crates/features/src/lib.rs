@@ -25,7 +25,8 @@ pub fn gates() -> &'static Gates {
     INSTALLED.get_or_init(Gates::default)
 }
 
-/// Whether a feature is on. A name that no gate has is off.
+/// Whether a feature of the table is on. A name that no gate has is a mistake, and off.
 pub fn enabled(feature: &str) -> bool {
+    debug_assert!(gates().knows(feature), "there is no feature gate {feature}");
     gates().enabled(feature)
 }

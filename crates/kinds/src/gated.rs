@@ -15,8 +15,7 @@ pub(crate) fn drop_disabled(object: &mut Value, old: Option<&Value>, gated: &[Ga
 }
 
 fn drop_unless(object: &mut Value, old: Option<&Value>, gated: &[Gated], enabled: impl Fn(&str) -> bool) {
-    for Gated { feature, fields } in gated.iter().filter(|gated| !enabled(gated.feature)) {
-        debug_assert!(!feature.is_empty());
+    for Gated { fields, .. } in gated.iter().filter(|gated| !enabled(gated.feature)) {
         if !old.is_some_and(|old| fields.iter().any(|field| in_use(old, field))) {
             fields.iter().for_each(|field| remove(object, field));
         }
