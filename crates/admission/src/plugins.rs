@@ -1,5 +1,6 @@
 //! The plugins, and the list of those that are built.
 
+mod certificates;
 mod default_class;
 mod default_toleration_seconds;
 mod limit_ranger;
@@ -18,6 +19,8 @@ mod taint_nodes_by_condition;
 mod tolerations;
 
 use std::sync::Arc;
+
+use binnacle_authz::Authorizer;
 
 use crate::lookup::Lookup;
 use crate::plugin::Plugin;
@@ -38,7 +41,7 @@ impl Default for Options {
 }
 
 /// The plugins that are built and that the reference enables by default.
-pub fn all(lookup: Arc<dyn Lookup>, options: &Options) -> Vec<Arc<dyn Plugin>> {
+pub fn all(lookup: Arc<dyn Lookup>, authorizer: &Arc<dyn Authorizer>, options: &Options) -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(namespace_lifecycle::NamespaceLifecycle::new(lookup.clone())),
         Arc::new(limit_ranger::LimitRanger::new(lookup.clone())),
@@ -51,6 +54,9 @@ pub fn all(lookup: Arc<dyn Lookup>, options: &Options) -> Vec<Arc<dyn Plugin>> {
         Arc::new(storage_object_in_use_protection::StorageObjectInUseProtection),
         Arc::new(persistent_volume_claim_resize::PersistentVolumeClaimResize::new(lookup.clone())),
         Arc::new(runtime_class::RuntimeClass::new(lookup.clone())),
+        Arc::new(certificates::SignerPermission::to_approve(authorizer.clone())),
+        Arc::new(certificates::SignerPermission::to_sign(authorizer.clone())),
+        Arc::new(certificates::SubjectRestriction),
         Arc::new(default_class::DefaultClass::of_ingresses(lookup.clone())),
         Arc::new(pod_topology_labels::PodTopologyLabels::new(lookup.clone())),
         Arc::new(pod_resize_validator::PodResizeValidator::new(lookup.clone())),

@@ -4,16 +4,24 @@ use std::sync::Arc;
 
 use binnacle_request::{BoxFuture, User};
 
-use crate::{Authenticator, AuthnError, Credentials};
+use crate::{Authenticated, Authenticator, AuthnError, Credentials};
 
-/// Says `system:anonymous` of every request; comes last, after all others had no opinion.
+/// Says `system:anonymous` of every request, or of those for some paths; comes last, after all others had no opinion.
 pub struct Anonymous {
     user: Arc<User>,
+    /// Exactly these paths; all when there are none.
+    paths: Vec<String>,
 }
 
 impl Anonymous {
+    /// Whatever is asked for.
     pub fn new() -> Self {
-        Self { user: Arc::new(User::new(User::ANONYMOUS, &[User::UNAUTHENTICATED])) }
+        Self::for_paths(Vec::new())
+    }
+
+    /// Only for these paths; for all if there are none (KEP-4633).
+    pub fn for_paths(paths: Vec<String>) -> Self {
+        Self { user: Arc::new(User::new(User::ANONYMOUS, &[User::UNAUTHENTICATED])), paths }
     }
 }
 
@@ -24,7 +32,41 @@ impl Default for Anonymous {
 }
 
 impl Authenticator for Anonymous {
-    fn authenticate<'a>(&'a self, _: Credentials<'a>) -> BoxFuture<'a, Result<Option<Arc<User>>, AuthnError>> {
-        Box::pin(async { Ok(Some(self.user.clone())) })
+    fn authenticate<'a>(
+        &'a self,
+        credentials: Credentials<'a>,
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        let open = self.paths.is_empty() || self.paths.iter().any(|path| path == credentials.path);
+        Box::pin(async move {
+            Ok(open.then(|| Authenticated {
+                audiences: credentials.audiences.to_vec(),
+                ..Authenticated::new(self.user.clone())
+            }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::ConnectionInfo;
+    use http::HeaderMap;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn paths() {
+        let some = || Anonymous::for_paths(vec!["/livez".to_owned(), "/readyz".to_owned()]);
+        for (anonymous, path, want) in [
+            (Anonymous::new(), "/api", true),
+            (some(), "/livez", true),
+            (some(), "/livez/", false),
+            (some(), "/livez/ping", false),
+            (some(), "/LIVEZ", false),
+            (some(), "", false),
+        ] {
+            let (headers, connection) = (HeaderMap::new(), ConnectionInfo::default());
+            let credentials = Credentials { headers: &headers, connection: &connection, path, audiences: &[] };
+            assert_eq!(anonymous.authenticate(credentials).await.unwrap().is_some(), want, "{path}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The trait that every authenticator implements.
+//! What every authenticator implements: for requests, and for tokens alone.
 
 use std::sync::Arc;
 
@@ -11,19 +11,91 @@ use http::HeaderMap;
 pub struct Credentials<'a> {
     pub headers: &'a HeaderMap,
     pub connection: &'a ConnectionInfo,
+    /// The path asked for, which anonymous access may depend on.
+    pub path: &'a str,
+    /// Whom a credential must be made for, one of these; without any, that is not asked.
+    pub audiences: &'a [Text],
 }
 
 /// Finds out who is calling.
 pub trait Authenticator: Send + Sync {
     /// `None` when the request carries no credential of this kind; an error when it carries a bad one.
-    fn authenticate<'a>(&'a self, credentials: Credentials<'a>)
-    -> BoxFuture<'a, Result<Option<Arc<User>>, AuthnError>>;
+    fn authenticate<'a>(
+        &'a self,
+        credentials: Credentials<'a>,
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>>;
 }
 
-/// Why a credential was not accepted. The caller only ever sees `Unauthorized`; this is for the log.
+/// Finds out whose token something is.
+pub trait TokenAuthenticator: Send + Sync {
+    /// `None` when the token is of another kind; an error when it is of this kind, but not good. `audiences` as in
+    /// [`Credentials`].
+    fn authenticate_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [Text],
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>>;
+}
+
+/// Somebody whose credential was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authenticated {
+    pub user: Arc<User>,
+    /// For which of the audiences that were asked for; empty when the credential is for none in particular.
+    pub audiences: Vec<Text>,
+    pub notes: Notes,
+}
+
+/// What is to be said about the use of a credential.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<Text>,
+    /// Annotations of the audit event.
+    pub annotations: Vec<(Text, Text)>,
+}
+
+/// Why a credential was not accepted. The caller only ever sees `Unauthorized`; this is for the log, and for whoever may
+/// review tokens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AuthnError(pub String);
+
+impl Authenticated {
+    /// By a credential that has nothing to do with audiences.
+    pub fn new(user: Arc<User>) -> Self {
+        Self { user, audiences: Vec::new(), notes: Notes::default() }
+    }
+
+    /// By a token that is good for the server, whatever it is called: `own` are the server's names, of which `wanted` must
+    /// have one.
+    pub(crate) fn for_any_audience(user: Arc<User>, own: &[Text], wanted: &[Text]) -> Option<Self> {
+        let audiences = intersection(own, wanted);
+        (wanted.is_empty() || !audiences.is_empty()).then(|| Self { audiences, ..Self::new(user) })
+    }
+}
+
+impl AuthnError {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+
+    /// Several as one: each is told once, in order.
+    pub(crate) fn all(mut errors: Vec<String>) -> Option<Self> {
+        let mut seen = std::collections::HashSet::new();
+        errors.retain(|error| seen.insert(error.clone()));
+        match errors.len() {
+            0 => None,
+            1 => errors.pop().map(Self),
+            _ => Some(Self(format!("[{}]", errors.join(", ")))),
+        }
+    }
+}
+
+/// Those of the first that are also in the second.
+pub(crate) fn intersection(first: &[Text], second: &[Text]) -> Vec<Text> {
+    first.iter().filter(|text| second.contains(text)).cloned().collect()
+}
 
 /// Adds `system:authenticated`, unless the credential itself already says what the caller is.
 pub(crate) fn authenticated(mut user: User) -> Arc<User> {

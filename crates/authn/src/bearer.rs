@@ -1,20 +1,39 @@
-//! `Authorization: Bearer`, for everything that understands tokens.
+//! `Authorization: Bearer`, and the WebSocket subprotocol that stands in for it where a browser cannot set headers: the
+//! token is taken out, and asked about in turn of everything that understands tokens.
 
-use std::sync::Arc;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use binnacle_meta::Text;
+use binnacle_request::BoxFuture;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 
-use binnacle_request::{BoxFuture, User};
-use http::header::AUTHORIZATION;
+use crate::{Authenticated, Authenticator, AuthnError, Credentials, TokenAuthenticator};
 
-use crate::{Authenticator, AuthnError, Credentials, TokenFile};
+/// How the subprotocol begins that carries a token.
+pub const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+const INVALID: &str = "invalid bearer token";
 
-/// Takes the token out of the header and asks who holds it.
+/// All that understand tokens, in order.
 pub struct Bearer {
-    tokens: TokenFile,
+    members: Vec<Box<dyn TokenAuthenticator>>,
 }
 
 impl Bearer {
-    pub fn new(tokens: TokenFile) -> Self {
-        Self { tokens }
+    pub fn new(members: Vec<Box<dyn TokenAuthenticator>>) -> Self {
+        Self { members }
+    }
+
+    async fn holder(&self, token: &str, audiences: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+        let mut errors = vec![INVALID.to_owned()];
+        for member in &self.members {
+            match member.authenticate_token(token, audiences).await {
+                Ok(Some(holder)) => return Ok(Some(holder)),
+                Ok(None) => {}
+                Err(error) => errors.push(error.0),
+            }
+        }
+        AuthnError::all(errors).map_or(Ok(None), Err)
     }
 }
 
@@ -22,54 +41,159 @@ impl Authenticator for Bearer {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Arc<User>>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
         Box::pin(async move {
-            let Some(token) = token(credentials) else { return Ok(None) };
-            match self.tokens.holder(token) {
-                Some(user) => Ok(Some(user)),
-                None => Err(AuthnError("invalid bearer token".to_owned())),
+            let mut errors = Vec::new();
+            if let Some(token) = header_token(credentials.headers) {
+                // Tokens are text; what is not is nobody's.
+                let outcome = match std::str::from_utf8(token) {
+                    Ok(token) => self.holder(token, credentials.audiences).await,
+                    Err(_) => Err(AuthnError::new(INVALID)),
+                };
+                match outcome {
+                    Err(error) => errors.push(error.0),
+                    known => return known,
+                }
             }
+            match protocol_token(credentials.headers) {
+                Ok(None) => {}
+                Ok(Some(token)) => match self.holder(&token, credentials.audiences).await {
+                    Err(error) => errors.push(error.0),
+                    known => return known,
+                },
+                Err(error) => errors.push(error.0),
+            }
+            AuthnError::all(errors).map_or(Ok(None), Err)
         })
     }
 }
 
-/// The token of the first `Authorization` header, as bytes: a token need not be text.
-fn token<'a>(credentials: Credentials<'a>) -> Option<&'a [u8]> {
-    let header = credentials.headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
+/// The token of the first `Authorization` header, as bytes: a header need not be text.
+fn header_token(headers: &HeaderMap) -> Option<&[u8]> {
+    let header = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
     let mut parts = header.splitn(3, |byte| *byte == b' ');
     let scheme = parts.next()?;
     let token = parts.next()?;
     (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
 }
 
+/// The token among the subprotocols of a WebSocket request. Another one must stand beside it, to be agreed on.
+fn protocol_token(headers: &HeaderMap) -> Result<Option<String>, AuthnError> {
+    if !is_websocket(headers) {
+        return Ok(None);
+    }
+    let failed = |why: &str| Err(AuthnError::new(why));
+    let (mut token, mut others) = (None, false);
+    for protocol in protocols(headers) {
+        let Some(encoded) = protocol.strip_prefix(TOKEN_PROTOCOL) else {
+            others = true;
+            continue;
+        };
+        if token.is_some() {
+            return failed("multiple base64.bearer.authorization tokens specified");
+        }
+        let Ok(decoded) = BASE64_URL_SAFE_NO_PAD.decode(encoded) else {
+            return failed("invalid base64.bearer.authorization token encoding");
+        };
+        match String::from_utf8(decoded) {
+            Ok(decoded) => token = Some(decoded),
+            Err(_) => return failed("invalid base64.bearer.authorization token"),
+        }
+    }
+    match token.filter(|token| !token.is_empty()) {
+        Some(_) if !others => failed("missing additional subprotocol"),
+        token => Ok(token),
+    }
+}
+
+/// The subprotocols that a client offers.
+fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter().filter_map(|value| value.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim)
+}
+
+fn is_websocket(headers: &HeaderMap) -> bool {
+    let has = |name: http::HeaderName, word: &str| {
+        let lines = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        lines.flat_map(|line| line.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
+    };
+    has(CONNECTION, "upgrade") && has(UPGRADE, "websocket")
+}
+
 #[cfg(test)]
 mod tests {
     use binnacle_request::ConnectionInfo;
-    use http::HeaderMap;
 
     use super::*;
+    use crate::TokenFile;
+
+    async fn ask(headers: &HeaderMap) -> Result<Option<String>, String> {
+        let tokens = TokenFile::parse("tokens", b"secret,me,1\n").unwrap();
+        let bearer = Bearer::new(vec![Box::new(tokens)]);
+        let connection = ConnectionInfo::default();
+        let credentials = Credentials { headers, connection: &connection, path: "/", audiences: &[] };
+        let result = bearer.authenticate(credentials).await;
+        result.map(|holder| holder.map(|holder| holder.user.name.to_string())).map_err(|error| error.0)
+    }
 
     #[tokio::test]
     async fn headers() {
-        let bearer = Bearer::new(TokenFile::parse("tokens", b"secret,me,1\n").unwrap());
-        let connection = ConnectionInfo::default();
         for (header, want) in [
             (None, Ok(None)),
-            (Some(""), Ok(None)),
-            (Some("Basic secret"), Ok(None)),
-            (Some("Bearer"), Ok(None)),
-            (Some("Bearer  secret"), Ok(None)),
-            (Some("Bearer secret"), Ok(Some("me"))),
-            (Some(" bEARER secret trailing"), Ok(Some("me"))),
-            (Some("Bearer Secret"), Err(AuthnError("invalid bearer token".to_owned()))),
+            (Some(&b""[..]), Ok(None)),
+            (Some(b"Basic secret"), Ok(None)),
+            (Some(b"Bearer"), Ok(None)),
+            (Some(b"Bearer  secret"), Ok(None)),
+            (Some(b"Bearer secret"), Ok(Some("me"))),
+            (Some(b" bEARER secret trailing"), Ok(Some("me"))),
+            (Some(b"Bearer Secret"), Err(INVALID)),
+            (Some(b"Bearer \xff\xfe"), Err(INVALID)),
         ] {
             let mut headers = HeaderMap::new();
             if let Some(value) = header {
-                headers.insert(AUTHORIZATION, value.parse().unwrap());
+                headers.insert(AUTHORIZATION, value.try_into().unwrap());
             }
-            let result = bearer.authenticate(Credentials { headers: &headers, connection: &connection }).await;
-            let name = result.map(|user| user.map(|user| user.name.clone()));
-            assert_eq!(name, want.map(|name| name.map(Into::into)), "{header:?}");
+            assert_eq!(ask(&headers).await, want.map(|n| n.map(str::to_owned)).map_err(str::to_owned), "{header:?}");
+        }
+        // Only the first header counts: a proxy in front may have looked at that one.
+        let mut headers = HeaderMap::new();
+        headers.append(AUTHORIZATION, "Bearer wrong".parse().unwrap());
+        headers.append(AUTHORIZATION, "Bearer secret".parse().unwrap());
+        assert_eq!(ask(&headers).await, Err(INVALID.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn subprotocols() {
+        let token = |token: &[u8]| format!("{TOKEN_PROTOCOL}{}", BASE64_URL_SAFE_NO_PAD.encode(token));
+        let good = token(b"secret");
+        for (protocols, want) in [
+            (vec![], Ok(None)),
+            (vec!["v4.channel.k8s.io".to_owned()], Ok(None)),
+            (vec![good.clone()], Err("missing additional subprotocol")),
+            (vec![format!("{good}, v4.channel.k8s.io")], Ok(Some("me"))),
+            (vec![good.clone(), "v4.channel.k8s.io".to_owned()], Ok(Some("me"))),
+            (
+                vec![good.clone(), good.clone(), "x".to_owned()],
+                Err("multiple base64.bearer.authorization tokens specified"),
+            ),
+            (vec![format!("{good}!, x")], Err("invalid base64.bearer.authorization token encoding")),
+            (vec![token(b"\xff"), "x".to_owned()], Err("invalid base64.bearer.authorization token")),
+            (vec![token(b"other"), "x".to_owned()], Err(INVALID)),
+            (vec![token(b""), "x".to_owned()], Ok(None)),
+        ] {
+            for upgrades in [true, false] {
+                let mut headers = HeaderMap::new();
+                if upgrades {
+                    headers.insert(CONNECTION, "keep-alive, Upgrade".parse().unwrap());
+                    headers.insert(UPGRADE, "WebSocket".parse().unwrap());
+                }
+                for protocol in &protocols {
+                    headers.append(SEC_WEBSOCKET_PROTOCOL, protocol.parse().unwrap());
+                }
+                let want = if upgrades { want } else { Ok(None) };
+                let want = want.map(|name| name.map(str::to_owned)).map_err(str::to_owned);
+                assert_eq!(ask(&headers).await, want, "{protocols:?}");
+            }
         }
     }
 }

@@ -4,15 +4,18 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use binnacle_request::User;
+use binnacle_meta::Text;
+use binnacle_request::{BoxFuture, User};
 use sha2::{Digest, Sha256};
 
 use crate::authenticator::authenticated;
 use crate::csv::{CsvError, records};
+use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
 /// The tokens of one file. Kept as digests, so that how long a look-up takes says nothing about a token's bytes.
 pub struct TokenFile {
     holders: HashMap<[u8; 32], Arc<User>>,
+    audiences: Vec<Text>,
 }
 
 /// Why a token file cannot be used.
@@ -59,12 +62,30 @@ impl TokenFile {
                 tracing::warn!("duplicate token has been found in token file '{path}', record number '{number}'");
             }
         }
-        Ok(Self { holders })
+        Ok(Self { holders, audiences: Vec::new() })
+    }
+
+    /// The names by which the server knows itself: for these the tokens are good.
+    #[must_use]
+    pub fn for_audiences(self, audiences: Vec<Text>) -> Self {
+        Self { audiences, ..self }
     }
 
     /// Whose token this is.
     pub fn holder(&self, token: &[u8]) -> Option<Arc<User>> {
         self.holders.get(&digest(token)).cloned()
+    }
+}
+
+impl TokenAuthenticator for TokenFile {
+    fn authenticate_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [Text],
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        let holder = self.holder(token.as_bytes());
+        let holder = holder.and_then(|user| Authenticated::for_any_audience(user, &self.audiences, audiences));
+        Box::pin(async { Ok(holder) })
     }
 }
 

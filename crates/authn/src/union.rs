@@ -1,10 +1,8 @@
 //! Several authenticators as one.
 
-use std::sync::Arc;
+use binnacle_request::BoxFuture;
 
-use binnacle_request::{BoxFuture, User};
-
-use crate::{Authenticator, AuthnError, Credentials};
+use crate::{Authenticated, Authenticator, AuthnError, Credentials};
 
 /// Asks each in order until one knows the caller. A bad credential does not stop the search: a client may send a
 /// certificate of somebody else's authority together with a good token.
@@ -22,21 +20,17 @@ impl Authenticator for Union {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Arc<User>>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
         Box::pin(async move {
             let mut errors: Vec<String> = Vec::new();
             for member in &self.members {
                 match member.authenticate(credentials).await {
-                    Ok(Some(user)) => return Ok(Some(user)),
+                    Ok(Some(known)) => return Ok(Some(known)),
                     Ok(None) => {}
                     Err(error) => errors.push(error.0),
                 }
             }
-            match errors.len() {
-                0 => Ok(None),
-                1 => Err(AuthnError(errors.remove(0))),
-                _ => Err(AuthnError(format!("[{}]", errors.join(", ")))),
-            }
+            AuthnError::all(errors).map_or(Ok(None), Err)
         })
     }
 }
@@ -48,10 +42,10 @@ impl<A: Authenticator, B: Authenticator> Authenticator for FailFast<A, B> {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Arc<User>>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
         Box::pin(async move {
             match self.0.authenticate(credentials).await? {
-                Some(user) => Ok(Some(user)),
+                Some(known) => Ok(Some(known)),
                 None => self.1.authenticate(credentials).await,
             }
         })
@@ -60,7 +54,9 @@ impl<A: Authenticator, B: Authenticator> Authenticator for FailFast<A, B> {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_request::ConnectionInfo;
+    use std::sync::Arc;
+
+    use binnacle_request::{ConnectionInfo, User};
     use http::HeaderMap;
 
     use super::*;
@@ -71,10 +67,10 @@ mod tests {
     struct Says(Answer);
 
     impl Authenticator for Says {
-        fn authenticate<'a>(&'a self, _: Credentials<'a>) -> BoxFuture<'a, Result<Option<Arc<User>>, AuthnError>> {
+        fn authenticate<'a>(&'a self, _: Credentials<'a>) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
             Box::pin(async {
                 match self.0 {
-                    Ok(name) => Ok(name.map(|name| Arc::new(User::new(name, &[])))),
+                    Ok(name) => Ok(name.map(|name| Authenticated::new(Arc::new(User::new(name, &[]))))),
                     Err(message) => Err(AuthnError(message.to_owned())),
                 }
             })
@@ -89,15 +85,17 @@ mod tests {
             (&[Ok(None), Ok(Some("a")), Ok(Some("b"))], Ok("a")),
             (&[Err("bad"), Ok(Some("a"))], Ok("a")),
             (&[Err("bad"), Ok(None)], Err("bad")),
-            (&[Err("bad"), Err("worse")], Err("[bad, worse]")),
+            (&[Err("bad"), Err("worse"), Err("bad")], Err("[bad, worse]")),
         ];
         for (members, want) in cases {
             let members = members.iter().map(|says| Box::new(Says(*says)) as Box<dyn Authenticator>).collect();
             let both = FailFast(Union::new(members), Anonymous::new());
             let connection = ConnectionInfo::default();
-            let result = both.authenticate(Credentials { headers: &HeaderMap::new(), connection: &connection }).await;
+            let headers = HeaderMap::new();
+            let credentials = Credentials { headers: &headers, connection: &connection, path: "/", audiences: &[] };
+            let result = both.authenticate(credentials).await;
             match want {
-                Ok(name) => assert_eq!(result.unwrap().unwrap().name, *name),
+                Ok(name) => assert_eq!(result.unwrap().unwrap().user.name, *name),
                 Err(message) => assert_eq!(result.unwrap_err().0, *message),
             }
         }

@@ -8,18 +8,15 @@ use std::time::Duration;
 
 use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
 use binnacle_audit::Auditor;
-use binnacle_authn::{
-    Anonymous, Authenticator, Bearer, FailFast, TokenFile, TokenFileError, Union as Authenticators, X509, X509Error,
-};
+use binnacle_authn::{Authenticator, AuthoritiesError};
 use binnacle_authz::Authorizer;
 use binnacle_controlplane::{
-    ControlPlane, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, default_advertise_address, escalation_hooks,
-    service_hooks,
+    ControlPlane, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed, default_advertise_address,
+    escalation_hooks, service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_endpoints::{Api, failure_response, read_object};
 use binnacle_kubelet::Kubelets;
-use binnacle_meta::Text;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{BuiltIn, Resource, ResourceSet, StorageOptions};
@@ -29,18 +26,21 @@ use binnacle_server::{
     BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
     MetricsLink, PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
 };
-use binnacle_specials::{Outward, Server as Specials};
+use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
+use crate::authentication::{self, AuthenticationError, Bundle};
 use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::flags::Config;
 use crate::health::{RolesCheck, StepCheck};
 use crate::kubeconfig::kubeconfig;
+use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{Names, Pki, PkiError};
+use crate::reload;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
@@ -72,9 +72,9 @@ pub(crate) struct Assembled {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(transparent)]
-    Tokens(#[from] TokenFileError),
-    #[error("unable to load client CA file: {0}")]
-    ClientCa(#[from] X509Error),
+    Authentication(#[from] AuthenticationError),
+    #[error("cannot use the server's own authority: {0}")]
+    OwnAuthority(#[from] AuthoritiesError),
     #[error("unable to load server certificate: {0}")]
     Tls(#[from] TlsError),
     #[error(transparent)]
@@ -110,30 +110,48 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let mut data = open_data(&config)?;
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
-    let Shown { tls, clients, kubectl, place } =
-        Shown::prepare(named.tls, named.clients, &config, data.as_ref(), &url)?;
+    let Named { mut authentication, tls, authorization, kubelets } = named;
+    let named_clients = authentication.clients.take();
+    let Shown { tls, clients, kubectl, place, service_account } =
+        Shown::prepare(tls, named_clients, &config, data.as_ref(), &url)?;
 
     // Who is calling, and may they.
-    let tls = tls_config(tls, clients.authority_names())?;
-    let authenticator = authenticator(clients, named.tokens);
+    let proxies = authentication.proxies.clone();
+    let mut asked_for = clients.authorities.names();
+    asked_for.extend(proxies.iter().flat_map(|proxies| proxies.authorities.names()));
+    let tls = tls_config(tls, asked_for)?;
     let resources = ResourceSet::new();
-    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
-    let authorization = named.authorization.make(&resources, metrics.registry())?;
+    let flags = &config.authentication;
+    let keys = authentication.service_account_keys(&service_account)?;
+    let authentication = authentication::build(flags, authentication, &clients, &keys, &resources, &metrics)?;
+    let authorization = authorization.make(&resources, metrics.registry())?;
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
-    let outward =
-        Outward::new(named.kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
+    let outward = Outward::new(kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access {
-        authenticator: Arc::clone(&authenticator),
+        authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer.clone(),
         roles: authorization.roles.clone(),
+        token_issuer: keys.issuer(flags),
+        client_ca: clients.pem.clone(),
+        request_header: authentication::request_header(flags, proxies.as_ref()),
     };
     let storage = stores.options(&config.storage);
     let (api, control_plane, served) =
         built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
+    let named_files = [
+        (flags.client_ca_file.as_ref(), Some(&clients)),
+        (flags.request_header.as_ref().map(|header| &header.client_ca_file), proxies.as_ref()),
+    ];
+    for (path, bundle) in named_files {
+        if let (Some(path), Some(bundle)) = (path, bundle) {
+            let authorities = bundle.authorities.clone();
+            reload::follow(&mut followers, path.clone(), &shutdown, move |pem| authorities.replace(pem));
+        }
+    }
     authorization.follow(&resources, &mut followers, &shutdown);
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
         .map_err(|error| StartError::Metrics(error.to_string()))?;
@@ -141,15 +159,22 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let health = stores.add_checks(health, &config.storage).ready(Arc::new(RolesCheck(access.roles.index().clone())));
     let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
     let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(shutdown.clone())));
-    let links: Vec<Arc<dyn Link>> = vec![
+    let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(OpenApiLink::new(served_apis(&config))),
         Arc::new(api),
     ];
+    let issuer = &access.token_issuer.issuer;
+    let keys_uri = flags.service_accounts.jwks_uri.clone();
+    let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&reachable(port.address()).to_string()));
+    match OpenIdLink::new(issuer, &keys_uri, &keys.verifying) {
+        Ok(link) => links.push(Arc::new(link)),
+        Err(error) => tracing::info!("Skipping installation of OpenID discovery endpoints: {error}"),
+    }
     let chain = Chain::new(ChainConfig {
-        authenticator,
+        authentication,
         authorizer: access.authorizer,
         links: Links::new(links),
         failure: failure_response,
@@ -222,6 +247,10 @@ struct Access {
     authenticator: Arc<dyn Authenticator>,
     authorizer: Arc<dyn Authorizer>,
     roles: Arc<RolesFeed>,
+    token_issuer: TokenIssuer,
+    /// The PEM text of the authorities whose client certificates count.
+    client_ca: String,
+    request_header: Option<RequestHeader>,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -236,9 +265,13 @@ fn built_in(
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
     let served = served_apis(config);
-    let own = control_plane_config(config, address, &served);
+    let own = binnacle_controlplane::Config {
+        client_ca: Some(access.client_ca.clone()),
+        request_header: access.request_header.clone(),
+        ..control_plane_config(config, address, &served)
+    };
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
-    let plugins = binnacle_admission::all(lookup, &binnacle_admission::Options::default());
+    let plugins = binnacle_admission::all(lookup, &access.authorizer, &binnacle_admission::Options::default());
     let chain = AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order");
     let specials = Specials {
         store: storage.store.clone(),
@@ -246,7 +279,8 @@ fn built_in(
         admission: Arc::new(chain),
         authenticator: access.authenticator.clone(),
         authorizer: access.authorizer.clone(),
-        api_audiences: config.authentication.service_account_issuers.iter().map(Text::from).collect(),
+        api_audiences: authentication::audiences(&config.authentication),
+        token_issuer: access.token_issuer.clone(),
         outward,
     };
     let built_in = BuiltIn {
@@ -322,8 +356,7 @@ fn local_apis(served: &Served) -> Vec<LocalApi> {
 
 /// What was read from the files that flags name, before anything has happened that could be left behind.
 struct Named {
-    tokens: Option<TokenFile>,
-    clients: Option<X509>,
+    authentication: authentication::Named,
     /// With the text of the certificate file.
     tls: Option<(TlsFiles, String)>,
     authorization: Prepared,
@@ -332,8 +365,7 @@ struct Named {
 
 impl Named {
     fn load(config: &Config) -> Result<Self, StartError> {
-        let tokens = config.authentication.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
-        let clients = config.authentication.client_ca_file.as_deref().map(X509::load).transpose()?;
+        let authentication = authentication::Named::load(&config.authentication)?;
         let tls = match &config.serving.tls_files {
             None => None,
             Some((certificate, key)) => {
@@ -344,7 +376,7 @@ impl Named {
         };
         let authorization = Prepared::load(&config.authorization)?;
         let kubelets = Kubelets::new(&config.misc.kubelet)?;
-        Ok(Self { tokens, clients, tls, authorization, kubelets })
+        Ok(Self { authentication, tls, authorization, kubelets })
     }
 }
 
@@ -352,9 +384,11 @@ impl Named {
 struct Shown {
     tls: TlsFiles,
     /// Whose client certificates are accepted.
-    clients: X509,
+    clients: Bundle,
     /// The command that begins every example.
     kubectl: String,
+    /// The server's own key for service account tokens, as PEM.
+    service_account: String,
     /// Where the file for kubectl is when there is no data directory; it goes away with the server.
     place: Option<DataDir>,
 }
@@ -363,7 +397,7 @@ impl Shown {
     /// Takes what was named, makes the rest, and writes the file that kubectl needs.
     fn prepare(
         named_tls: Option<(TlsFiles, String)>,
-        named_clients: Option<X509>,
+        named_clients: Option<Bundle>,
         config: &Config,
         data: Option<&DataDir>,
         url: &str,
@@ -382,7 +416,7 @@ impl Shown {
             None => {
                 let path = home.join("admin.kubeconfig");
                 write(&path, &kubeconfig(url, &trusted, &pki.admin.certificate, &pki.admin.key))?;
-                let own = X509::from_pem("the server's own authority", pki.authority.as_bytes())?;
+                let own = Bundle::new("the server's own authority", pki.authority.as_bytes())?;
                 (own, format!("kubectl --kubeconfig {}", path.display()))
             }
             // The named authority's administrators bring their own certificates.
@@ -392,7 +426,7 @@ impl Shown {
                 (clients, format!("kubectl --server {url} --certificate-authority {}", path.display()))
             }
         };
-        Ok(Self { tls, clients, kubectl, place })
+        Ok(Self { tls, clients, kubectl, service_account: pki.service_account, place })
     }
 }
 
@@ -414,15 +448,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
-}
-
-/// Certificates, then tokens; who brings neither is anonymous, who brings a bad one is refused.
-fn authenticator(clients: X509, tokens: Option<TokenFile>) -> Arc<dyn Authenticator> {
-    let mut known: Vec<Box<dyn Authenticator>> = vec![Box::new(clients)];
-    if let Some(tokens) = tokens {
-        known.push(Box::new(Bearer::new(tokens)));
-    }
-    Arc::new(FailFast(Authenticators::new(known), Anonymous::new()))
 }
 
 fn read_text(path: &Path) -> Result<String, StartError> {

@@ -25,7 +25,7 @@ use binnacle_controlplane::EndpointReconciler;
 use binnacle_meta::go_quote;
 
 pub(crate) use api_enablement::ApiEnablement;
-pub(crate) use authentication::Authentication;
+pub(crate) use authentication::{Authentication, Webhook};
 pub(crate) use authorization::{Authorization, Source};
 pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
@@ -85,7 +85,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
         auditing: auditing::read(&given)?,
-        authentication: Authentication::read(&given),
+        authentication: Authentication::read(&given)?,
         authorization: Authorization::read(&given)?,
         api_enablement: ApiEnablement::read(&given)?,
         logs: Logs::read(&given)?,
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(modes(&config), ["node", "rbac"]);
         assert_eq!(config.misc.service_cluster_ip_ranges[0].to_string(), "10.0.0.0/24");
         assert_eq!(config.misc.service_node_port_range.to_string(), "30000-32767");
-        assert_eq!(config.authentication.service_account_issuers, ["https://kubernetes.default.svc"]);
+        assert_eq!(config.authentication.service_accounts.issuers, ["https://kubernetes.default.svc"]);
         assert!(config.misc.allow_privileged && !config.storage.ephemeral);
         assert_eq!(config.logs, Logs { format: LogFormat::Text, verbosity: 0 });
     }
@@ -164,7 +164,8 @@ mod tests {
         assert_eq!(
             config(&["--service-account-issuer=a,b", "--service-account-issuer=c"])
                 .authentication
-                .service_account_issuers,
+                .service_accounts
+                .issuers,
             ["a,b", "c"]
         );
         assert_eq!(config(&["--token-auth-file=", "--"]).authentication.token_auth_file, None);
@@ -267,6 +268,16 @@ mod tests {
             ),
             (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
             (&["--logging-format=xml"], "[logging.format: Invalid value: \"xml\": Unsupported log format]"),
+            (&["--service-account-issuer="], "service-account-issuer should not be an empty string"),
+            (
+                &["--service-account-issuer=a", "--service-account-issuer=a"],
+                "service-account-issuer \"a\" is already specified",
+            ),
+            (&["--service-account-signing-key-file=a"], "service-account-key-file is a required flag"),
+            (
+                &["--service-account-max-token-expiration=1m"],
+                "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds",
+            ),
             (&["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file must be specified together"),
             (&["--authorization-mode=Magic"], "authorization-mode \"Magic\" is not a valid mode"),
             (&["--authorization-mode="], "at least one authorization-mode must be passed"),

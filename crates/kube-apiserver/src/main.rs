@@ -1,14 +1,18 @@
 //! The program: flags, then a server that runs until it is told to stop.
 
 mod assemble;
+mod authentication;
 mod authorization;
+mod bound_objects;
 mod data_dir;
 mod flags;
 mod health;
 mod identity;
 mod kubeconfig;
 mod logging;
+mod openid;
 mod pki;
+mod reload;
 mod signals;
 mod stores;
 mod upkeep;

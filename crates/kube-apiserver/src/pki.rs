@@ -51,6 +51,8 @@ pub(crate) struct Pki {
     pub(crate) authority: String,
     pub(crate) serving: Pair,
     pub(crate) admin: Pair,
+    /// The key that signs service account tokens, as PEM.
+    pub(crate) service_account: String,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +104,8 @@ impl Pki {
     /// Makes everything anew, for a server that keeps nothing.
     pub(crate) fn generate(names: &Names) -> Result<Self, PkiError> {
         let (authority, issuer) = new_authority()?;
-        Ok(Self { authority, serving: new_serving(&issuer, names)?, admin: new_admin(&issuer)? })
+        let service_account = KeyPair::generate()?.serialize_pem();
+        Ok(Self { authority, serving: new_serving(&issuer, names)?, admin: new_admin(&issuer)?, service_account })
     }
 
     /// Takes from a directory what is still good and makes the rest.
@@ -128,9 +131,8 @@ impl Pki {
         )?;
         let admin = PairFiles::new(dir, "admin")
             .keep_or_make(|parsed| fresh_by(parsed, &authority, now), || new_admin(&issuer))?;
-        let service_account = dir.join("sa.key");
-        keep_or_make_service_account(&service_account)?;
-        Ok(Self { authority, serving, admin })
+        let service_account = keep_or_make_service_account(&dir.join("sa.key"))?;
+        Ok(Self { authority, serving, admin, service_account })
     }
 
     /// The serving certificate in the form that the listener wants.
@@ -207,8 +209,8 @@ impl PairFiles {
     }
 }
 
-/// The key pair that service account tokens will be signed with.
-fn keep_or_make_service_account(path: &Path) -> Result<(), PkiError> {
+/// The key pair that service account tokens are signed with.
+fn keep_or_make_service_account(path: &Path) -> Result<String, PkiError> {
     let key = match read(path)? {
         Some(pem) => KeyPair::from_pem(&pem)
             .map_err(|error| PkiError::Broken { path: path.display().to_string(), error: error.to_string() })?,
@@ -218,7 +220,8 @@ fn keep_or_make_service_account(path: &Path) -> Result<(), PkiError> {
             key
         }
     };
-    write(&path.with_extension("pub"), &key.public_key_pem())
+    write(&path.with_extension("pub"), &key.public_key_pem())?;
+    Ok(key.serialize_pem())
 }
 
 fn read(path: &Path) -> Result<Option<String>, PkiError> {

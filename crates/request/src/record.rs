@@ -47,6 +47,8 @@ pub struct Facts {
     pub dry_run: &'static str,
     pub user_agent: Option<HeaderValue>,
     pub peer: Option<SocketAddr>,
+    /// Texts for `Warning` headers that are known before a handler is reached.
+    pub warnings: Vec<Text>,
 }
 
 /// Who is told when a request is over.

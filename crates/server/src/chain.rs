@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use binnacle_audit::{Auditor, Trail};
-use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown, Upgrade};
 use bytes::Bytes;
@@ -14,12 +13,14 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::answer::Refusal;
 use crate::filters::audit::Ending;
+use crate::filters::authenticate::Authentication;
+use crate::impersonation::Impersonation;
 use crate::inflight::InFlight;
 use crate::{FailureWriter, Links, Metrics, filters};
 
 /// What a chain is made of.
 pub struct ChainConfig {
-    pub authenticator: Arc<dyn Authenticator>,
+    pub authentication: Authentication,
     pub authorizer: Arc<dyn Authorizer>,
     pub links: Links,
     pub failure: FailureWriter,
@@ -39,13 +40,15 @@ pub struct ChainOptions {
 /// The handler chain.
 pub struct Chain {
     config: ChainConfig,
+    impersonation: Impersonation,
     inflight: Arc<InFlight>,
 }
 
 impl Chain {
     pub fn new(config: ChainConfig) -> Self {
         let inflight = config.metrics.inflight().clone();
-        Self { config, inflight }
+        let impersonation = Impersonation::new(config.authorizer.clone());
+        Self { config, impersonation, inflight }
     }
 
     pub(crate) fn inflight(&self) -> &Arc<InFlight> {
@@ -114,18 +117,22 @@ impl Chain {
         };
         let granted = filters::deadline::within(deadline, async {
             let user = filters::authenticate::caller(
-                config.authenticator.as_ref(),
+                &config.authentication,
                 &mut parts.headers,
                 &connection,
+                &info.path,
                 record,
                 &config.metrics,
             )
             .await?;
+            let leaves = filters::authenticate::must_leave(&user, &connection);
             filters::audit::received(trail, &info, &user, record).await?;
+            // From here on, the caller is whom they act as.
+            let user =
+                filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record).await?;
             let permit =
                 filters::authorize::permit(config.authorizer.as_ref(), &info, &user, &parts, record, &config.metrics)
                     .await?;
-            let leaves = filters::authenticate::must_leave(&user, &connection);
             let request = Request {
                 method: parts.method,
                 uri: parts.uri,
@@ -244,9 +251,9 @@ mod tests {
 
     fn chain() -> Chain {
         let tokens = TokenFile::parse("t", b"root,root,1,system:masters\nuser,user,2\n").unwrap();
-        let known = Authenticators::new(vec![Box::new(Bearer::new(tokens))]);
+        let known = Authenticators::new(vec![Box::new(Bearer::new(vec![Box::new(tokens)]))]);
         Chain::new(ChainConfig {
-            authenticator: Arc::new(FailFast(known, Anonymous::new())),
+            authentication: Authentication::by(Arc::new(FailFast(known, Anonymous::new()))),
             authorizer: Arc::new(Authorizers::new(vec![Box::new(PrivilegedGroups::masters())])),
             links: Links::new(vec![Arc::new(Behaviours)]),
             failure: json_failure,

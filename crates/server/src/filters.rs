@@ -5,6 +5,7 @@ pub(crate) mod authenticate;
 pub(crate) mod authorize;
 pub(crate) mod deadline;
 pub(crate) mod headers;
+pub(crate) mod impersonate;
 pub(crate) mod inflight;
 pub(crate) mod info;
 pub(crate) mod panics;

@@ -7,6 +7,7 @@ mod cork;
 mod duration;
 mod filters;
 mod health;
+mod impersonation;
 mod inflight;
 mod linger;
 mod links;
@@ -18,6 +19,7 @@ mod version;
 
 pub use answer::{FailureWriter, json_failure, plain_text};
 pub use chain::{Chain, ChainConfig, ChainOptions, Tracked};
+pub use filters::authenticate::Authentication;
 pub use health::{Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};
 pub use inflight::InFlight;
 pub use links::Links;

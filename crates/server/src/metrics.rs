@@ -5,9 +5,9 @@ mod process;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_authn::AuthnError;
+use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
-use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
+use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use prometheus::core::Collector;
@@ -171,12 +171,12 @@ impl Metrics {
         self.tls_handshake_errors.inc();
     }
 
-    pub(crate) fn authenticated(&self, result: &Result<Option<Arc<User>>, AuthnError>, took: Duration) {
+    pub(crate) fn authenticated(&self, result: &Result<Option<Authenticated>, AuthnError>, took: Duration) {
         let label = match result {
             Err(_) => "error",
             Ok(None) => "failure",
-            Ok(Some(user)) => {
-                self.authenticated_users.with_label_values(&[compressed(&user.name)]).inc();
+            Ok(Some(known)) => {
+                self.authenticated_users.with_label_values(&[compressed(&known.user.name)]).inc();
                 "success"
             }
         };

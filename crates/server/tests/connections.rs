@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_authn::{Anonymous, FailFast, Union, X509};
+use binnacle_authn::{Anonymous, Authorities, FailFast, Union, X509};
 use binnacle_authz::AlwaysAllow;
 use binnacle_request::{Body, BoxError, BoxFuture, Link, Request, RequestInfo, Response, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Chain, ChainConfig, ChainOptions, Links, Metrics, Server, TlsFiles, json_failure, tls_config,
+    Authentication, BoundPort, Chain, ChainConfig, ChainOptions, Links, Metrics, Server, TlsFiles, json_failure,
+    tls_config,
 };
 use binnacle_testkit::https::{Client, Handshake};
 use bytes::Bytes;
@@ -80,14 +81,17 @@ impl Running {
         let serving = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
         let files =
             TlsFiles { chain: vec![serving.der().clone()], key: PrivateKeyDer::try_from(key.serialize_der()).unwrap() };
-        let clients = X509::from_pem("test", authority.as_bytes()).unwrap();
+        let authorities = Arc::new(Authorities::from_pem("test", authority.as_bytes()).unwrap());
         let port = BoundPort::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let address = port.address();
-        let listener = port.with_tls(tls_config(files, clients.authority_names()).unwrap());
+        let listener = port.with_tls(tls_config(files, authorities.names()).unwrap());
         let (trigger, shutdown) = ShutdownTrigger::new();
         let slow = Arc::new(Notify::new());
         let chain = Chain::new(ChainConfig {
-            authenticator: Arc::new(FailFast(Union::new(vec![Box::new(clients)]), Anonymous::new())),
+            authentication: Authentication::by(Arc::new(FailFast(
+                Union::new(vec![Box::new(X509::new(authorities))]),
+                Anonymous::new(),
+            ))),
             authorizer: Arc::new(AlwaysAllow),
             links: Links::new(vec![Arc::new(TestLink { slow: slow.clone() })]),
             failure: json_failure,

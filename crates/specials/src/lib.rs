@@ -12,6 +12,7 @@ mod posted;
 mod proxies;
 mod reviews;
 mod streams;
+mod token_request;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ use crate::pods::{Binding, Eviction};
 use crate::proxies::{Behind, Proxy};
 use crate::reviews::{AccessReview, RulesReview, SelfReview, Subject, TokenReview};
 use crate::streams::{Log, Nodes, Remote, Session, StreamMetrics};
+pub use crate::token_request::TokenIssuer;
+use crate::token_request::TokenRequest;
 
 /// What the specials need of the server that they are part of.
 #[derive(Clone)]
@@ -44,6 +47,7 @@ pub struct Server {
     pub authorizer: Arc<dyn Authorizer>,
     /// `--api-audiences`: whom tokens for this server are made for.
     pub api_audiences: Vec<Text>,
+    pub token_issuer: TokenIssuer,
     pub outward: Outward,
 }
 
@@ -88,6 +92,8 @@ pub fn all(server: &Server) -> HashMap<SpecialKey, Arc<dyn Special>> {
     add("", "v1", "bindings", "", Arc::new(Binding::collection(server.resources.clone(), admission())));
     add("", "v1", "pods", "binding", Arc::new(Binding::subresource(server.resources.clone(), admission())));
     add("", "v1", "pods", "eviction", Arc::new(Eviction::new(server.resources.clone(), admission())));
+    let requests = TokenRequest::new(server.resources.clone(), admission(), server.token_issuer.clone());
+    add("", "v1", "serviceaccounts", "token", Arc::new(requests));
     let nodes = Nodes { resources: server.resources.clone(), kubelets: server.outward.kubelets.clone() };
     let metrics = || server.outward.metrics.clone();
     add("", "v1", "pods", "log", Arc::new(Log::new(nodes.clone(), metrics())));

@@ -24,11 +24,13 @@ pub(crate) struct Kind {
     pub(crate) also: &'static [&'static str],
     /// Whether the uid that the client sends counts: a precondition rather than a name for something new.
     pub(crate) keeps_uid: bool,
+    /// Fills in what its table does not say.
+    pub(crate) set_defaults: fn(&mut Value),
 }
 
 impl Kind {
     pub(crate) const fn new(group: &'static str, version: &'static str, kind: &'static str) -> Self {
-        Self { group, version, kind, also: &[], keeps_uid: false }
+        Self { group, version, kind, also: &[], keeps_uid: false, set_defaults: |_| {} }
     }
 
     pub(crate) fn message(&self) -> Result<&'static Message, Status> {
@@ -67,6 +69,7 @@ impl Posted {
         let api_version = GroupVersionKind::new(kind.group, kind.version, kind.kind).api_version();
         object.make_object().insert("apiVersion", api_version.clone());
         defaults::apply_constants(&mut object, message);
+        (kind.set_defaults)(&mut object);
         note_request_object(&request.record, &object);
         settle_metadata(&mut object, &context.namespace, kind.keeps_uid)?;
         if object::dedup_owner_references(&mut object) {

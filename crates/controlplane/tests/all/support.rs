@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use binnacle_admission::{Chain, Options, ResourceLookup, all};
+use binnacle_authz::{AlwaysAllow, Authorizer};
 use binnacle_controlplane::{Config, service_hooks};
 use binnacle_meta::Status;
 use binnacle_registry::hooks::Hooks;
@@ -31,7 +32,8 @@ impl Server {
     pub(crate) fn over(store: Arc<dyn Store>, config: &Config) -> Self {
         let resources = ResourceSet::new();
         let lookup = Arc::new(ResourceLookup::new(resources.clone()));
-        let admission = Chain::new(all(lookup, &Options::default())).unwrap();
+        let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
+        let admission = Chain::new(all(lookup, &authorizer, &Options::default())).unwrap();
         let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
         let hooks = HashMap::from([(("", "Service"), services)]);
         let built_in = BuiltIn {

@@ -1,13 +1,45 @@
 //! How callers prove who they are.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::parse::Given;
-use super::table::{Flag, Group, Kind};
+use super::table::{Flag, FlagError, Group, Kind};
 
 pub(super) const GROUP: Group = Group {
     title: "Authentication",
     flags: &[
+        Flag::new(
+            "anonymous-auth",
+            Kind::Bool,
+            "true",
+            "Whether requests without credentials are served, as system:anonymous in the group system:unauthenticated.",
+        ),
+        Flag::new(
+            "api-audiences",
+            Kind::Value("strings"),
+            "",
+            "Names of this API: tokens that are made for audiences must be for one of these. If not set, the issuers of \
+             service account tokens.",
+        ),
+        Flag::new(
+            "authentication-token-webhook-cache-ttl",
+            Kind::Value("duration"),
+            "2m0s",
+            "How long answers of the token webhook are remembered.",
+        ),
+        Flag::new(
+            "authentication-token-webhook-config-file",
+            Kind::Value("string"),
+            "",
+            "File in the form of a kubeconfig with the server that is asked about bearer tokens that nobody else knows.",
+        ),
+        Flag::new(
+            "authentication-token-webhook-version",
+            Kind::Value("string"),
+            "v1beta1",
+            "Version of the TokenReviews that are sent to the token webhook and expected from it: v1 or v1beta1.",
+        ),
         Flag::new(
             "client-ca-file",
             Kind::Value("string"),
@@ -16,10 +48,85 @@ pub(super) const GROUP: Group = Group {
              are the groups. If not set, the server's own authority is accepted and an administrator's certificate is made.",
         ),
         Flag::new(
+            "enable-bootstrap-token-auth",
+            Kind::Bool,
+            "false",
+            "Whether secrets of type bootstrap.kubernetes.io/token in kube-system are tokens, for nodes that join.",
+        ),
+        Flag::new(
+            "requestheader-allowed-names",
+            Kind::Value("strings"),
+            "",
+            "Common names of the proxies in front that may say who is calling; any that their authority has signed if not set.",
+        ),
+        Flag::new(
+            "requestheader-client-ca-file",
+            Kind::Value("string"),
+            "",
+            "File with the authorities for proxies in front of the server, which say in headers who is calling.",
+        ),
+        Flag::new(
+            "requestheader-extra-headers-prefix",
+            Kind::Value("strings"),
+            "",
+            "Beginnings of the headers in which such proxies say more about callers.",
+        ),
+        Flag::new(
+            "requestheader-group-headers",
+            Kind::Value("strings"),
+            "",
+            "Headers in which such proxies name groups.",
+        ),
+        Flag::new("requestheader-uid-headers", Kind::Value("strings"), "", "Headers in which such proxies name UIDs."),
+        Flag::new(
+            "requestheader-username-headers",
+            Kind::Value("strings"),
+            "",
+            "Headers in which such proxies name users.",
+        ),
+        Flag::new(
+            "service-account-extend-token-expiration",
+            Kind::Bool,
+            "true",
+            "Whether tokens that admission mounted into pods really live for a year, so that clients that never read them \
+             again have time to be updated.",
+        ),
+        Flag::new(
             "service-account-issuer",
             Kind::Value("stringArray"),
             "https://kubernetes.default.svc",
             "Issuer of service account tokens. May be given more than once: the first issues, all are accepted.",
+        ),
+        Flag::new(
+            "service-account-jwks-uri",
+            Kind::Value("string"),
+            "",
+            "Where the key set is that the discovery document names, if it is not taken from this server.",
+        ),
+        Flag::new(
+            "service-account-key-file",
+            Kind::Value("stringArray"),
+            "",
+            "File with RSA or ECDSA keys, private or public, that service account tokens are verified by. May be given more \
+             than once. If not set, the key that signs.",
+        ),
+        Flag::new(
+            "service-account-lookup",
+            Kind::Bool,
+            "true",
+            "Whether service account tokens from secrets must still be there.",
+        ),
+        Flag::new(
+            "service-account-max-token-expiration",
+            Kind::Value("duration"),
+            "0s",
+            "The longest that requested service account tokens are good for; 0 for no limit.",
+        ),
+        Flag::new(
+            "service-account-signing-key-file",
+            Kind::Value("string"),
+            "",
+            "File with the private key that service account tokens are signed with. If not set, a key of the server's own.",
         ),
         Flag::new(
             "token-auth-file",
@@ -33,18 +140,148 @@ pub(super) const GROUP: Group = Group {
 /// The values of the group.
 #[derive(Debug)]
 pub(crate) struct Authentication {
+    pub(crate) anonymous: bool,
+    pub(crate) api_audiences: Vec<String>,
     pub(crate) client_ca_file: Option<PathBuf>,
     pub(crate) token_auth_file: Option<PathBuf>,
-    pub(crate) service_account_issuers: Vec<String>,
+    pub(crate) bootstrap_tokens: bool,
+    pub(crate) webhook: Option<Webhook>,
+    /// When there are authorities for proxies.
+    pub(crate) request_header: Option<RequestHeader>,
+    pub(crate) service_accounts: ServiceAccounts,
+}
+
+/// The values for service account tokens.
+#[derive(Debug)]
+pub(crate) struct ServiceAccounts {
+    /// At least one.
+    pub(crate) issuers: Vec<String>,
+    pub(crate) key_files: Vec<PathBuf>,
+    pub(crate) signing_key_file: Option<PathBuf>,
+    pub(crate) jwks_uri: Option<String>,
+    pub(crate) lookup: bool,
+    pub(crate) extends: bool,
+    /// Zero for no limit.
+    pub(crate) max_expiration: Duration,
 }
 
 impl Authentication {
-    pub(super) fn read(given: &Given) -> Self {
+    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
         let path = |name| given.text(name).map(PathBuf::from);
-        Self {
+        let service_accounts = ServiceAccounts::read(given)?;
+        let mut api_audiences = given.list("api-audiences");
+        if api_audiences.is_empty() {
+            api_audiences.clone_from(&service_accounts.issuers);
+        }
+        Ok(Self {
+            anonymous: given.flag("anonymous-auth")?,
+            api_audiences,
             client_ca_file: path("client-ca-file"),
             token_auth_file: path("token-auth-file"),
-            service_account_issuers: given.all("service-account-issuer").into_iter().map(str::to_owned).collect(),
+            bootstrap_tokens: given.flag("enable-bootstrap-token-auth")?,
+            webhook: Webhook::read(given)?,
+            request_header: RequestHeader::read(given)?,
+            service_accounts,
+        })
+    }
+}
+
+/// The values for the token webhook.
+#[derive(Debug)]
+pub(crate) struct Webhook {
+    pub(crate) config_file: PathBuf,
+    /// `v1` or `v1beta1`.
+    pub(crate) version: String,
+    pub(crate) cache_ttl: Duration,
+}
+
+impl Webhook {
+    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+        let Some(file) = given.text("authentication-token-webhook-config-file") else { return Ok(None) };
+        let version = given.text("authentication-token-webhook-version").unwrap_or_default().to_owned();
+        if !matches!(version.as_str(), "v1" | "v1beta1") {
+            return Err(FlagError::new(format!(
+                "unsupported authentication webhook version {version:?}, supported versions are \"v1\", \"v1beta1\""
+            )));
         }
+        let cache_ttl = given.duration("authentication-token-webhook-cache-ttl")?;
+        Ok(Some(Self { config_file: file.into(), version, cache_ttl }))
+    }
+}
+
+/// The values for proxies in front; header names as they were given.
+#[derive(Debug)]
+pub(crate) struct RequestHeader {
+    pub(crate) client_ca_file: PathBuf,
+    pub(crate) allowed_names: Vec<String>,
+    pub(crate) username_headers: Vec<String>,
+    pub(crate) uid_headers: Vec<String>,
+    pub(crate) group_headers: Vec<String>,
+    pub(crate) extra_prefixes: Vec<String>,
+}
+
+impl RequestHeader {
+    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+        let list = |name: &str| {
+            let list = given.list(name);
+            match list.iter().any(|entry| entry.trim().is_empty()) {
+                true => Err(FlagError::new(format!("empty value in {name:?}"))),
+                false => Ok(list),
+            }
+        };
+        let lists = (
+            list("requestheader-username-headers")?,
+            list("requestheader-uid-headers")?,
+            list("requestheader-group-headers")?,
+            list("requestheader-extra-headers-prefix")?,
+        );
+        let Some(file) = given.text("requestheader-client-ca-file") else { return Ok(None) };
+        let (username_headers, uid_headers, group_headers, extra_prefixes) = lists;
+        Ok(Some(Self {
+            client_ca_file: file.into(),
+            allowed_names: given.list("requestheader-allowed-names"),
+            username_headers,
+            uid_headers,
+            group_headers,
+            extra_prefixes,
+        }))
+    }
+}
+
+impl ServiceAccounts {
+    fn read(given: &Given) -> Result<Self, FlagError> {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let owned = |name| given.all(name).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let issuers = owned("service-account-issuer");
+        if issuers.iter().any(String::is_empty) {
+            return Err(FlagError::new("service-account-issuer should not be an empty string"));
+        }
+        let mut distinct = issuers.clone();
+        distinct.sort();
+        distinct.dedup();
+        if distinct.len() < issuers.len() {
+            let twice = issuers.iter().enumerate().find(|(at, issuer)| issuers[..*at].contains(issuer));
+            let twice = twice.map_or("", |(_, issuer)| issuer.as_str());
+            return Err(FlagError::new(format!("service-account-issuer {twice:?} is already specified")));
+        }
+        let (key_files, signing_key_file) =
+            (owned("service-account-key-file"), given.text("service-account-signing-key-file").map(PathBuf::from));
+        if signing_key_file.is_some() && key_files.is_empty() {
+            return Err(FlagError::new("service-account-key-file is a required flag"));
+        }
+        let max_expiration = given.duration("service-account-max-token-expiration")?;
+        if !max_expiration.is_zero() && (max_expiration < HOUR || max_expiration > Duration::from_secs(1 << 32)) {
+            let range = "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds";
+            return Err(FlagError::new(range));
+        }
+        Ok(Self {
+            issuers,
+            key_files: key_files.into_iter().map(PathBuf::from).collect(),
+            signing_key_file,
+            jwks_uri: given.text("service-account-jwks-uri").map(str::to_owned),
+            lookup: given.flag("service-account-lookup")?,
+            extends: given.flag("service-account-extend-token-expiration")?,
+            max_expiration,
+        })
     }
 }

@@ -3,32 +3,78 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_authn::{Authenticator, Credentials};
-use binnacle_meta::Status;
+use binnacle_authn::{Authenticator, AuthnError, Credentials, TOKEN_PROTOCOL};
+use binnacle_meta::{Status, Text};
 use binnacle_request::{ConnectionInfo, Record, Response, User};
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderName};
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::Metrics;
 use crate::answer::{CloseConnection, Refusal};
 
-/// The headers in which an authenticating proxy names a user. They are believed from such a proxy only, and nobody behind
-/// this filter may see them.
+/// The headers in which authenticating proxies usually name a user. They are believed from such a proxy only, and nobody
+/// behind this filter may see them.
 const PROXY_HEADERS: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
 const PROXY_EXTRA_PREFIX: &str = "x-remote-extra-";
 
+/// How callers are found out.
+pub struct Authentication {
+    pub authenticator: Arc<dyn Authenticator>,
+    /// `--api-audiences`: whom credentials for this server are made for.
+    pub audiences: Vec<Text>,
+    /// Further headers that proxies name users in, in lower case, and beginnings of such.
+    pub proxy_headers: Vec<String>,
+    pub proxy_prefixes: Vec<String>,
+}
+
+impl Authentication {
+    /// By an authenticator that knows neither audiences nor proxies.
+    pub fn by(authenticator: Arc<dyn Authenticator>) -> Self {
+        Self { authenticator, audiences: Vec::new(), proxy_headers: Vec::new(), proxy_prefixes: Vec::new() }
+    }
+
+    /// Takes out what proves who somebody is: nothing behind this may be tempted to use it.
+    fn strip(&self, headers: &mut HeaderMap) {
+        headers.remove(AUTHORIZATION);
+        for name in PROXY_HEADERS {
+            headers.remove(name);
+        }
+        for name in &self.proxy_headers {
+            headers.remove(name);
+        }
+        let named = |name: &str| {
+            name.starts_with(PROXY_EXTRA_PREFIX) || self.proxy_prefixes.iter().any(|prefix| name.starts_with(prefix))
+        };
+        let extra: Vec<HeaderName> = headers.keys().filter(|name| named(name.as_str())).cloned().collect();
+        for name in extra {
+            headers.remove(name);
+        }
+        strip_token_protocol(headers);
+    }
+}
+
 pub(crate) async fn caller(
-    authenticator: &dyn Authenticator,
+    authentication: &Authentication,
     headers: &mut HeaderMap,
     connection: &ConnectionInfo,
+    path: &str,
     record: &Record,
     metrics: &Metrics,
 ) -> Result<Arc<User>, Refusal> {
     let began = Instant::now();
-    let result = authenticator.authenticate(Credentials { headers, connection }).await;
+    let own = authentication.audiences.as_slice();
+    let credentials = Credentials { headers, connection, path, audiences: own };
+    let mut result = authentication.authenticator.authenticate(credentials).await;
+    if let Ok(Some(known)) = &result
+        && !own.is_empty()
+        && !known.audiences.is_empty()
+        && !known.audiences.iter().any(|audience| own.contains(audience))
+    {
+        result = Err(AuthnError(format!("unable to match the audience: {:?} , accepted: {own:?}", known.audiences)));
+    }
     metrics.authenticated(&result, began.elapsed());
-    let user = match result {
-        Ok(Some(user)) => user,
+    let known = match result {
+        Ok(Some(known)) => known,
         failed => {
             if let Err(error) = failed {
                 tracing::warn!(audit_id = %record.audit_id(), "Unable to authenticate the request: {error}");
@@ -37,9 +83,30 @@ pub(crate) async fn caller(
             return Err(if is_http2(connection) { Refusal::StatusThenClose(status) } else { status.into() });
         }
     };
-    strip(headers);
-    record.note(|facts| facts.user = Some(user.clone()));
-    Ok(user)
+    authentication.strip(headers);
+    record.note(|facts| {
+        facts.user = Some(known.user.clone());
+        facts.warnings.extend(known.notes.warnings);
+    });
+    for (key, value) in &known.notes.annotations {
+        record.annotate(key, value);
+    }
+    Ok(known.user)
+}
+
+/// Leaves the subprotocols that can be agreed on.
+fn strip_token_protocol(headers: &mut HeaderMap) {
+    let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter().filter_map(|value| value.to_str().ok());
+    let (tokens, others): (Vec<&str>, Vec<&str>) =
+        offered.flat_map(|line| line.split(',')).map(str::trim).partition(|name| name.starts_with(TOKEN_PROTOCOL));
+    if tokens.is_empty() {
+        return;
+    }
+    let others = HeaderValue::try_from(others.join(","));
+    headers.remove(SEC_WEBSOCKET_PROTOCOL);
+    if let Ok(others) = others {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
+    }
 }
 
 /// Whether the connection ends with this answer.
@@ -58,31 +125,46 @@ fn is_http2(connection: &ConnectionInfo) -> bool {
     connection.alpn.as_deref() == Some(b"h2")
 }
 
-fn strip(headers: &mut HeaderMap) {
-    headers.remove(AUTHORIZATION);
-    for name in PROXY_HEADERS {
-        headers.remove(name);
-    }
-    let extra: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with(PROXY_EXTRA_PREFIX)).cloned().collect();
-    for name in extra {
-        headers.remove(name);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    struct Nobody;
+
+    impl Authenticator for Nobody {
+        fn authenticate<'a>(
+            &'a self,
+            _: Credentials<'a>,
+        ) -> binnacle_request::BoxFuture<'a, Result<Option<binnacle_authn::Authenticated>, AuthnError>> {
+            Box::pin(async { Ok(None) })
+        }
+    }
+
     #[test]
     fn credentials_do_not_travel_on() {
         let mut headers = HeaderMap::new();
-        for name in
-            ["authorization", "x-remote-user", "x-remote-group", "x-remote-extra-a", "x-remote-extra-b", "accept"]
-        {
-            headers.append(HeaderName::from_static(name), "x".parse().unwrap());
+        for name in [
+            "authorization",
+            "X-Remote-User",
+            "x-remote-group",
+            "x-remote-group",
+            "x-remote-extra-a",
+            "X-Remote-Extra-B",
+            "x-remote-uid",
+            "accept",
+            "x-caller",
+            "x-more-a",
+        ] {
+            headers.append(HeaderName::try_from(name).unwrap(), "x".parse().unwrap());
         }
-        strip(&mut headers);
+        headers.append(SEC_WEBSOCKET_PROTOCOL, format!("a, {TOKEN_PROTOCOL}eA").parse().unwrap());
+        headers.append(SEC_WEBSOCKET_PROTOCOL, "b".parse().unwrap());
+        let mut authentication = Authentication::by(Arc::new(Nobody));
+        authentication.proxy_headers = vec!["x-caller".to_owned()];
+        authentication.proxy_prefixes = vec!["x-more-".to_owned()];
+        authentication.strip(&mut headers);
+        assert_eq!(headers[SEC_WEBSOCKET_PROTOCOL], "a,b");
+        headers.remove(SEC_WEBSOCKET_PROTOCOL);
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept"]);
     }
 

@@ -1,7 +1,8 @@
 //! The headers that every answer has.
 
+use binnacle_meta::go_quote;
 use binnacle_request::{Body, Record, Response};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, USER_AGENT};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, USER_AGENT, WARNING};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Body as _;
 
@@ -29,7 +30,17 @@ impl Preferences {
 
 /// Adds the audit ID, and that nothing may be kept by a cache because everything is subject to authorization.
 pub(crate) fn finish(mut response: Response, record: &Record, is_head: bool) -> Response {
-    record.note(|facts| facts.status = response.status().as_u16());
+    let status = response.status().as_u16();
+    let mut warnings = Vec::new();
+    record.note(|facts| {
+        facts.status = status;
+        warnings = std::mem::take(&mut facts.warnings);
+    });
+    for text in &warnings {
+        if let Ok(value) = HeaderValue::try_from(format!("299 - {}", go_quote(text))) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
     if is_head {
         // Also with HTTP/2, where the library does not look at the method.
         let length = response.body().size_hint().exact();

@@ -14,7 +14,7 @@ use super::user;
 use crate::posted::{Kind, Posted};
 
 const KIND: Kind = Kind::new("authentication.k8s.io", "v1", "TokenReview");
-/// What the authenticator says of a token that nobody knows, or that was not made for whom it should be.
+/// What the authenticator says of a token that nobody knows.
 const INVALID: &str = "invalid bearer token";
 
 pub(crate) struct TokenReview {
@@ -39,37 +39,38 @@ impl TokenReview {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
         posted.validate(&self.admission).await?;
-        let wanted: Vec<&str> =
-            posted.object.list_at(&["spec", "audiences"]).iter().filter_map(Value::as_str).collect();
+        let asked = posted.object.list_at(&["spec", "audiences"]).iter().filter_map(Value::as_str);
+        let mut wanted: Vec<Text> = asked.map(Text::from).collect();
+        if wanted.is_empty() {
+            wanted.clone_from(&self.audiences);
+        }
         let mut review = posted.object.clone();
-        review.make_object().insert("status", self.status(token, &wanted).await);
+        review.make_object().insert("status", self.status(token, &wanted).await?);
         posted.respond(review)
     }
 
-    async fn status(&self, token: &str, wanted: &[&str]) -> Object {
+    /// What the server's own authenticators say of a request with nothing but the token.
+    async fn status(&self, token: &str, wanted: &[Text]) -> Result<Object, Status> {
         let mut status = Object::new();
         status.insert("user", Object::new());
-        // Tokens are good for every audience of this server, and for no other.
-        let asked = !wanted.is_empty() || !self.audiences.is_empty();
-        let audiences: Vec<Text> =
-            self.audiences.iter().filter(|own| wanted.is_empty() || wanted.contains(&own.as_str())).cloned().collect();
-        if asked && audiences.is_empty() {
-            status.insert("error", INVALID);
-            return status;
-        }
         // A token that cannot stand in a header is nobody's.
         let Ok(header) = HeaderValue::from_str(&format!("Bearer {token}")) else {
             status.insert("error", INVALID);
-            return status;
+            return Ok(status);
         };
         let headers: HeaderMap = [(AUTHORIZATION, header)].into_iter().collect();
         let connection = ConnectionInfo::default();
-        match self.authenticator.authenticate(Credentials { headers: &headers, connection: &connection }).await {
+        let credentials = Credentials { headers: &headers, connection: &connection, path: "", audiences: wanted };
+        match self.authenticator.authenticate(credentials).await {
             Ok(Some(holder)) => {
+                if !wanted.is_empty() && !holder.audiences.iter().any(|audience| wanted.contains(audience)) {
+                    tracing::error!("error validating audience. want={wanted:?} got={:?}", holder.audiences);
+                    return Err(Status::internal("error validating audience"));
+                }
                 status.insert("authenticated", true);
-                status.insert("user", user::info(&holder));
-                if !audiences.is_empty() {
-                    status.insert("audiences", audiences);
+                status.insert("user", user::info(&holder.user));
+                if !holder.audiences.is_empty() {
+                    status.insert("audiences", holder.audiences);
                 }
             }
             Ok(None) => {}
@@ -77,7 +78,7 @@ impl TokenReview {
                 status.insert("error", error.0);
             }
         }
-        status
+        Ok(status)
     }
 }
 

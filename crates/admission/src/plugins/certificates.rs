@@ -1,0 +1,224 @@
+//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who may approve requests for certificates and
+//! who may sign them, signer by signer, and what no request may ask for.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use binnacle_authz::{Attributes as Access, Authorizer};
+use binnacle_meta::{Status, go_quote};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::{BoxFuture, Decision, User};
+use binnacle_schema::Value;
+use rustls_pki_types::CertificateSigningRequestDer;
+use rustls_pki_types::pem::PemObject;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::prelude::FromDer;
+
+use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
+
+const GROUP: &str = "certificates.k8s.io";
+const REQUESTS: &str = "certificatesigningrequests";
+/// Signs certificates by which clients are known to API servers.
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+
+/// Approvers need the verb `approve` for the signer, signers the verb `sign`.
+pub(crate) struct SignerPermission {
+    authorizer: Arc<dyn Authorizer>,
+    name: &'static str,
+    subresource: &'static str,
+    verb: &'static str,
+}
+
+impl SignerPermission {
+    pub(crate) fn to_approve(authorizer: Arc<dyn Authorizer>) -> Self {
+        Self { authorizer, name: "CertificateApproval", subresource: "approval", verb: "approve" }
+    }
+
+    pub(crate) fn to_sign(authorizer: Arc<dyn Authorizer>) -> Self {
+        Self { authorizer, name: "CertificateSigning", subresource: "status", verb: "sign" }
+    }
+
+    /// Whether the user has the verb for a signer, or for all of its domain.
+    async fn is_allowed(&self, user: &User, signer: &str) -> bool {
+        let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
+        for name in [signer, &format!("{domain}/*")] {
+            let access = Access {
+                verb: self.verb,
+                is_resource_request: true,
+                api_group: GROUP,
+                api_version: "*",
+                resource: "signers",
+                name,
+                ..Access::nothing(user)
+            };
+            match self.authorizer.authorize(&access).await {
+                Ok(Decision::Allow(_)) => return true,
+                Ok(_) => {}
+                Err(error) => tracing::warn!("cannot tell who may {} for {name}: {error}", self.verb),
+            }
+        }
+        false
+    }
+}
+
+impl Plugin for SignerPermission {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Validate
+            && attributes.operation == Operation::Update
+            && attributes.subresource == self.subresource
+            && is_any_of(attributes, GROUP, REQUESTS)
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            // The old request counts: its signer is not what the caller says it is.
+            let Some(old) = request.old else { return Ok(()) };
+            let part = |object: &Value, member: &str| object.at(&["status", member]).cloned();
+            let same = |member: &str| part(old, member) == part(object, member);
+            if self.subresource == "status" && same("certificate") && same("conditions") {
+                return Ok(());
+            }
+            let signer = old.str_at(&["spec", "signerName"]);
+            if self.is_allowed(&request.attributes.user, signer).await {
+                return Ok(());
+            }
+            let why = format!("user not permitted to {} requests with signerName {}", self.verb, go_quote(signer));
+            Err(forbidden(request.attributes, object, why))
+        })
+    }
+}
+
+/// Nobody becomes a member of `system:masters` by a certificate that somebody may approve.
+pub(crate) struct SubjectRestriction;
+
+impl Plugin for SubjectRestriction {
+    fn name(&self) -> &'static str {
+        "CertificateSubjectRestriction"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Validate
+            && attributes.operation == Operation::Create
+            && attributes.subresource.is_empty()
+            && is_any_of(attributes, GROUP, REQUESTS)
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        let outcome = restrict(object).map_err(|why| forbidden(request.attributes, object, why));
+        Box::pin(async { outcome })
+    }
+}
+
+fn restrict(object: &Value) -> Result<(), String> {
+    if object.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
+        return Ok(());
+    }
+    let unreadable = |why: &str| format!("failed to parse CSR: {why}");
+    let pem = BASE64_STANDARD.decode(object.str_at(&["spec", "request"])).unwrap_or_default();
+    let der = CertificateSigningRequestDer::from_pem_slice(&pem)
+        .map_err(|_| unreadable("PEM block type must be CERTIFICATE REQUEST"))?;
+    let (_, parsed) =
+        X509CertificationRequest::from_der(&der).map_err(|_| unreadable("x509: malformed certificate request"))?;
+    let mut organizations = parsed.certification_request_info.subject.iter_organization();
+    // What cannot be read cannot be ruled out.
+    if organizations.any(|organization| organization.as_str().map_or(true, |name| name == User::MASTERS)) {
+        return Err(format!("use of {CLIENT_SIGNER} signer with system:masters group is not allowed"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_authz::AuthzError;
+    use binnacle_registry::admission::Admission;
+    use binnacle_schema::value;
+    use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+
+    use super::*;
+
+    struct Allows(&'static str);
+
+    impl Authorizer for Allows {
+        fn authorize<'a>(&'a self, access: &'a Access<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+            let allowed = format!("{} {} {}", access.verb, access.resource, access.name) == self.0;
+            let decision = if allowed { Decision::Allow("".into()) } else { Decision::NoOpinion("".into()) };
+            Box::pin(async { Ok(decision) })
+        }
+    }
+
+    async fn ask(allows: &'static str, subresource: &str, object: &Value, old: Option<&Value>) -> Result<(), String> {
+        let authorizer: Arc<dyn Authorizer> = Arc::new(Allows(allows));
+        let plugins: Vec<Arc<dyn Plugin>> = vec![
+            Arc::new(SignerPermission::to_approve(authorizer.clone())),
+            Arc::new(SignerPermission::to_sign(authorizer)),
+            Arc::new(SubjectRestriction),
+        ];
+        let chain = crate::Chain::new(plugins).unwrap();
+        let attributes = Attributes {
+            operation: if old.is_some() { Operation::Update } else { Operation::Create },
+            kind: binnacle_meta::GroupVersionKind::new(GROUP, "v1", "CertificateSigningRequest"),
+            resource: binnacle_meta::GroupVersionResource::new(GROUP, "v1", REQUESTS),
+            subresource: subresource.into(),
+            namespace: "".into(),
+            name: "r".into(),
+            user: User::new("me", &[]),
+            dry_run: false,
+        };
+        let outcome = chain.validate(&attributes, object, old, &|_| {}).await;
+        outcome.map_err(|status| status.message().to_owned())
+    }
+
+    #[tokio::test]
+    async fn signers() {
+        let old = value!({"spec": {"signerName": "a.b/c"}});
+        let signed = value!({"spec": {"signerName": "x.y/z"}, "status": {"certificate": "Zm9v"}});
+        let refused = |verb: &str| {
+            Err(format!(
+                "certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: user not permitted to {verb} requests with signerName \"a.b/c\""
+            ))
+        };
+        for (allows, subresource, object, want) in [
+            ("approve signers a.b/c", "approval", &old, Ok(())),
+            ("approve signers a.b/*", "approval", &old, Ok(())),
+            ("approve signers x.y/z", "approval", &signed, refused("approve")),
+            ("sign signers a.b/c", "approval", &old, refused("approve")),
+            ("sign signers a.b/c", "status", &signed, Ok(())),
+            ("", "status", &signed, refused("sign")),
+            ("", "status", &old, Ok(())),
+            ("", "", &signed, Ok(())),
+        ] {
+            assert_eq!(ask(allows, subresource, object, Some(&old)).await, want, "{allows} {subresource}");
+        }
+    }
+
+    #[tokio::test]
+    async fn subjects() {
+        let request = |organization: &str, signer: &str| {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = DistinguishedName::new();
+            params.distinguished_name.push(DnType::OrganizationName, organization);
+            let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+            value!({"spec": {"signerName": signer, "request": (BASE64_STANDARD.encode(pem))}})
+        };
+        let prefix = "certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: ";
+        for (object, want) in [
+            (request("dev", CLIENT_SIGNER), Ok(())),
+            (request("system:masters", "a.b/c"), Ok(())),
+            (
+                request("system:masters", CLIENT_SIGNER),
+                Err("use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"),
+            ),
+            (
+                value!({"spec": {"signerName": CLIENT_SIGNER, "request": "AAAA"}}),
+                Err("failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"),
+            ),
+        ] {
+            assert_eq!(ask("", "", &object, None).await, want.map_err(|why| format!("{prefix}{why}")));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Bootstrap tokens: `ID.SECRET`, by which a new node is known until it has a certificate. They live in secrets of
+//! `kube-system`.
+
+use std::sync::Arc;
+
+use binnacle_meta::{Text, Time};
+use binnacle_request::{BoxFuture, User};
+use sha2::{Digest, Sha256};
+
+use crate::authenticator::authenticated;
+use crate::service_account::seconds_now;
+use crate::{Authenticated, AuthnError, TokenAuthenticator};
+
+const ID_LENGTH: usize = 6;
+const SECRET_LENGTH: usize = 16;
+const DEFAULT_GROUP: &str = "system:bootstrappers";
+const TYPE: &str = "bootstrap.kubernetes.io/token";
+
+/// What a secret says of a token. Data that is not there is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BootstrapSecret {
+    pub kind: Text,
+    pub deleted: bool,
+    pub id: Text,
+    pub secret: Text,
+    pub expiration: Text,
+    pub usage_authentication: Text,
+    pub extra_groups: Text,
+}
+
+/// The secrets of `kube-system`.
+pub trait BootstrapSecrets: Send + Sync {
+    /// The secret of a name; `None` when there is none.
+    fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>>;
+}
+
+/// Knows bootstrap tokens.
+pub struct BootstrapTokens {
+    secrets: Arc<dyn BootstrapSecrets>,
+    audiences: Vec<Text>,
+}
+
+impl BootstrapTokens {
+    pub fn new(secrets: Arc<dyn BootstrapSecrets>, audiences: Vec<Text>) -> Self {
+        Self { secrets, audiences }
+    }
+
+    async fn holder(&self, token: &str) -> Result<Option<Arc<User>>, AuthnError> {
+        let Some((id, secret)) = split(token) else { return Ok(None) };
+        let name = format!("bootstrap-token-{id}");
+        let Some(found) = self.secrets.secret(&name).await? else { return Ok(None) };
+        match judge(&found, id, secret) {
+            Ok(groups) => {
+                let name = format!("system:bootstrap:{id}").into();
+                Ok(Some(authenticated(User { name, groups, ..User::default() })))
+            }
+            // Whoever holds a token that is not good learns nothing of why.
+            Err(why) => {
+                tracing::debug!("Bootstrap secret kube-system/{name} matching bearer token {why}");
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl TokenAuthenticator for BootstrapTokens {
+    fn authenticate_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [Text],
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        Box::pin(async move {
+            let holder = self.holder(token).await?;
+            Ok(holder.and_then(|user| Authenticated::for_any_audience(user, &self.audiences, audiences)))
+        })
+    }
+}
+
+/// The groups of who holds the token.
+fn judge(found: &BootstrapSecret, id: &str, secret: &str) -> Result<Vec<Text>, String> {
+    if found.deleted {
+        return Err("is deleted and awaiting removal".to_owned());
+    }
+    if found.kind != TYPE {
+        return Err(format!("has invalid type, expected {TYPE}."));
+    }
+    // In a time that does not tell how much of it is the same.
+    if Sha256::digest(found.secret.as_bytes()) != Sha256::digest(secret) {
+        return Err("has invalid value for key token-secret.".to_owned());
+    }
+    if found.id != id {
+        return Err("has invalid value for key token-id.".to_owned());
+    }
+    if !found.expiration.is_empty() {
+        let expires =
+            Time::parse(&found.expiration).map_err(|error| format!("has an unparseable expiration: {error}"))?;
+        if (expires.unix_seconds() as f64) < seconds_now() {
+            return Err("has expired".to_owned());
+        }
+    }
+    if found.usage_authentication != "true" {
+        return Err("not marked usage-bootstrap-authentication=true.".to_owned());
+    }
+    let mut groups = vec![Text::new_static(DEFAULT_GROUP)];
+    for group in found.extra_groups.split(',').filter(|_| !found.extra_groups.is_empty()) {
+        if !is_bootstrap_group(group) {
+            return Err(format!("has invalid value for key auth-extra-groups: bootstrap group {group:?} is invalid"));
+        }
+        groups.push(group.into());
+    }
+    groups.sort();
+    groups.dedup();
+    Ok(groups)
+}
+
+fn split(token: &str) -> Option<(&str, &str)> {
+    let (id, secret) = token.split_once('.')?;
+    let plain = |text: &str, length| {
+        text.len() == length && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    (plain(id, ID_LENGTH) && plain(secret, SECRET_LENGTH)).then_some((id, secret))
+}
+
+/// `system:bootstrappers:` and up to 256 of `[a-z0-9:-]`, of which the last is a letter or a digit.
+fn is_bootstrap_group(group: &str) -> bool {
+    let Some(rest) = group.strip_prefix("system:bootstrappers:") else { return false };
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b':' | b'-');
+    let last = rest.bytes().next_back().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    rest.len() <= 256 && last && rest.bytes().all(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Secrets(BootstrapSecret);
+
+    impl BootstrapSecrets for Secrets {
+        fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>> {
+            let found = (name == "bootstrap-token-abcdef").then(|| self.0.clone());
+            Box::pin(async { Ok(found) })
+        }
+    }
+
+    #[tokio::test]
+    async fn tokens() {
+        const GOOD: &str = "abcdef.0123456789abcdef";
+        let secret = || BootstrapSecret {
+            kind: TYPE.into(),
+            id: "abcdef".into(),
+            secret: "0123456789abcdef".into(),
+            usage_authentication: "true".into(),
+            ..BootstrapSecret::default()
+        };
+        let known = Some("system:bootstrap:abcdef system:bootstrappers,system:authenticated");
+        let with_groups = "system:bootstrap:abcdef system:bootstrappers,system:bootstrappers:a:b,system:authenticated";
+        for (token, secret, want) in [
+            (GOOD, secret(), known),
+            ("abcdef.0123456789abcdeg", secret(), None),
+            ("abcdeg.0123456789abcdef", secret(), None),
+            ("ABCDEF.0123456789abcdef", secret(), None),
+            ("abcdef.0123456789abcde", secret(), None),
+            ("abcdef.0123456789abcdef.", secret(), None),
+            ("", secret(), None),
+            (GOOD, BootstrapSecret { kind: "Opaque".into(), ..secret() }, None),
+            (GOOD, BootstrapSecret { deleted: true, ..secret() }, None),
+            (GOOD, BootstrapSecret { id: "other0".into(), ..secret() }, None),
+            (GOOD, BootstrapSecret { secret: "".into(), ..secret() }, None),
+            (GOOD, BootstrapSecret { usage_authentication: "True".into(), ..secret() }, None),
+            (GOOD, BootstrapSecret { expiration: "2001-01-01T00:00:00Z".into(), ..secret() }, None),
+            (GOOD, BootstrapSecret { expiration: "tomorrow".into(), ..secret() }, None),
+            (GOOD, BootstrapSecret { expiration: "2999-01-01T00:00:00Z".into(), ..secret() }, known),
+            (GOOD, BootstrapSecret { extra_groups: "system:bootstrappers:a:b".into(), ..secret() }, Some(with_groups)),
+            (GOOD, BootstrapSecret { extra_groups: "system:masters".into(), ..secret() }, None),
+            (GOOD, BootstrapSecret { extra_groups: "system:bootstrappers:a,".into(), ..secret() }, None),
+            (GOOD, BootstrapSecret { extra_groups: "system:bootstrappers:-".into(), ..secret() }, None),
+        ] {
+            let tokens = BootstrapTokens::new(Arc::new(Secrets(secret.clone())), Vec::new());
+            let known = tokens.authenticate_token(token, &[]).await.unwrap();
+            let shown = known.map(|known| format!("{} {}", known.user.name, known.user.groups.join(",")));
+            assert_eq!(shown.as_deref(), want, "{token} {secret:?}");
+        }
+    }
+}

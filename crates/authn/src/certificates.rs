@@ -1,0 +1,232 @@
+//! Client certificates as such: whether an authority that counts has signed one, and what its subject says.
+//!
+//! The TLS handshake only proves that the client holds the key; whether the certificate says anything is decided here, so
+//! that a certificate of an unknown authority is a 401 and not a broken connection, as with the reference.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use binnacle_meta::Text;
+use binnacle_request::{ConnectionInfo, User};
+use parking_lot::Mutex;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{DistinguishedName, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, UnixTime};
+use sha2::{Digest, Sha256};
+use x509_parser::der_parser::{Oid, oid};
+use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::AuthnError;
+use crate::authenticator::authenticated;
+
+/// The attribute of a subject that carries a user's UID (KEP-4328 registered the arc for Kubernetes).
+const UID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
+/// The key of `extra` under which the certificate's fingerprint travels.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+/// How long a chain that did not convince is not looked at again: it may become valid.
+const FAILURE_LIFE: Duration = Duration::from_secs(60);
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+/// Authorities whose client certificates are accepted. They can be replaced while they are in use.
+pub struct Authorities {
+    path: String,
+    current: ArcSwap<Current>,
+}
+
+struct Current {
+    verifier: Arc<dyn ClientCertVerifier>,
+    /// Unlike an address never used again, also after the authorities were replaced.
+    id: u64,
+}
+
+/// Why a file of authorities cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthoritiesError {
+    #[error("open {path}: {error}")]
+    Unreadable { path: String, error: std::io::Error },
+    #[error("{path}: data does not contain any valid RSA or ECDSA certificates")]
+    Empty { path: String },
+    #[error("{path}: {error}")]
+    Broken { path: String, error: String },
+}
+
+/// A certificate that one of the authorities has signed.
+pub(crate) struct Leaf {
+    pub(crate) common_name: Text,
+    /// Nobody without a common name; an error where the subject cannot be understood.
+    pub(crate) user: Result<Option<Arc<User>>, AuthnError>,
+}
+
+/// What was found out about the chain of a connection, by authorities.
+#[derive(Default)]
+struct Chains(Mutex<Vec<Judged>>);
+
+struct Judged {
+    by: u64,
+    until: SystemTime,
+    outcome: Result<Arc<Leaf>, AuthnError>,
+}
+
+impl Authorities {
+    pub fn load(path: &Path) -> Result<Self, AuthoritiesError> {
+        let shown = path.display().to_string();
+        let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
+        Self::from_pem(&shown, &pem)
+    }
+
+    /// The certificates of a bundle; `path` is for messages.
+    pub fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
+        Ok(Self { path: path.to_owned(), current: ArcSwap::from_pointee(Current::from_pem(path, pem)?) })
+    }
+
+    /// Trusts these from now on, and no longer those before. With an error, nothing changes.
+    pub fn replace(&self, pem: &[u8]) -> Result<(), AuthoritiesError> {
+        self.current.store(Arc::new(Current::from_pem(&self.path, pem)?));
+        Ok(())
+    }
+
+    /// The names of the authorities, which clients are told to choose a certificate by.
+    pub fn names(&self) -> Vec<DistinguishedName> {
+        self.current.load().verifier.root_hint_subjects().to_vec()
+    }
+
+    /// The certificate of a connection, if it has one; an error when nobody who counts has signed it. A chain is verified
+    /// once for a connection, for as long as it is valid.
+    pub(crate) fn verify(&self, connection: &ConnectionInfo) -> Result<Option<Arc<Leaf>>, AuthnError> {
+        let Some((leaf, intermediates)) = connection.peer_certificates.split_first() else { return Ok(None) };
+        let current = self.current.load();
+        let now = SystemTime::now();
+        let chains = connection.remembered::<Chains>().unwrap_or_else(|| {
+            let chains = Arc::new(Chains::default());
+            connection.remember(chains.clone());
+            chains
+        });
+        let mut judged = chains.0.lock();
+        if let Some(known) = judged.iter().find(|judged| judged.by == current.id && now <= judged.until) {
+            return known.outcome.clone().map(Some);
+        }
+        let (outcome, until) = match current.judge(leaf, intermediates, now) {
+            Ok((leaf, not_after)) => (Ok(Arc::new(leaf)), not_after),
+            Err(error) => (Err(error), now + FAILURE_LIFE),
+        };
+        // Authorities that were replaced are not asked again.
+        judged.retain(|judged| judged.by != current.id && now <= judged.until);
+        judged.truncate(8);
+        judged.push(Judged { by: current.id, until, outcome: outcome.clone() });
+        outcome.map(Some)
+    }
+}
+
+impl Current {
+    fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
+        let broken = |error: String| AuthoritiesError::Broken { path: path.to_owned(), error };
+        let mut authorities = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate = certificate.map_err(|error| broken(error.to_string()))?;
+            authorities.add(certificate).map_err(|error| broken(error.to_string()))?;
+        }
+        if authorities.is_empty() {
+            return Err(AuthoritiesError::Empty { path: path.to_owned() });
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider)
+            .build()
+            .map_err(|error| broken(error.to_string()))?;
+        Ok(Self { verifier, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
+    }
+
+    /// What the leaf says, and until when the chain is valid.
+    fn judge(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: SystemTime,
+    ) -> Result<(Leaf, SystemTime), AuthnError> {
+        let parsed = parse(leaf)?;
+        let since_epoch = now.duration_since(UNIX_EPOCH).map_err(|error| AuthnError(error.to_string()))?;
+        self.verifier
+            .verify_client_cert(leaf, intermediates, UnixTime::since_unix_epoch(since_epoch))
+            .map_err(|error| AuthnError(format!("verifying certificate {} failed: {error}", identifier(&parsed))))?;
+        let mut not_after = not_after(&parsed);
+        for certificate in intermediates {
+            not_after = not_after.min(self::not_after(&parse(certificate)?));
+        }
+        Ok((subject(&parsed, leaf), not_after))
+    }
+}
+
+fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, AuthnError> {
+    let (_, parsed) = X509Certificate::from_der(certificate)
+        .map_err(|error| AuthnError(format!("unable to parse client certificate: {error}")))?;
+    Ok(parsed)
+}
+
+fn not_after(certificate: &X509Certificate<'_>) -> SystemTime {
+    let seconds = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
+    UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+fn subject(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Leaf {
+    let names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+    let common_name = names.last().unwrap_or_default().into();
+    Leaf { common_name, user: user(certificate, der).map(|user| user.map(authenticated)) }
+}
+
+/// Who the subject is; nobody without a common name.
+fn user(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Result<Option<User>, AuthnError> {
+    let mut name = Text::default();
+    let mut groups = Vec::new();
+    let mut uids: Vec<Text> = Vec::new();
+    for attribute in certificate.subject().iter_attributes() {
+        let kind = attribute.attr_type();
+        if *kind != OID_X509_COMMON_NAME && *kind != OID_X509_ORGANIZATION_NAME && *kind != UID {
+            continue;
+        }
+        // Guessing at an encoding would guess at an identity.
+        let value = attribute.as_str().map_err(|error| {
+            AuthnError(format!("unable to parse the subject of {}: {error}", identifier(certificate)))
+        })?;
+        match kind {
+            kind if *kind == UID => uids.push(value.into()),
+            kind if *kind == OID_X509_COMMON_NAME => name = value.into(),
+            _ => groups.push(value.into()),
+        }
+    }
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let uid = match uids.as_slice() {
+        [] => Text::default(),
+        [uid] if uid.is_empty() => return Err(AuthnError("UID cannot be an empty string".to_owned())),
+        [uid] => uid.clone(),
+        many => return Err(AuthnError(format!("expected 1 UID, but found multiple: [{}]", many.join(" ")))),
+    };
+    let fingerprint: String = Sha256::digest(der).iter().map(|byte| format!("{byte:02x}")).collect();
+    let extra = BTreeMap::from([(Text::new_static(CREDENTIAL_ID), vec![format!("X509SHA256={fingerprint}").into()])]);
+    Ok(Some(User { name, uid, groups, extra }))
+}
+
+/// How the log names a certificate.
+fn identifier(certificate: &X509Certificate<'_>) -> String {
+    use x509_parser::extensions::ParsedExtension;
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":");
+    let (mut subject, mut authority) = (String::new(), String::new());
+    for extension in certificate.extensions() {
+        match extension.parsed_extension() {
+            ParsedExtension::SubjectKeyIdentifier(id) => subject = hex(id.0),
+            ParsedExtension::AuthorityKeyIdentifier(id) => {
+                authority = id.key_identifier.as_ref().map(|id| hex(id.0)).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    format!("SN={}, SKID={subject}, AKID={authority}", certificate.serial)
+}

@@ -1,0 +1,88 @@
+//! A proxy in front of the server that has found out who is calling and says so in headers. It is believed when its own
+//! certificate is one that an authority for such proxies has signed; from everybody else the headers mean nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_request::{BoxFuture, User, decode_path};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::authenticator::authenticated;
+use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
+
+/// What the `--requestheader-...` flags say. Header names are in lower case.
+#[derive(Clone, Debug, Default)]
+pub struct FrontProxyOptions {
+    /// Common names of proxies; any will do if there are none.
+    pub allowed_names: Vec<String>,
+    pub username_headers: Vec<String>,
+    pub uid_headers: Vec<String>,
+    pub group_headers: Vec<String>,
+    pub extra_prefixes: Vec<String>,
+}
+
+/// Believes proxies.
+pub struct FrontProxy {
+    authorities: Arc<Authorities>,
+    options: FrontProxyOptions,
+    /// The names of the API, which a caller that was accepted is accepted for.
+    audiences: Vec<Text>,
+}
+
+impl FrontProxy {
+    pub fn new(authorities: Arc<Authorities>, options: FrontProxyOptions, audiences: Vec<Text>) -> Self {
+        Self { authorities, options, audiences }
+    }
+
+    fn caller(&self, credentials: Credentials<'_>) -> Result<Option<Authenticated>, AuthnError> {
+        let Some(leaf) = self.authorities.verify(credentials.connection)? else { return Ok(None) };
+        let allowed = &self.options.allowed_names;
+        if !allowed.is_empty() && !allowed.iter().any(|name| *name == leaf.common_name) {
+            return Err(AuthnError(format!("x509: subject with cn={} is not in the allowed list", leaf.common_name)));
+        }
+        let headers = credentials.headers;
+        let name = first(headers, &self.options.username_headers);
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let uid = first(headers, &self.options.uid_headers);
+        let groups = self.options.group_headers.iter().flat_map(|name| headers.get_all(name.as_str()));
+        let groups = groups.map(text).filter(|group| !group.is_empty()).collect();
+        let mut extra: BTreeMap<Text, Vec<Text>> = BTreeMap::new();
+        for prefix in &self.options.extra_prefixes {
+            for (name, value) in headers {
+                if let Some(key) = extra_key(name, prefix) {
+                    extra.entry(key).or_default().push(text(value));
+                }
+            }
+        }
+        let user = authenticated(User { name, uid, groups, extra });
+        Ok(Authenticated::for_any_audience(user, &self.audiences, credentials.audiences))
+    }
+}
+
+impl Authenticator for FrontProxy {
+    fn authenticate<'a>(
+        &'a self,
+        credentials: Credentials<'a>,
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        Box::pin(async move { self.caller(credentials) })
+    }
+}
+
+/// The first value of the first header that has one.
+fn first(headers: &HeaderMap, names: &[String]) -> Text {
+    let values = names.iter().filter_map(|name| headers.get(name.as_str())).map(text);
+    values.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
+}
+
+/// The key behind a prefix, its escapes decoded; one whose escapes are broken is taken as it is.
+fn extra_key(name: &HeaderName, prefix: &str) -> Option<Text> {
+    let key = name.as_str().strip_prefix(prefix)?;
+    Some(decode_path(key).unwrap_or_else(|| key.into()))
+}
+
+fn text(value: &HeaderValue) -> Text {
+    String::from_utf8_lossy(value.as_bytes()).as_ref().into()
+}

@@ -1,0 +1,162 @@
+//! Service account tokens: those bound to a time, an audience and an object (KEP-1205), and the older ones that live in
+//! secrets. A signature is checked once per token; that the account and what the token is bound to still exist is checked
+//! with every use.
+
+mod bound;
+mod claims;
+mod legacy;
+mod metrics;
+mod objects;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use binnacle_jwt::{PublicKey, Token};
+use binnacle_meta::Text;
+use binnacle_request::{BoxFuture, User};
+use binnacle_validation::names::{dns1123_label, dns1123_subdomain};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+pub use metrics::ServiceAccountMetrics;
+pub use objects::{BoundKind, BoundObjects, LegacySecret, ObjectState};
+
+use crate::authenticator::{Notes, intersection};
+use crate::recent::Recent;
+use crate::{Authenticated, AuthnError, TokenAuthenticator};
+use claims::Verified;
+
+/// The issuer of tokens in secrets.
+pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
+const PREFIX: &str = "system:serviceaccount:";
+/// How many tokens are remembered by which signature they have.
+const REMEMBERED: usize = 8192;
+
+/// What decides about service account tokens.
+pub struct ServiceAccountTokens {
+    options: ServiceAccountOptions,
+    objects: Arc<dyn BoundObjects>,
+    metrics: ServiceAccountMetrics,
+    /// By digest, those whose signature is good.
+    verified: Mutex<Recent<[u8; 32], Arc<Verified>>>,
+}
+
+/// What flags say about service account tokens.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceAccountOptions {
+    /// `--service-account-issuer`: all that are accepted.
+    pub issuers: Vec<Text>,
+    /// `--service-account-key-file`.
+    pub keys: Vec<PublicKey>,
+    /// `--api-audiences`.
+    pub audiences: Vec<Text>,
+    /// `--service-account-lookup`: whether tokens in secrets must still be there.
+    pub lookup: bool,
+}
+
+impl ServiceAccountTokens {
+    pub fn new(options: ServiceAccountOptions, objects: Arc<dyn BoundObjects>, metrics: ServiceAccountMetrics) -> Self {
+        Self { options, objects, metrics, verified: Mutex::new(Recent::new(REMEMBERED)) }
+    }
+
+    async fn judge(&self, token: &str, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+        let Some(verified) = self.verified(token)? else { return Ok(None) };
+        let claims = &verified.public;
+        let mut notes = Notes::default();
+        let own = &self.options.audiences;
+        let token_audiences = if claims.audiences.is_empty() {
+            // Only old tokens are for nobody in particular.
+            notes.annotations.push(("authentication.k8s.io/legacy-token".into(), claims.subject.clone()));
+            self.metrics.legacy.inc();
+            own
+        } else {
+            &claims.audiences
+        };
+        let wanted = if wanted.is_empty() { own } else { wanted };
+        let audiences = intersection(token_audiences, wanted);
+        if audiences.is_empty() && !own.is_empty() {
+            return Err(AuthnError(format!(
+                "token audiences {} is invalid for the target audiences {}",
+                quoted(token_audiences),
+                quoted(wanted)
+            )));
+        }
+        let user = match &verified.private {
+            claims::Private::Bound(private) => self.check_bound(&verified, private, &mut notes).await?,
+            claims::Private::Legacy(private) => self.check_legacy(token, &verified, private, &mut notes).await?,
+        };
+        Ok(Some(Authenticated { user, audiences, notes }))
+    }
+
+    /// The claims of a token that one of our keys has signed; `None` when it says itself that somebody else made it.
+    fn verified(&self, token: &str) -> Result<Option<Arc<Verified>>, AuthnError> {
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        if let Some(known) = self.verified.lock().get(&digest) {
+            return Ok(Some(known.clone()));
+        }
+        let Some(parsed) = Token::parse(token) else { return Ok(None) };
+        let issuer = parsed.unverified()["iss"].as_str().unwrap_or_default();
+        let is_legacy = issuer == LEGACY_ISSUER;
+        if !is_legacy && !self.options.issuers.iter().any(|own| own == issuer) {
+            return Ok(None);
+        }
+        let id = parsed.key_id();
+        let mut keys = self.options.keys.iter().filter(|key| id.is_empty() || key.id() == id).peekable();
+        if keys.peek().is_none() {
+            return Err(AuthnError::new("invalid signature, no keys found"));
+        }
+        let mut errors = Vec::new();
+        for key in keys {
+            match parsed.verify(key) {
+                Ok(claims) => {
+                    let verified = Arc::new(Verified::read(claims, is_legacy)?);
+                    self.verified.lock().insert(digest, verified.clone());
+                    return Ok(Some(verified));
+                }
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+        AuthnError::all(errors).map_or(Ok(None), Err)
+    }
+}
+
+impl TokenAuthenticator for ServiceAccountTokens {
+    fn authenticate_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [Text],
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        Box::pin(self.judge(token, audiences))
+    }
+}
+
+/// The user name of a service account.
+pub fn username(namespace: &str, name: &str) -> Text {
+    format!("{PREFIX}{namespace}:{name}").into()
+}
+
+/// Namespace and name of the service account that a user name is of, if it is one.
+pub fn split_username(username: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = username.strip_prefix(PREFIX)?.split_once(':')?;
+    let valid = dns1123_label(namespace).is_empty() && dns1123_subdomain(name).is_empty();
+    valid.then_some((namespace, name))
+}
+
+/// The groups of all service accounts, and of those in one namespace.
+pub fn groups(namespace: &str) -> Vec<Text> {
+    vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()]
+}
+
+fn user_of(namespace: &str, name: &str, uid: &str) -> User {
+    User { name: username(namespace, name), uid: uid.into(), groups: groups(namespace), ..User::default() }
+}
+
+/// Seconds since the epoch.
+pub(crate) fn seconds_now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+fn quoted(texts: &[Text]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| binnacle_meta::go_quote(text)).collect();
+    format!("[{}]", quoted.join(" "))
+}

@@ -1,0 +1,134 @@
+//! The claims of service account tokens, in both their shapes.
+
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_request::User;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::objects::ObjectState;
+use crate::AuthnError;
+
+/// A token whose signature is good.
+pub(super) struct Verified {
+    pub(super) public: Public,
+    pub(super) private: Private,
+    /// What the last check of the objects behind it came to.
+    pub(super) checked: Mutex<Option<Checked>>,
+}
+
+/// The claims that RFC 7519 registers. Times are in seconds since the epoch.
+pub(super) struct Public {
+    pub(super) subject: Text,
+    pub(super) audiences: Vec<Text>,
+    pub(super) expires: Option<f64>,
+    pub(super) not_before: Option<f64>,
+    pub(super) issued: Option<f64>,
+    pub(super) id: Text,
+}
+
+pub(super) enum Private {
+    Bound(Bound),
+    Legacy(Legacy),
+}
+
+/// `kubernetes.io`.
+pub(super) struct Bound {
+    pub(super) namespace: Text,
+    pub(super) account: Reference,
+    pub(super) pod: Option<Reference>,
+    pub(super) secret: Option<Reference>,
+    pub(super) node: Option<Reference>,
+    pub(super) warn_after: Option<f64>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Reference {
+    pub(super) name: Text,
+    pub(super) uid: Text,
+}
+
+/// `kubernetes.io/serviceaccount/...`.
+pub(super) struct Legacy {
+    pub(super) namespace: Text,
+    pub(super) secret: Text,
+    pub(super) account: Text,
+    pub(super) uid: Text,
+}
+
+/// The objects that were looked at, in order, and who they say this is.
+pub(super) struct Checked {
+    pub(super) objects: Vec<Arc<ObjectState>>,
+    pub(super) user: Arc<User>,
+}
+
+impl Verified {
+    pub(super) fn read(claims: &Value, is_legacy: bool) -> Result<Self, AuthnError> {
+        let private = if is_legacy {
+            let claim = |name: &str| text(&claims[format!("kubernetes.io/serviceaccount/{name}")]);
+            Private::Legacy(Legacy {
+                namespace: claim("namespace")?,
+                secret: claim("secret.name")?,
+                account: claim("service-account.name")?,
+                uid: claim("service-account.uid")?,
+            })
+        } else {
+            let own = &claims["kubernetes.io"];
+            Private::Bound(Bound {
+                namespace: text(&own["namespace"])?,
+                account: reference(&own["serviceaccount"])?.unwrap_or_default(),
+                pod: reference(&own["pod"])?,
+                secret: reference(&own["secret"])?,
+                node: reference(&own["node"])?,
+                warn_after: time(&own["warnafter"])?.filter(|at| *at != 0.0),
+            })
+        };
+        let public = Public {
+            subject: text(&claims["sub"])?,
+            audiences: audiences(&claims["aud"])?,
+            expires: time(&claims["exp"])?,
+            not_before: time(&claims["nbf"])?,
+            issued: time(&claims["iat"])?,
+            id: text(&claims["jti"])?,
+        };
+        Ok(Self { public, private, checked: Mutex::default() })
+    }
+}
+
+fn malformed() -> AuthnError {
+    AuthnError::new("service account token claims could not be validated due to unexpected validation error")
+}
+
+fn text(value: &Value) -> Result<Text, AuthnError> {
+    match value {
+        Value::Null => Ok(Text::default()),
+        Value::String(text) => Ok(text.into()),
+        _ => Err(malformed()),
+    }
+}
+
+fn time(value: &Value) -> Result<Option<f64>, AuthnError> {
+    match value {
+        Value::Null => Ok(None),
+        Value::Number(number) => number.as_f64().map(Some).ok_or_else(malformed),
+        _ => Err(malformed()),
+    }
+}
+
+fn audiences(value: &Value) -> Result<Vec<Text>, AuthnError> {
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::String(one) => Ok(vec![one.into()]),
+        Value::Array(many) => many.iter().map(|one| one.as_str().map(Text::from).ok_or_else(malformed)).collect(),
+        _ => Err(malformed()),
+    }
+}
+
+fn reference(value: &Value) -> Result<Option<Reference>, AuthnError> {
+    match value {
+        Value::Null => Ok(None),
+        Value::Object(_) => Ok(Some(Reference { name: text(&value["name"])?, uid: text(&value["uid"])? })),
+        _ => Err(malformed()),
+    }
+}

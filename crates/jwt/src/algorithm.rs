@@ -1,0 +1,111 @@
+//! Signature algorithms (RFC 7518, section 3.1) and the curves behind some of them.
+
+use std::fmt;
+
+/// An asymmetric algorithm by its name in token headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Algorithm {
+    Rs256,
+    Rs384,
+    Rs512,
+    Ps256,
+    Ps384,
+    Ps512,
+    Es256,
+    Es384,
+    Es512,
+}
+
+/// The elliptic curves of [`Algorithm::Es256`] and its kin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Curve {
+    P256,
+    P384,
+    P521,
+}
+
+impl Algorithm {
+    pub const ALL: [Self; 9] = [
+        Self::Rs256,
+        Self::Rs384,
+        Self::Rs512,
+        Self::Es256,
+        Self::Es384,
+        Self::Es512,
+        Self::Ps256,
+        Self::Ps384,
+        Self::Ps512,
+    ];
+
+    /// `None` for everything that is not a public-key signature: `none` and `HS256` are no algorithms here.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rs256 => "RS256",
+            Self::Rs384 => "RS384",
+            Self::Rs512 => "RS512",
+            Self::Ps256 => "PS256",
+            Self::Ps384 => "PS384",
+            Self::Ps512 => "PS512",
+            Self::Es256 => "ES256",
+            Self::Es384 => "ES384",
+            Self::Es512 => "ES512",
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Curve {
+    pub(crate) const ALL: [Self; 3] = [Self::P256, Self::P384, Self::P521];
+
+    pub fn algorithm(self) -> Algorithm {
+        match self {
+            Self::P256 => Algorithm::Es256,
+            Self::P384 => Algorithm::Es384,
+            Self::P521 => Algorithm::Es512,
+        }
+    }
+
+    /// As key sets call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::P256 => "P-256",
+            Self::P384 => "P-384",
+            Self::P521 => "P-521",
+        }
+    }
+
+    /// The object identifier, as DER has it behind tag and length.
+    pub(crate) fn oid(self) -> &'static [u8] {
+        match self {
+            Self::P256 => &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
+            Self::P384 => &[0x2b, 0x81, 0x04, 0x00, 0x22],
+            Self::P521 => &[0x2b, 0x81, 0x04, 0x00, 0x23],
+        }
+    }
+
+    /// Bytes of a coordinate, and of a private key.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Self::P256 => 32,
+            Self::P384 => 48,
+            Self::P521 => 66,
+        }
+    }
+
+    pub(crate) fn of_oid(oid: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|curve| curve.oid() == oid)
+    }
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|curve| curve.name() == name)
+    }
+}

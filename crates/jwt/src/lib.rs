@@ -1,0 +1,28 @@
+//! JSON web tokens as Kubernetes uses them: compact, signed with RSA or elliptic curves, never with a shared secret and
+//! never unsigned. Keys come from PEM files and from key sets (JWKS).
+//!
+//! Knows nothing of what claims mean; reading one without a verified signature takes a method that says so.
+
+mod algorithm;
+mod der;
+mod pem;
+mod private_key;
+mod public_key;
+mod token;
+
+pub use algorithm::{Algorithm, Curve};
+pub use pem::{KeyFileError, load_private, load_public, private_from_pem, public_from_pem};
+pub use private_key::PrivateKey;
+pub use public_key::{PublicKey, parse_key_set};
+pub use token::{Token, TokenError};
+
+/// Why bytes are no key that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeyError(pub String);
+
+impl KeyError {
+    fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}

@@ -1,0 +1,176 @@
+//! Keys that verify: RSA and elliptic curves, from DER and from key sets.
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use p521::ecdsa::signature::Verifier;
+use ring::signature::{self, UnparsedPublicKey};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::der::{self, Reader};
+use crate::{Algorithm, Curve, KeyError};
+
+/// A key that can tell whether somebody with the private half signed something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey {
+    id: String,
+    material: Material,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Material {
+    /// Big-endian, without leading zeros.
+    Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
+    /// The point as SEC1 writes it uncompressed: 4, x, y.
+    Ec { curve: Curve, point: Vec<u8> },
+}
+
+impl PublicKey {
+    pub(crate) fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<Self, KeyError> {
+        let (modulus, exponent) = (der::trim_zeros(modulus).to_vec(), der::trim_zeros(exponent).to_vec());
+        if modulus.is_empty() || exponent.is_empty() {
+            return Err(KeyError::new("an RSA key without modulus or exponent"));
+        }
+        Ok(Self::with_own_id(Material::Rsa { modulus, exponent }))
+    }
+
+    pub(crate) fn ec(curve: Curve, point: &[u8]) -> Result<Self, KeyError> {
+        if point.len() != 2 * curve.size() + 1 || point[0] != 4 {
+            return Err(KeyError::new("x509: failed to unmarshal elliptic curve point"));
+        }
+        Ok(Self::with_own_id(Material::Ec { curve, point: point.to_vec() }))
+    }
+
+    fn with_own_id(material: Material) -> Self {
+        // The digest does not lead back to the key, so an ID can be shown where the key should not be taken from.
+        let id = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(material.to_spki()));
+        Self { id, material }
+    }
+
+    /// A SubjectPublicKeyInfo.
+    pub fn from_spki(spki: &[u8]) -> Result<Self, KeyError> {
+        let mut info = Reader::new(spki).sequence()?;
+        let mut algorithm = info.sequence()?;
+        let bits = info.bits()?;
+        match algorithm.expect(der::OID)? {
+            der::RSA => Self::from_pkcs1(bits),
+            der::EC => {
+                let curve = Curve::of_oid(algorithm.expect(der::OID)?);
+                Self::ec(curve.ok_or_else(|| KeyError::new("x509: unsupported elliptic curve"))?, bits)
+            }
+            _ => Err(KeyError::new("x509: unknown public key algorithm")),
+        }
+    }
+
+    /// An RSAPublicKey.
+    pub(crate) fn from_pkcs1(pkcs1: &[u8]) -> Result<Self, KeyError> {
+        let mut key = Reader::new(pkcs1).sequence()?;
+        Self::rsa(key.unsigned()?, key.unsigned()?)
+    }
+
+    /// The name of the key: its own, or what a key set calls it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What a holder of the private half signs service account tokens with.
+    pub fn algorithm(&self) -> Algorithm {
+        match &self.material {
+            Material::Rsa { .. } => Algorithm::Rs256,
+            Material::Ec { curve, .. } => curve.algorithm(),
+        }
+    }
+
+    /// Whether `signature` is one of `message` by this algorithm; false for an algorithm of other keys.
+    pub fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        match &self.material {
+            Material::Rsa { modulus, exponent } => {
+                let parameters: &signature::RsaParameters = match algorithm {
+                    Algorithm::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+                    Algorithm::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+                    Algorithm::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+                    Algorithm::Ps256 => &signature::RSA_PSS_2048_8192_SHA256,
+                    Algorithm::Ps384 => &signature::RSA_PSS_2048_8192_SHA384,
+                    Algorithm::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
+                    Algorithm::Es256 | Algorithm::Es384 | Algorithm::Es512 => return false,
+                };
+                let key = signature::RsaPublicKeyComponents { n: modulus, e: exponent };
+                key.verify(parameters, message, signature).is_ok()
+            }
+            Material::Ec { curve, .. } if curve.algorithm() != algorithm => false,
+            Material::Ec { curve: Curve::P256, point } => {
+                UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, point).verify(message, signature).is_ok()
+            }
+            Material::Ec { curve: Curve::P384, point } => {
+                UnparsedPublicKey::new(&signature::ECDSA_P384_SHA384_FIXED, point).verify(message, signature).is_ok()
+            }
+            Material::Ec { curve: Curve::P521, point } => {
+                let key = p521::ecdsa::VerifyingKey::from_sec1_bytes(point);
+                let signature = p521::ecdsa::Signature::from_slice(signature);
+                matches!((key, signature), (Ok(key), Ok(signature)) if key.verify(message, &signature).is_ok())
+            }
+        }
+    }
+
+    /// The key as a member of a key set (RFC 7517), for signatures.
+    pub fn to_jwk(&self) -> Value {
+        let text = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+        let alg = self.algorithm().name();
+        match &self.material {
+            Material::Rsa { modulus, exponent } => json!({
+                "use": "sig", "kty": "RSA", "kid": self.id, "alg": alg, "n": text(modulus), "e": text(exponent)
+            }),
+            Material::Ec { curve, point } => {
+                let (x, y) = point[1..].split_at(curve.size());
+                json!({
+                    "use": "sig", "kty": "EC", "kid": self.id, "crv": curve.name(), "alg": alg, "x": text(x), "y": text(y)
+                })
+            }
+        }
+    }
+
+    fn from_jwk(jwk: &Value) -> Result<Self, KeyError> {
+        let bytes = |member: &str| {
+            let text = jwk[member].as_str().ok_or_else(|| KeyError(format!("a key without {member}")))?;
+            BASE64_URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|error| KeyError(error.to_string()))
+        };
+        let mut key = match jwk["kty"].as_str() {
+            Some("RSA") => Self::rsa(&bytes("n")?, &bytes("e")?)?,
+            Some("EC") => {
+                let curve = jwk["crv"].as_str().and_then(Curve::of_name);
+                let curve = curve.ok_or_else(|| KeyError::new("an unknown curve"))?;
+                Self::ec(curve, &[vec![4], bytes("x")?, bytes("y")?].concat())?
+            }
+            kind => return Err(KeyError(format!("a key of the unknown kind {kind:?}"))),
+        };
+        key.id = jwk["kid"].as_str().unwrap_or_default().to_owned();
+        Ok(key)
+    }
+}
+
+impl Material {
+    fn to_spki(&self) -> Vec<u8> {
+        let (algorithm, bits) = match self {
+            Self::Rsa { modulus, exponent } => {
+                let key = der::value(der::SEQUENCE, &[&der::unsigned(modulus), &der::unsigned(exponent)]);
+                let oid = der::value(der::OID, &[der::RSA]);
+                (der::value(der::SEQUENCE, &[&oid, &der::value(der::NULL, &[])]), key)
+            }
+            Self::Ec { curve, point } => {
+                let (kind, curve) = (der::value(der::OID, &[der::EC]), der::value(der::OID, &[curve.oid()]));
+                (der::value(der::SEQUENCE, &[&kind, &curve]), point.clone())
+            }
+        };
+        der::value(der::SEQUENCE, &[&algorithm, &der::value(der::BIT_STRING, &[&[0], &bits])])
+    }
+}
+
+/// The keys of a JSON key set that are for signatures and of a kind that is known; others are passed over, since a
+/// provider may have keys for other uses and newer kinds.
+pub fn parse_key_set(json: &[u8]) -> Result<Vec<PublicKey>, KeyError> {
+    const MAX_KEYS: usize = 1000;
+    let set: Value = serde_json::from_slice(json).map_err(|error| KeyError(error.to_string()))?;
+    let keys = set["keys"].as_array().ok_or_else(|| KeyError::new("a key set without keys"))?;
+    let signs = |jwk: &&Value| jwk["use"].as_str().is_none_or(|purpose| purpose.is_empty() || purpose == "sig");
+    Ok(keys.iter().filter(signs).take(MAX_KEYS).filter_map(|jwk| PublicKey::from_jwk(jwk).ok()).collect())
+}

@@ -1,0 +1,74 @@
+//! Compact tokens: header, claims, signature.
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde_json::Value;
+
+use crate::{Algorithm, PublicKey};
+
+/// What a token may have in bytes: more than any header of a request.
+const MAX_BYTES: usize = 256 << 10;
+
+/// A token that was taken apart. Nothing has been said yet about who made it.
+#[derive(Clone, Debug)]
+pub struct Token<'a> {
+    header: Value,
+    claims: Value,
+    signature: Vec<u8>,
+    /// What was signed.
+    message: &'a str,
+}
+
+/// Why a signature says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    #[error("go-jose/go-jose: unknown/unsupported algorithm")]
+    Algorithm,
+    #[error("go-jose/go-jose: error in cryptographic primitive")]
+    Signature,
+    /// The header demands (`crit`) what is not known here.
+    #[error("go-jose/go-jose: unsupported crit header")]
+    Critical,
+}
+
+impl<'a> Token<'a> {
+    /// Takes a text apart; `None` when it is no token at all.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        if text.len() > MAX_BYTES {
+            return None;
+        }
+        let (message, signature) = text.rsplit_once('.')?;
+        let (header, claims) = message.split_once('.')?;
+        let decode = |part: &str| BASE64_URL_SAFE_NO_PAD.decode(part).ok();
+        let json = |part: &str| serde_json::from_slice::<Value>(&decode(part)?).ok().filter(Value::is_object);
+        Some(Self { header: json(header)?, claims: json(claims)?, signature: decode(signature)?, message })
+    }
+
+    /// The key that the header names.
+    pub fn key_id(&self) -> &str {
+        self.header["kid"].as_str().unwrap_or_default()
+    }
+
+    /// The algorithm that the header names, if it is one that proves anything.
+    pub fn algorithm(&self) -> Option<Algorithm> {
+        Algorithm::from_name(self.header["alg"].as_str()?)
+    }
+
+    /// The claims of whoever made this up.
+    pub fn unverified(&self) -> &Value {
+        &self.claims
+    }
+
+    /// The claims, if this key signed them.
+    pub fn verify(&self, key: &PublicKey) -> Result<&Value, TokenError> {
+        if self.header.get("crit").is_some() {
+            return Err(TokenError::Critical);
+        }
+        let algorithm = self.algorithm().ok_or(TokenError::Algorithm)?;
+        if key.verify(algorithm, self.message.as_bytes(), &self.signature) {
+            Ok(&self.claims)
+        } else {
+            Err(TokenError::Signature)
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! How callers are found out: the authenticators that the flags ask for, in the reference's order.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_authn::{
+    Anonymous, Authenticator, Authorities, AuthoritiesError, Bearer, BootstrapTokens, FailFast, FrontProxy,
+    FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenAuthenticator,
+    TokenFile, TokenFileError, Union, WebhookOptions, WebhookTokens, WebhookVersion, X509,
+};
+use binnacle_controlplane::RequestHeader;
+use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
+use binnacle_meta::Text;
+use binnacle_registry::ResourceSet;
+use binnacle_server::{Authentication, Metrics};
+use binnacle_specials::TokenIssuer;
+use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
+
+use crate::bound_objects::CachedObjects;
+use crate::flags;
+
+/// Why callers cannot be found out as the flags want.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AuthenticationError {
+    #[error(transparent)]
+    Tokens(#[from] TokenFileError),
+    #[error("unable to load client CA file: {0}")]
+    ClientCa(#[source] AuthoritiesError),
+    #[error("failed to load the authorities for request headers: {0}")]
+    ProxyCa(#[source] AuthoritiesError),
+    #[error("failed to build token generator: {0}")]
+    Keys(#[from] KeyFileError),
+    #[error("cannot use the server's own key for service account tokens: {0}")]
+    OwnKey(#[from] KeyError),
+    #[error(transparent)]
+    Webhook(#[from] KubeconfigError),
+    #[error("cannot call the token webhook: {0}")]
+    WebhookTarget(#[from] TargetError),
+    #[error("cannot register metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// What was read from the files that flags name.
+pub(crate) struct Named {
+    tokens: Option<TokenFile>,
+    pub(crate) clients: Option<Bundle>,
+    pub(crate) proxies: Option<Bundle>,
+    signing: Option<PrivateKey>,
+    keys: Vec<PublicKey>,
+    webhook: Option<WebhookTokens>,
+}
+
+/// Authorities, and the PEM text that names them.
+#[derive(Clone)]
+pub(crate) struct Bundle {
+    pub(crate) authorities: Arc<Authorities>,
+    pub(crate) pem: String,
+}
+
+impl Bundle {
+    fn load(path: &Path) -> Result<Self, AuthoritiesError> {
+        let shown = path.display().to_string();
+        let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
+        Self::new(&shown, &pem)
+    }
+
+    /// `path` is for messages.
+    pub(crate) fn new(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
+        let authorities = Arc::new(Authorities::from_pem(path, pem)?);
+        Ok(Self { authorities, pem: String::from_utf8_lossy(pem).into_owned() })
+    }
+}
+
+impl Named {
+    pub(crate) fn load(flags: &flags::Authentication) -> Result<Self, AuthenticationError> {
+        let mut keys = Vec::new();
+        for path in &flags.service_accounts.key_files {
+            keys.extend(load_public(path)?);
+        }
+        Ok(Self {
+            tokens: flags.token_auth_file.as_deref().map(TokenFile::load).transpose()?,
+            clients: flags
+                .client_ca_file
+                .as_deref()
+                .map(Bundle::load)
+                .transpose()
+                .map_err(AuthenticationError::ClientCa)?,
+            proxies: flags
+                .request_header
+                .as_ref()
+                .map(|header| Bundle::load(&header.client_ca_file))
+                .transpose()
+                .map_err(AuthenticationError::ProxyCa)?,
+            signing: flags.service_accounts.signing_key_file.as_deref().map(load_private).transpose()?,
+            keys,
+            webhook: flags.webhook.as_ref().map(|webhook| webhook_tokens(webhook, audiences(flags))).transpose()?,
+        })
+    }
+
+    /// The keys of service account tokens: those that were named, or else the server's own.
+    pub(crate) fn service_account_keys(&mut self, own: &str) -> Result<ServiceAccountKeys, AuthenticationError> {
+        let signing = match self.signing.take() {
+            Some(key) => key,
+            None => private_from_pem(own.as_bytes())?,
+        };
+        let mut verifying = std::mem::take(&mut self.keys);
+        // Without a named key to sign with, our own does, and must then be among those that count.
+        if verifying.is_empty() || !verifying.iter().any(|key| key.id() == signing.public().id()) {
+            verifying.push(signing.public().clone());
+        }
+        Ok(ServiceAccountKeys { signing: Arc::new(signing), verifying })
+    }
+}
+
+/// What signs and verifies service account tokens.
+pub(crate) struct ServiceAccountKeys {
+    signing: Arc<PrivateKey>,
+    pub(crate) verifying: Vec<PublicKey>,
+}
+
+impl ServiceAccountKeys {
+    /// How tokens are made, as the flags want.
+    pub(crate) fn issuer(&self, flags: &flags::Authentication) -> TokenIssuer {
+        let of = &flags.service_accounts;
+        TokenIssuer {
+            key: self.signing.clone(),
+            issuer: of.issuers.first().map(Text::from).unwrap_or_default(),
+            audiences: audiences(flags),
+            max_seconds: i64::try_from(of.max_expiration.as_secs()).unwrap_or(i64::MAX),
+            extends: of.extends,
+        }
+    }
+}
+
+/// The names by which the API knows itself.
+pub(crate) fn audiences(flags: &flags::Authentication) -> Vec<Text> {
+    flags.api_audiences.iter().map(Text::from).collect()
+}
+
+/// The longest that one call of the token webhook may take.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
+
+fn webhook_tokens(flags: &flags::Webhook, audiences: Vec<Text>) -> Result<WebhookTokens, AuthenticationError> {
+    let client = Client::new(load(&flags.config_file)?, WEBHOOK_TIMEOUT)?;
+    let version = if flags.version == "v1" { WebhookVersion::V1 } else { WebhookVersion::V1beta1 };
+    Ok(WebhookTokens::new(client, WebhookOptions { version, cache_ttl: flags.cache_ttl, audiences }))
+}
+
+/// What the flags say of proxies in front, as others are told of it.
+pub(crate) fn request_header(flags: &flags::Authentication, proxies: Option<&Bundle>) -> Option<RequestHeader> {
+    let header = flags.request_header.as_ref()?;
+    Some(RequestHeader {
+        client_ca: proxies?.pem.clone(),
+        allowed_names: header.allowed_names.clone(),
+        username_headers: header.username_headers.clone(),
+        uid_headers: header.uid_headers.clone(),
+        group_headers: header.group_headers.clone(),
+        extra_header_prefixes: header.extra_prefixes.clone(),
+    })
+}
+
+/// Proxies in front, then certificates, then tokens; who brings neither is anonymous, who brings a bad one is refused.
+pub(crate) fn build(
+    flags: &flags::Authentication,
+    named: Named,
+    clients: &Bundle,
+    keys: &ServiceAccountKeys,
+    resources: &ResourceSet,
+    metrics: &Metrics,
+) -> Result<Authentication, AuthenticationError> {
+    let audiences = audiences(flags);
+    let mut tokens: Vec<Box<dyn TokenAuthenticator>> = Vec::new();
+    if let Some(file) = named.tokens {
+        tokens.push(Box::new(file.for_audiences(audiences.clone())));
+    }
+    let options = ServiceAccountOptions {
+        issuers: flags.service_accounts.issuers.iter().map(Text::from).collect(),
+        keys: keys.verifying.clone(),
+        audiences: audiences.clone(),
+        lookup: flags.service_accounts.lookup,
+    };
+    let objects = Arc::new(CachedObjects::new(resources.clone()));
+    let counters = ServiceAccountMetrics::new(metrics.registry())?;
+    tokens.push(Box::new(ServiceAccountTokens::new(options, objects.clone(), counters)));
+    if flags.bootstrap_tokens {
+        tokens.push(Box::new(BootstrapTokens::new(objects, audiences.clone())));
+    }
+    if let Some(webhook) = named.webhook {
+        tokens.push(Box::new(webhook));
+    }
+
+    let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect::<Vec<_>>();
+    let mut known: Vec<Box<dyn Authenticator>> = Vec::new();
+    let (mut proxy_headers, mut proxy_prefixes) = (Vec::new(), Vec::new());
+    if let (Some(header), Some(proxies)) = (&flags.request_header, named.proxies) {
+        let options = FrontProxyOptions {
+            allowed_names: header.allowed_names.clone(),
+            username_headers: lower(&header.username_headers),
+            uid_headers: lower(&header.uid_headers),
+            group_headers: lower(&header.group_headers),
+            extra_prefixes: lower(&header.extra_prefixes),
+        };
+        proxy_headers = [&options.username_headers[..], &options.uid_headers, &options.group_headers].concat();
+        proxy_prefixes.clone_from(&options.extra_prefixes);
+        known.push(Box::new(FrontProxy::new(proxies.authorities, options, audiences.clone())));
+    }
+    known.push(Box::new(X509::new(clients.authorities.clone())));
+    known.push(Box::new(Bearer::new(tokens)));
+    let known = Union::new(known);
+    let authenticator: Arc<dyn Authenticator> = match flags.anonymous {
+        true => Arc::new(FailFast(known, Anonymous::new())),
+        false => Arc::new(known),
+    };
+    Ok(Authentication { authenticator, audiences, proxy_headers, proxy_prefixes })
+}

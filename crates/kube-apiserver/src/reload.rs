@@ -1,0 +1,89 @@
+//! Files that may change while the server runs: looked at from time to time, and read again when they are others.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use binnacle_request::Shutdown;
+use tokio::task::JoinSet;
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Hands the contents of a file to `apply` whenever it has changed, until the server ends. What `apply` does not like is
+/// said in the log, and the former contents stay in force.
+pub(crate) fn follow<E: std::fmt::Display + Send>(
+    tasks: &mut JoinSet<()>,
+    path: PathBuf,
+    shutdown: &Shutdown,
+    apply: impl Fn(&[u8]) -> Result<(), E> + Send + Sync + 'static,
+) {
+    let stopped = shutdown.fired();
+    tasks.spawn(async move {
+        let mut seen = mark(&path).await;
+        let watching = async {
+            loop {
+                tokio::time::sleep(INTERVAL).await;
+                let now = mark(&path).await;
+                if now.is_none() || now == seen {
+                    continue;
+                }
+                seen = now;
+                let applied = match tokio::fs::read(&path).await {
+                    Ok(contents) => apply(&contents).map_err(|error| error.to_string()),
+                    Err(error) => Err(error.to_string()),
+                };
+                let path = path.display();
+                match applied {
+                    Ok(()) => tracing::info!("{path} has changed and is in force"),
+                    Err(error) => tracing::error!("{path} has changed, but cannot be used: {error}"),
+                }
+            }
+        };
+        tokio::select! {
+            () = watching => {}
+            () = stopped => {}
+        }
+    });
+}
+
+/// What tells one state of a file from another without reading it.
+async fn mark(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
+    let state = |file: Metadata| (file.ino(), file.mtime(), file.mtime_nsec(), file.len());
+    tokio::fs::metadata(path).await.ok().map(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use binnacle_request::ShutdownTrigger;
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::data_dir::DataDir;
+
+    #[tokio::test]
+    async fn changes_are_applied() {
+        let dir = DataDir::temporary().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "one").unwrap();
+        let (trigger, shutdown) = ShutdownTrigger::new();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = JoinSet::new();
+        let sink = seen.clone();
+        follow(&mut tasks, path.clone(), &shutdown, move |contents| {
+            sink.lock().push(String::from_utf8_lossy(contents).into_owned());
+            Ok::<_, String>(())
+        });
+        // Written until it is noticed: the first look may come after the first write.
+        let mut length = 3;
+        while seen.lock().is_empty() {
+            length += 1;
+            std::fs::write(&path, "x".repeat(length)).unwrap();
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        trigger.fire();
+        tasks.join_all().await;
+    }
+}

@@ -1,0 +1,28 @@
+//! Lets the caller act as somebody else, where that is asked for and allowed.
+
+use std::sync::Arc;
+
+use binnacle_request::{Record, RequestInfo, User};
+use http::HeaderMap;
+
+use crate::answer::Refusal;
+use crate::impersonation::Impersonation;
+
+/// As whom the request goes on.
+pub(crate) async fn actor(
+    impersonation: &Impersonation,
+    headers: &mut HeaderMap,
+    info: &RequestInfo,
+    caller: Arc<User>,
+    record: &Record,
+) -> Result<Arc<User>, Refusal> {
+    let Some(impersonated) = impersonation.become_other(headers, info, &caller).await? else {
+        return Ok(caller);
+    };
+    let user = impersonated.user.clone();
+    tracing::debug!(audit_id = %record.audit_id(), "{} is impersonating {}", caller.name, user.name);
+    if let Some(notes) = record.audit() {
+        notes.note(|noted| noted.impersonated = Some(impersonated));
+    }
+    Ok(user)
+}

@@ -1,0 +1,67 @@
+//! The headers that say whom to act as.
+
+use std::collections::BTreeMap;
+
+use binnacle_meta::{Status, Text, go_quote};
+use binnacle_request::{User, decode_path};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+const USER: &str = "impersonate-user";
+const UID: &str = "impersonate-uid";
+const GROUP: &str = "impersonate-group";
+const EXTRA: &str = "impersonate-extra-";
+
+/// Who is wanted, exactly as the headers say it. Parts without a name are a bad request.
+pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
+    let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
+    let mut extra: BTreeMap<Text, Vec<Text>> = BTreeMap::new();
+    for (name, value) in headers {
+        if let Some(key) = name.as_str().strip_prefix(EXTRA) {
+            // A key whose escapes are broken is taken as it is.
+            let key = decode_path(key).unwrap_or_else(|| key.into());
+            extra.entry(key).or_default().push(text(value));
+        }
+    }
+    let groups = headers.get_all(GROUP).into_iter().map(text).collect();
+    let user = User { name: first(USER), uid: first(UID), groups, extra };
+    if !user.name.is_empty() {
+        return Ok(Some(user));
+    }
+    if user == User::default() {
+        return Ok(None);
+    }
+    Err(Status::bad_request(format!("requested {} without impersonating a user name", shown(&user))))
+}
+
+/// Nobody behind this may tell that somebody is not really who they are.
+pub(super) fn strip(headers: &mut HeaderMap) {
+    for name in [USER, UID, GROUP] {
+        headers.remove(name);
+    }
+    let extra: Vec<HeaderName> = headers.keys().filter(|name| name.as_str().starts_with(EXTRA)).cloned().collect();
+    for name in extra {
+        headers.remove(name);
+    }
+}
+
+fn text(value: &HeaderValue) -> Text {
+    String::from_utf8_lossy(value.as_bytes()).as_ref().into()
+}
+
+/// As Go prints the structure.
+fn shown(user: &User) -> String {
+    let list = |texts: &[Text]| {
+        let quoted: Vec<String> = texts.iter().map(|text| go_quote(text)).collect();
+        format!("[]string{{{}}}", quoted.join(", "))
+    };
+    let groups = if user.groups.is_empty() { "[]string(nil)".to_owned() } else { list(&user.groups) };
+    let extra = if user.extra.is_empty() {
+        "map[string][]string(nil)".to_owned()
+    } else {
+        let pairs: Vec<String> =
+            user.extra.iter().map(|(key, values)| format!("{}:{}", go_quote(key), list(values))).collect();
+        format!("map[string][]string{{{}}}", pairs.join(", "))
+    };
+    let (name, uid) = (go_quote(&user.name), go_quote(&user.uid));
+    format!("&user.DefaultInfo{{Name:{name}, UID:{uid}, Groups:{groups}, Extra:{extra}}}")
+}

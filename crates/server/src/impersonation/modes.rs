@@ -1,0 +1,249 @@
+//! The ways of acting as somebody else, and what each of them asks the authorizer.
+
+use binnacle_authn::service_account::{groups as account_groups, split_username};
+use binnacle_authz::{Attributes, Authorizer, forbidden};
+use binnacle_meta::{FieldErrors, FieldPath, Status, Text, go_quote};
+use binnacle_request::{Decision, User};
+use binnacle_validation::domains::domain_prefixed_path;
+use binnacle_validation::names::dns1123_subdomain;
+
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const NODE_PREFIX: &str = "system:node:";
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+const ASSOCIATED_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
+/// From so many groups or extras on, leave for all of them is asked for first.
+const MANY: usize = 4;
+
+/// In the order in which they are tried.
+pub(super) const MODES: [Mode; 5] =
+    [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// A pod acts as the node that it runs on.
+    AssociatedNode,
+    ArbitraryNode,
+    ServiceAccount,
+    /// Anybody who is neither a node nor a service account.
+    UserInfo,
+    /// The original way, whatever is to be done.
+    Legacy,
+}
+
+impl Mode {
+    /// The verb that stands for the way in audit events; empty for the original one.
+    pub(super) fn constraint(self) -> &'static str {
+        match self {
+            Self::Legacy => "",
+            constrained => constrained.verb(),
+        }
+    }
+
+    /// The verb of acting as somebody.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::AssociatedNode => "impersonate:associated-node",
+            Self::ArbitraryNode => "impersonate:arbitrary-node",
+            Self::ServiceAccount => "impersonate:serviceaccount",
+            Self::UserInfo => "impersonate:user-info",
+            Self::Legacy => "impersonate",
+        }
+    }
+
+    /// The verb of doing something as somebody.
+    fn verb_on(self, verb: &str) -> String {
+        format!("impersonate-on:{}:{verb}", self.verb().trim_start_matches("impersonate:"))
+    }
+
+    /// Whether this is a way for these two at all.
+    fn applies(self, wanted: &User, requestor: &User) -> bool {
+        let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
+        let node = node_name(&wanted.name);
+        match self {
+            Self::AssociatedNode => {
+                let own = requestor.extra.get(NODE_NAME).map(Vec::as_slice);
+                let own = if let Some([own]) = own { Some(own.as_str()) } else { None };
+                only_name && node.is_some() && node == own && split_username(&requestor.name).is_some()
+            }
+            Self::ArbitraryNode => only_name && node.is_some(),
+            Self::ServiceAccount => only_name && split_username(&wanted.name).is_some(),
+            Self::UserInfo => node.is_none() && split_username(&wanted.name).is_none(),
+            Self::Legacy => true,
+        }
+    }
+
+    /// Whom the caller of `request` becomes; `None` when this is no way for them.
+    pub(super) async fn check(
+        self,
+        authorizer: &dyn Authorizer,
+        wanted: &User,
+        request: &Attributes<'_>,
+    ) -> Result<Option<User>, Status> {
+        if !self.applies(wanted, request.user) {
+            return Ok(None);
+        }
+        // Which node it is has been settled above; leave is given for all nodes at once, and to the account wherever it
+        // runs.
+        let anywhere = (self == Self::AssociatedNode).then(|| {
+            let keys = request.user.extra.keys().cloned().collect();
+            User { extra: [(Text::new_static(ASSOCIATED_KEYS), keys)].into(), ..request.user.clone() }
+        });
+        let check = Check { mode: self, authorizer, requestor: anywhere.as_ref().unwrap_or(request.user) };
+        if self != Self::Legacy {
+            let verb = self.verb_on(request.verb);
+            check.allowed(&Attributes { user: check.requestor, verb: &verb, ..*request }).await?;
+        }
+        let mut user = wanted.clone();
+        check.name(wanted, &mut user).await?;
+        if !wanted.uid.is_empty() {
+            check.part("uids", "", &wanted.uid).await?;
+        }
+        check.groups(&wanted.groups).await?;
+        check.extra(wanted).await?;
+        if user.name == User::ANONYMOUS {
+            add_group(&mut user, User::UNAUTHENTICATED);
+        } else if !user.is_in(User::UNAUTHENTICATED) {
+            add_group(&mut user, User::AUTHENTICATED);
+        }
+        Ok(Some(user))
+    }
+}
+
+/// Questions to the authorizer in one way.
+struct Check<'a> {
+    mode: Mode,
+    authorizer: &'a dyn Authorizer,
+    requestor: &'a User,
+}
+
+impl<'a> Check<'a> {
+    fn attributes(&self, api_group: &'a str, resource: &'a str, name: &'a str) -> Attributes<'a> {
+        Attributes {
+            verb: self.mode.verb(),
+            is_resource_request: true,
+            api_group,
+            api_version: "v1",
+            resource,
+            name,
+            ..Attributes::nothing(self.requestor)
+        }
+    }
+
+    /// Users and groups were of the core group before there were constrained ways.
+    fn subject_group(&self) -> &'static str {
+        if self.mode == Mode::Legacy { "" } else { AUTHENTICATION }
+    }
+
+    async fn name(&self, wanted: &User, user: &mut User) -> Result<(), Status> {
+        let mut attributes = self.attributes(self.subject_group(), "users", &wanted.name);
+        if let Some(node) = node_name(&wanted.name)
+            && self.mode != Mode::Legacy
+        {
+            attributes.resource = "nodes";
+            attributes.name = if self.mode == Mode::AssociatedNode { "*" } else { node };
+            user.groups = vec![Text::new_static("system:nodes")];
+        }
+        if let Some((namespace, name)) = split_username(&wanted.name) {
+            attributes.resource = "serviceaccounts";
+            attributes.namespace = namespace;
+            attributes.name = name;
+            // The groups of a service account follow from its name.
+            if wanted.groups.is_empty() {
+                user.groups = account_groups(namespace);
+            }
+        }
+        self.allowed(&attributes).await
+    }
+
+    async fn part(&self, resource: &str, subresource: &str, name: &str) -> Result<(), Status> {
+        let attributes = self.attributes(AUTHENTICATION, "", "");
+        self.allowed(&Attributes { resource, subresource, name, ..attributes }).await
+    }
+
+    async fn groups(&self, groups: &[Text]) -> Result<(), Status> {
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let attributes = self.attributes(self.subject_group(), "groups", "");
+        if self.mode != Mode::Legacy {
+            if groups.iter().any(|group| group.is_empty()) {
+                return Err(forbidden(&attributes, "impersonating the empty string group is not allowed"));
+            }
+            if groups.iter().any(|group| group == User::MASTERS) {
+                let attributes = Attributes { name: User::MASTERS, ..attributes };
+                return Err(forbidden(&attributes, "impersonating the system:masters group is not allowed"));
+            }
+            if groups.len() >= MANY && self.allowed(&Attributes { name: "*", ..attributes }).await.is_ok() {
+                return Ok(());
+            }
+        }
+        for group in groups {
+            self.allowed(&Attributes { name: group, ..attributes }).await?;
+        }
+        Ok(())
+    }
+
+    async fn extra(&self, wanted: &User) -> Result<(), Status> {
+        if wanted.extra.is_empty() {
+            return Ok(());
+        }
+        if self.mode != Mode::Legacy {
+            if let Err(why) = check_extra(wanted) {
+                return Err(forbidden(&self.attributes(AUTHENTICATION, "userextras", ""), &why));
+            }
+            let many = wanted.extra.len() >= MANY || wanted.extra.values().map(Vec::len).sum::<usize>() >= MANY;
+            if many && self.part("userextras", "*", "*").await.is_ok() {
+                return Ok(());
+            }
+        }
+        for (key, values) in &wanted.extra {
+            for value in values {
+                self.part("userextras", key, value).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn allowed(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        let why = match self.authorizer.authorize(attributes).await {
+            Ok(Decision::Allow(_)) => return Ok(()),
+            Ok(decision) => decision.reason().to_owned(),
+            Err(error) if error.reason.is_empty() => error.message,
+            Err(error) => format!("{}: {}", error.message, error.reason),
+        };
+        Err(forbidden(attributes, &why))
+    }
+}
+
+/// The node that a user name is of, if it is one.
+fn node_name(username: &str) -> Option<&str> {
+    username.strip_prefix(NODE_PREFIX).filter(|name| dns1123_subdomain(name).is_empty())
+}
+
+fn check_extra(wanted: &User) -> Result<(), String> {
+    for (key, values) in &wanted.extra {
+        if key.is_empty() {
+            return Err("impersonating the empty string key in extra is not allowed".to_owned());
+        }
+        let mut errors = FieldErrors::new();
+        domain_prefixed_path(&FieldPath::new("extra").child("key"), key, &mut errors);
+        if !errors.is_empty() {
+            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            let why = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
+            return Err(format!("impersonating an invalid key in extra is not allowed: {why}"));
+        }
+        if key.chars().any(char::is_uppercase) {
+            return Err(format!("impersonating a non-lowercase key in extra is not allowed: {}", go_quote(key)));
+        }
+        if values.iter().any(|value| value.is_empty()) {
+            return Err("impersonating the empty string value in extra is not allowed".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn add_group(user: &mut User, group: &'static str) {
+    if !user.is_in(group) {
+        user.groups.push(Text::new_static(group));
+    }
+}
