@@ -39,6 +39,10 @@ impl Checked {
         self.types[id as usize].as_ref().unwrap_or(&Type::Dyn)
     }
 
+    pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.references.iter().flatten()
+    }
+
     pub(crate) fn reference(&self, id: Id) -> Option<&Reference> {
         self.references[id as usize].as_ref()
     }

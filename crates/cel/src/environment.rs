@@ -6,7 +6,7 @@ use std::sync::Arc;
 use binnacle_meta::Text;
 
 use crate::ast::{Expr, Kind, operators};
-use crate::check::{self, Checked};
+use crate::check::{self, Checked, Reference};
 use crate::cost::{self, Estimate};
 use crate::declared::{DeclType, ObjectType, Shape};
 use crate::error::Error;
@@ -265,6 +265,12 @@ impl Ast {
             variable.data.as_deref()
         };
         cost::estimate(&self.checked, &data)
+    }
+
+    /// Whether it uses a variable.
+    pub fn uses_variable(&self, name: &str) -> bool {
+        let Some(wanted) = self.variables.iter().position(|variable| variable.name == name) else { return false };
+        self.checked.references().any(|reference| matches!(reference, Reference::Variable(index) if *index == wanted))
     }
 
     /// Whether it selects a field of this name anywhere.

@@ -21,6 +21,7 @@ mod urls;
 use crate::environment::Version;
 use crate::functions::Decl;
 use crate::value::Val;
+pub(crate) use format_string::{Step as FormatStep, purpose as format_use, steps as format_steps};
 
 pub(crate) struct Library {
     pub(crate) functions: &'static [Decl],

@@ -1,13 +1,15 @@
 //! From text to tree. Nesting, size and the number of nodes are bounded, so that no expression can exhaust the stack or
 //! the memory.
 
+mod aggregates;
 mod literal;
 mod macros;
+mod nodes;
 mod syntax;
 
 use binnacle_meta::Text;
 
-use crate::ast::{Call, Expr, FieldInit, Id, Kind, List, Literal, MapEntry, Select, Struct, operators};
+use crate::ast::{Call, Expr, Id, Kind, Literal, Select, operators};
 use crate::lexer::{self, Kind as T, Token};
 use crate::source::{Issues, Location, Source};
 
@@ -359,108 +361,6 @@ impl Parser<'_> {
         }
     }
 
-    /// `count` tokens are the name.
-    fn message(&mut self, leading: bool, count: usize) -> Parse {
-        let mut name = String::from(if leading { "." } else { "" });
-        for _ in 0..count {
-            let token = self.advance();
-            name.push_str(&self.text(token));
-        }
-        let open = self.advance();
-        let id = self.id(open)?;
-        let mut fields = Vec::new();
-        while !matches!(self.peek(), T::RBrace | T::Comma) {
-            let optional = self.take(T::Question);
-            let field = match self.peek() {
-                T::Identifier | T::EscIdentifier => self.advance(),
-                _ => return Err(Stop::Syntax),
-            };
-            let colon = self.expect(T::Colon)?;
-            let id = self.id(colon)?;
-            if let Some(mark) = optional.filter(|_| !self.features.optionals) {
-                self.unsupported(mark, "unsupported syntax '?'")?;
-            }
-            let name = self.field_name(field)?;
-            let value = self.expr()?;
-            fields.push(FieldInit { id, name, value, optional: optional.is_some() });
-            if self.peek() == T::Comma && self.peek_at(1) != T::RBrace {
-                self.at += 1;
-                if matches!(self.peek(), T::Comma) {
-                    return Err(Stop::Syntax);
-                }
-            } else {
-                break;
-            }
-        }
-        self.take(T::Comma);
-        self.expect(T::RBrace)?;
-        self.depths[id as usize] = fields.iter().map(|field| self.depth(&field.value)).max().unwrap_or(0);
-        Ok(Expr { id, kind: Kind::Struct(Struct { name: name.into(), fields }) })
-    }
-
-    fn list(&mut self) -> Parse<List> {
-        let mut list = List { elements: Vec::new(), optional: Vec::new() };
-        while !matches!(self.peek(), T::RBracket | T::Comma) {
-            if let Some(mark) = self.take(T::Question) {
-                if !self.features.optionals {
-                    self.unsupported(mark, "unsupported syntax '?'")?;
-                }
-                list.optional.push(list.elements.len());
-            }
-            list.elements.push(self.expr()?);
-            if self.peek() != T::Comma || self.peek_at(1) == T::RBracket {
-                break;
-            }
-            self.at += 1;
-            if self.peek() == T::Comma {
-                return Err(Stop::Syntax);
-            }
-        }
-        self.take(T::Comma);
-        self.expect(T::RBracket)?;
-        Ok(list)
-    }
-
-    fn map(&mut self) -> Parse<Vec<MapEntry>> {
-        let mut entries = Vec::new();
-        while !matches!(self.peek(), T::RBrace | T::Comma) {
-            let optional = self.take(T::Question);
-            if let Some(mark) = optional.filter(|_| !self.features.optionals) {
-                self.unsupported(mark, "unsupported syntax '?'")?;
-            }
-            let key = self.expr()?;
-            self.expect(T::Colon)?;
-            let value = self.expr()?;
-            entries.push(MapEntry { key, value, optional: optional.is_some() });
-            if self.peek() != T::Comma || self.peek_at(1) == T::RBrace {
-                break;
-            }
-            self.at += 1;
-            if self.peek() == T::Comma {
-                return Err(Stop::Syntax);
-            }
-        }
-        self.take(T::Comma);
-        self.expect(T::RBrace)?;
-        Ok(entries)
-    }
-
-    /// What stands between the parentheses of a call, and the closing one.
-    fn arguments(&mut self) -> Parse<Vec<Expr>> {
-        let mut args = Vec::new();
-        if self.take(T::RParen).is_some() {
-            return Ok(args);
-        }
-        loop {
-            args.push(self.expr()?);
-            if self.take(T::Comma).is_none() {
-                break;
-            }
-        }
-        self.expect(T::RParen)?;
-        Ok(args)
-    }
-
     fn literal(&mut self) -> Parse {
         let first = self.tokens[self.at];
         let negative = first.kind == T::Minus;
@@ -488,108 +388,11 @@ impl Parser<'_> {
         }
     }
 
-    fn call_or_macro(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse {
-        let mut depth = self.deepest(&args);
-        if let Some(target) = &target {
-            depth = depth.max(self.depth(target)) + 1;
-        }
-        let expr = match self.expand(id, function, target, args)? {
-            macros::Expanded::Macro(expr) => expr,
-            macros::Expanded::Call(target, args) => {
-                let call = Call { function: function.into(), target, args };
-                Expr { id, kind: Kind::Call(Box::new(call)) }
-            }
-        };
-        self.nest(expr.id, depth)?;
-        Ok(expr)
-    }
-
-    fn operator(&mut self, id: Id, function: &str, args: Vec<Expr>) -> Parse {
-        self.nest(id, self.deepest(&args) + 1)?;
-        Ok(call(id, function, args))
-    }
-
-    /// A tree of little depth over the terms of a commutative operator.
-    fn balanced(&mut self, function: &str, ops: &[Id], terms: Vec<Expr>) -> Expr {
-        let depth = self.deepest(&terms);
-        let expr = balanced(function, ops, &mut terms.into_iter());
-        self.depths[expr.id as usize] = depth;
-        expr
-    }
-
-    fn depth(&self, expr: &Expr) -> u16 {
-        self.depths[expr.id as usize]
-    }
-
-    fn deepest(&self, exprs: &[Expr]) -> u16 {
-        exprs.iter().map(|expr| self.depth(expr)).max().unwrap_or(0)
-    }
-
-    fn nest(&mut self, id: Id, depth: u16) -> Parse<()> {
-        if depth as usize > MAX_RECURSION {
-            return Err(Stop::Limit("max recursion depth exceeded".into()));
-        }
-        self.depths[id as usize] = depth;
-        Ok(())
-    }
-
     fn field_name(&mut self, token: Token) -> Parse<Text> {
         if token.kind == T::EscIdentifier {
             self.unsupported(token, "unsupported syntax: '`'")?;
         }
         Ok(self.text(token))
-    }
-
-    // === Tokens ===
-
-    fn peek(&self) -> T {
-        self.tokens[self.at].kind
-    }
-
-    fn peek_at(&self, ahead: usize) -> T {
-        self.tokens.get(self.at + ahead).map_or(T::Eof, |token| token.kind)
-    }
-
-    fn advance(&mut self) -> Token {
-        let token = self.tokens[self.at];
-        self.at += 1;
-        token
-    }
-
-    fn take(&mut self, kind: T) -> Option<Token> {
-        (self.peek() == kind).then(|| self.advance())
-    }
-
-    fn expect(&mut self, kind: T) -> Parse<Token> {
-        if kind == T::Eof && self.peek() == T::Eof {
-            return Ok(self.tokens[self.at]);
-        }
-        self.take(kind).ok_or(Stop::Syntax)
-    }
-
-    fn text(&self, token: Token) -> Text {
-        self.source.chars[token.start..token.end].iter().collect::<String>().into()
-    }
-
-    // === Nodes ===
-
-    fn id(&mut self, token: Token) -> Parse<Id> {
-        self.id_at(token.start as u32)
-    }
-
-    fn id_at(&mut self, offset: u32) -> Parse<Id> {
-        if self.positions.len() >= MAX_NODES {
-            return Err(Stop::Limit(format!("expression is too large: it has more than {MAX_NODES} nodes")));
-        }
-        self.positions.push(offset);
-        self.depths.push(0);
-        Ok(self.positions.len() as Id - 1)
-    }
-
-    /// Notes an error and goes on, for more may follow.
-    fn unsupported(&mut self, token: Token, message: &str) -> Parse {
-        self.issues.add(self.source.location(token.start), message);
-        Ok(Expr { id: self.id(token)?, kind: Kind::Unspecified })
     }
 }
 

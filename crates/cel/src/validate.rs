@@ -1,6 +1,8 @@
 //! Checks of literals that only show their meaning at run time (durations, times, regular expressions), and that the
 //! elements of a list or map are of one type.
 
+mod format;
+
 use std::collections::HashSet;
 
 use crate::ast::{Call, Expr, Id, Kind, List, MapEntry};
@@ -23,6 +25,9 @@ pub(crate) fn literals(checked: &Checked, source: &Source, issues: &mut Issues) 
                     exempt.insert(within.id);
                 });
             });
+            if let Some((id, message)) = format::problem(checked, expr.id, call) {
+                add(id, message);
+            }
         }
         Kind::Call(call) => {
             if let (Some(message), Some(arg)) = (problem(call), call.args.last()) {

@@ -46,8 +46,6 @@ pub enum Val<'a> {
     Type(Arc<Type>),
     /// A value of a library.
     Opaque(Arc<dyn Opaque>),
-    /// JSON of which the schema says nothing but to keep it: it can be compared, no more.
-    Unknown(&'a schema::Value),
 }
 
 /// A string, borrowed or shared.
@@ -191,7 +189,6 @@ impl<'a> Val<'a> {
             Self::Message(message) => Type::Object(message.name.clone()),
             Self::Type(_) => Type::Type(None),
             Self::Opaque(value) => value.ty(),
-            Self::Unknown(_) => Type::object("unknown"),
         }
     }
 
@@ -253,7 +250,7 @@ impl<'a> Val<'a> {
             Self::Map(map) => map.is_empty(),
             Self::Message(message) => message.fields.is_empty(),
             Self::Opaque(value) => value.is_zero(),
-            Self::Optional(_) | Self::Type(_) | Self::Unknown(_) => false,
+            Self::Optional(_) | Self::Type(_) => false,
         }
     }
 
@@ -306,7 +303,6 @@ impl<'a> Val<'a> {
                 }
                 V::Object(object)
             }
-            Self::Unknown(value) => (*value).clone(),
             Self::Type(_) | Self::Opaque(_) => {
                 return Err(Error::new(format!("type conversion error from '{}' to JSON", self.type_name())));
             }

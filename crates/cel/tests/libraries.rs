@@ -94,9 +94,16 @@ fn strings() {
         ("'%f'.format([1234567.5])", "1,234,567.500000"),
         ("'%b %o %X'.format([dyn(5), 8, 'hi'])", "101 10 6869"),
         (
-            "'%d'.format(['a'])",
+            "'%d'.format([d])",
             "error: error during formatting: decimal clause can only be used on integers, was given string",
         ),
+        (
+            "'%d'.format(['a'])",
+            "compile: error during formatting: decimal clause can only be used on integers, was given string",
+        ),
+        ("'%s'.format([1, 2])", "compile: too many arguments supplied to string.format (expected 1, got 2)"),
+        ("'%s %s'.format([1])", "compile: index 1 out of range"),
+        ("'%q'.format([1])", "compile: could not parse formatting clause: unrecognized formatting clause \"q\""),
     ]);
 }
 

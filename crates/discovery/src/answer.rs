@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
-use binnacle_meta::Status;
+use binnacle_meta::{Encoding, Status, accept_names};
 use binnacle_schema::Limits;
 use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest, Sha512};
 
-use crate::accept::{Encoding, negotiate, router_accepts};
+use crate::accept::negotiate;
 use crate::addresses::Addresses;
 use crate::documents::{ApiGroup, ApiGroupList, ApiResourceList, ApiVersions, GroupDiscoveryList};
 use crate::protobuf::{Message, envelope};
@@ -212,7 +212,7 @@ fn routed(ask: &Ask<'_>) -> Result<(), Status> {
     if ask.method != "GET" {
         return Err(Status::method_not_allowed());
     }
-    if !router_accepts(ask.accept) {
+    if !accept_names(ask.accept, &Encoding::media_types()) {
         return Err(Status::router_not_acceptable(&Encoding::media_types()));
     }
     Ok(())

@@ -9,7 +9,6 @@ mod documents;
 mod protobuf;
 mod served;
 
-pub use accept::Encoding;
 pub use addresses::{AddressRule, Addresses};
 pub use answer::{Answer, Ask, Discovery, Document};
 pub use documents::storage_version_hash;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use binnacle_discovery::{
     AddressRule, Addresses, Answer, Ask, CUSTOM_RESOURCE_PRIORITIES, Discovery, Document, DynamicResource,
-    DynamicSubresource, Encoding, Resources, Served, ServedVersion, storage_version_hash,
+    DynamicSubresource, Resources, Served, ServedVersion, storage_version_hash,
 };
-use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_meta::{Encoding, GroupVersionKind, Text};
 use serde_json::{Value, json};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

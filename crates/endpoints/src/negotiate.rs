@@ -1,36 +1,11 @@
 //! Which media type an answer has: the Accept header against what an endpoint offers, in two steps as the reference
 //! has them (the router's check of bare types, then the handler's with parameters).
 
-use binnacle_meta::Status;
+pub use binnacle_meta::Encoding;
+use binnacle_meta::{AcceptClause, Status, accept_clauses, accept_names};
 use binnacle_request::Request;
 
-/// How bytes are made of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Encoding {
-    Json,
-    Yaml,
-    Protobuf,
-}
-
-impl Encoding {
-    pub fn media_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json",
-            Self::Yaml => "application/yaml",
-            Self::Protobuf => "application/vnd.kubernetes.protobuf",
-        }
-    }
-
-    fn of(media_type: &str) -> Option<Self> {
-        ALL.into_iter().find(|e| e.media_type() == media_type)
-    }
-}
-
-/// In the order in which a wildcard picks them.
-const ALL: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
 const STREAMING: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
-/// More clauses than a sensible client sends are not looked at.
-const MAX_CLAUSES: usize = 64;
 
 /// What the client wants the objects turned into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,12 +71,12 @@ fn agree(request: &Request, watching: bool, has_table: bool) -> Result<Output, S
     if accept.is_empty() {
         return Ok(Output { pretty, ..Output::JSON });
     }
-    for clause in &clauses(accept) {
-        for encoding in ALL {
+    for clause in &accept_clauses(accept) {
+        for encoding in Encoding::ALL {
             if !clause.covers(encoding) {
                 continue;
             }
-            let Some((transform, stream)) = clause.options(encoding) else { continue };
+            let Some((transform, stream)) = options(clause, encoding) else { continue };
             if (stream || watching) && encoding == Encoding::Yaml {
                 continue;
             }
@@ -111,48 +86,30 @@ fn agree(request: &Request, watching: bool, has_table: bool) -> Result<Output, S
             return Ok(Output { encoding, transform, pretty: pretty || clause.parameter("pretty") == Some("1") });
         }
     }
-    let offered = ALL.map(Encoding::media_type);
+    let offered = Encoding::media_types();
     Err(Status::not_acceptable(if watching { &STREAMING } else { &offered }))
 }
 
 /// The encoding of an answer that is not negotiated further (a Status): the first that the client accepts, else JSON.
 pub(crate) fn encoding(accept: &str) -> Encoding {
-    let known = |clause: &Clause<'_>| {
-        ALL.into_iter().find(|encoding| clause.covers(*encoding) && clause.options(*encoding).is_some())
+    let known = |clause: &AcceptClause<'_>| {
+        Encoding::ALL.into_iter().find(|encoding| clause.covers(*encoding) && options(clause, *encoding).is_some())
     };
-    clauses(accept).iter().find_map(known).unwrap_or(Encoding::Json)
-}
-
-/// The alternatives of an Accept header, best first; equal qualities keep the client's order.
-fn clauses(accept: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = accept.split(',').take(MAX_CLAUSES).filter_map(Clause::parse).collect();
-    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
-    clauses
+    accept_clauses(accept).iter().find_map(known).unwrap_or(Encoding::Json)
 }
 
 /// The media type of a body: parameters are ignored, an absent one means JSON.
 pub fn input(content_type: Option<&str>) -> Result<Encoding, Status> {
-    let media_type = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
-    if media_type.is_empty() {
-        return Ok(Encoding::Json);
-    }
-    Encoding::of(&media_type.to_ascii_lowercase())
-        .ok_or_else(|| Status::unsupported_media_type(&ALL.map(Encoding::media_type)))
+    Encoding::of_content_type(content_type.unwrap_or(""))
+        .ok_or_else(|| Status::unsupported_media_type(&Encoding::media_types()))
 }
 
 /// The router compares bare types only, and knows no `application/*`.
 pub(crate) fn router_accepts(accept: &str, offer: Offer) -> Result<(), Status> {
-    if accept.is_empty() {
+    let mut offered: Vec<&str> = Encoding::media_types().to_vec();
+    if accept_names(accept, &offered) {
         return Ok(());
     }
-    let known = accept.split(',').take(MAX_CLAUSES).any(|clause| {
-        let bare = clause.split(';').next().unwrap_or("").trim();
-        bare == "*/*" || Encoding::of(bare).is_some()
-    });
-    if known {
-        return Ok(());
-    }
-    let mut offered: Vec<&str> = ALL.map(Encoding::media_type).to_vec();
     if offer == Offer::Collection {
         offered.extend(STREAMING);
     }
@@ -168,71 +125,30 @@ fn pretty(request: &Request) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
 }
 
-/// One alternative of an Accept header.
-struct Clause<'a> {
-    main: &'a str,
-    sub: &'a str,
-    quality: f64,
-    parameters: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> Clause<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
-        let mut parts = text.split(';').map(str::trim);
-        let (main, sub) = match parts.next()?.split_once('/') {
-            Some((main, sub)) => (main.trim(), sub.trim()),
-            None => return None,
-        };
-        let mut clause = Self { main, sub, quality: 1.0, parameters: Vec::new() };
-        for part in parts.take(MAX_CLAUSES) {
-            let Some((name, value)) = part.split_once('=') else { continue };
-            let (name, value) = (name.trim(), value.trim().trim_matches('"'));
-            if name == "q" {
-                clause.quality = value.parse().unwrap_or(1.0);
-            } else {
-                clause.parameters.push((name, value));
-            }
-        }
-        Some(clause)
+/// The transformation asked for and whether a stream is; `None` when the endpoint does not offer that.
+fn options(clause: &AcceptClause<'_>, encoding: Encoding) -> Option<(Transform, bool)> {
+    let stream = match clause.parameter("stream").filter(|s| !s.is_empty()) {
+        None => false,
+        Some("watch") => true,
+        Some(_) => return None,
+    };
+    if clause.parameter("sv").is_some_and(|version| !version.is_empty() && version != "v1") {
+        return None;
     }
-
-    fn covers(&self, encoding: Encoding) -> bool {
-        let sub = &encoding.media_type()["application/".len()..];
-        match (self.main, self.sub) {
-            ("*", "*") | ("application", "*") => true,
-            (main, own) => main == "application" && own == sub,
-        }
+    let (kind, group, version) = (clause.parameter("as"), clause.parameter("g"), clause.parameter("v"));
+    if kind.is_none() && group.is_none() && version.is_none() {
+        return Some((Transform::None, stream));
     }
-
-    fn parameter(&self, name: &str) -> Option<&str> {
-        self.parameters.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| *value)
-    }
-
-    /// The transformation asked for and whether a stream is; `None` when the endpoint does not offer that.
-    fn options(&self, encoding: Encoding) -> Option<(Transform, bool)> {
-        let stream = match self.parameter("stream").filter(|s| !s.is_empty()) {
-            None => false,
-            Some("watch") => true,
-            Some(_) => return None,
-        };
-        if self.parameter("sv").is_some_and(|version| !version.is_empty() && version != "v1") {
-            return None;
-        }
-        let (kind, group, version) = (self.parameter("as"), self.parameter("g"), self.parameter("v"));
-        if kind.is_none() && group.is_none() && version.is_none() {
-            return Some((Transform::None, stream));
-        }
-        let version = match (group, version) {
-            (Some("meta.k8s.io"), Some("v1")) => MetaVersion::V1,
-            (Some("meta.k8s.io"), Some("v1beta1")) => MetaVersion::V1beta1,
-            _ => return None,
-        };
-        let transform = match kind {
-            Some("Table") if encoding != Encoding::Protobuf => Transform::Table(version),
-            Some("PartialObjectMetadata") => Transform::PartialMetadata(version),
-            Some("PartialObjectMetadataList") => Transform::PartialMetadataList(version),
-            _ => return None,
-        };
-        Some((transform, stream))
-    }
+    let version = match (group, version) {
+        (Some("meta.k8s.io"), Some("v1")) => MetaVersion::V1,
+        (Some("meta.k8s.io"), Some("v1beta1")) => MetaVersion::V1beta1,
+        _ => return None,
+    };
+    let transform = match kind {
+        Some("Table") if encoding != Encoding::Protobuf => Transform::Table(version),
+        Some("PartialObjectMetadata") => Transform::PartialMetadata(version),
+        Some("PartialObjectMetadataList") => Transform::PartialMetadataList(version),
+        _ => return None,
+    };
+    Some((transform, stream))
 }

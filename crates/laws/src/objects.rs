@@ -21,19 +21,21 @@ pub(crate) fn is_resource(message: &Message) -> bool {
     metadata.is_some_and(|metadata| metadata.get("managedFields").is_some())
 }
 
-/// Go writes the float -0 as `-0` and reads that as the integer 0: the one number that no form keeps.
-pub(crate) fn has_negative_zero(value: &Value) -> bool {
+/// Go writes the float -0 as `-0` and reads that as the integer 0, and a number beyond floating point, which only
+/// carried JSON may hold, is a text to YAML: the numbers that not every form keeps.
+pub(crate) fn has_odd_number(value: &Value) -> bool {
     match value {
         Value::Float(n) => *n == 0.0 && n.is_sign_negative(),
-        Value::Object(object) => object.values().any(has_negative_zero),
-        Value::List(items) => items.iter().any(has_negative_zero),
+        Value::Raw(text) => !text.starts_with('{'),
+        Value::Object(object) => object.values().any(has_odd_number),
+        Value::List(items) => items.iter().any(has_odd_number),
         _ => false,
     }
 }
 
 /// A decoded object is read back from whatever form it is written in.
 pub(crate) fn survives(value: &Value, message: &Message) {
-    if has_negative_zero(value) {
+    if has_odd_number(value) {
         return;
     }
     // What was made of a small document may be longer than a body may be.
@@ -88,8 +90,23 @@ pub(crate) fn depth(value: &Value) -> usize {
 /// The text of a tree with all members by name, for comparisons that the order of members must not disturb.
 pub(crate) fn sorted(value: &Value) -> String {
     let mut value = value.clone();
+    unpack(&mut value);
     canonical::sort_free_form(&mut value);
     json::to_string(&value)
+}
+
+/// Field sets are carried as text, in which a member may stand twice.
+fn unpack(value: &mut Value) {
+    match value {
+        Value::Raw(text) => {
+            if let Ok(tree) = json::parse(text.as_bytes(), &Limits::default()) {
+                *value = tree;
+            }
+        }
+        Value::Object(object) => object.iter_mut().for_each(|(_, member)| unpack(member)),
+        Value::List(items) => items.iter_mut().for_each(unpack),
+        _ => {}
+    }
 }
 
 /// Two JSON documents, one behind the other's first line.

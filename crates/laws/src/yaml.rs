@@ -12,7 +12,7 @@ pub fn yaml(data: &[u8]) {
         return;
     };
     assert!(objects::depth(&tree) <= limits.max_depth);
-    if objects::has_negative_zero(&tree) {
+    if objects::has_odd_number(&tree) {
         return;
     }
     let text = yaml::to_string(&tree);

@@ -1,5 +1,7 @@
 //! The Accept header, read as the reference's OpenAPI handlers read it: the first clause that any form fits wins.
 
+use binnacle_meta::{AcceptClause, accept_clauses};
+
 /// The form of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -17,32 +19,17 @@ pub(crate) enum Wanted {
     Unreadable,
 }
 
-/// More clauses than a sensible client sends are not looked at.
-const MAX_CLAUSES: usize = 64;
-
-struct Clause<'a> {
-    main: &'a str,
-    sub: &'a str,
-    quality: f32,
-}
-
 /// Chooses among JSON and the two names of the protobuf form: `spec.v2.v1.0+protobuf` and the older `spec.v2@v1.0+protobuf`.
 pub(crate) fn negotiate(accept: &str, protobuf: [&str; 2]) -> Wanted {
     if accept.is_empty() {
         return Wanted::Form(Form::Json);
     }
-    let mut clauses: Vec<Clause<'_>> = accept.split(',').take(MAX_CLAUSES).filter_map(Clause::parse).collect();
+    let clauses = accept_clauses(accept);
     if clauses.is_empty() {
         return Wanted::Unreadable;
     }
-    clauses.sort_by(|a, b| {
-        b.quality
-            .total_cmp(&a.quality)
-            .then((a.main == "*").cmp(&(b.main == "*")))
-            .then((a.sub == "*").cmp(&(b.sub == "*")))
-    });
     let forms = [("json", Form::Json), (protobuf[0], Form::Protobuf), (protobuf[1], Form::Protobuf)];
-    let fits = |clause: &Clause<'_>| {
+    let fits = |clause: &AcceptClause<'_>| {
         let main = matches!(clause.main, "application" | "*");
         forms.iter().find(|(sub, _)| main && (clause.sub == *sub || clause.sub == "*")).map(|(_, form)| *form)
     };
@@ -55,25 +42,6 @@ impl Form {
             Self::Json => json,
             Self::Protobuf => protobuf,
         }
-    }
-}
-
-impl<'a> Clause<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
-        let mut parts = text.split(';');
-        let media_type = parts.next()?.trim_matches(' ');
-        let (main, sub) = match media_type.split_once('/') {
-            Some((main, sub)) if !sub.is_empty() => (main, sub),
-            _ if media_type.trim_end_matches('/').trim_matches(' ') == "*" => ("*", "*"),
-            _ => return None,
-        };
-        if sub.contains('/') {
-            return None;
-        }
-        let quality = parts.filter_map(|part| part.split_once('=')).rfind(|(name, _)| name.trim_matches(' ') == "q");
-        let quality =
-            quality.map_or(1.0, |(_, value)| value.parse().ok().filter(|q: &f32| q.is_finite()).unwrap_or(0.0));
-        Some(Self { main: main.trim_matches(' '), sub: sub.trim_matches(' '), quality })
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod compose;
 mod decode;
+mod key_order;
 mod number;
 mod resolve;
 mod write;

@@ -1,6 +1,6 @@
 //! `/version`: which Kubernetes this server is.
 
-use binnacle_meta::Status;
+use binnacle_meta::{Status, accept_names};
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 use http::Method;
 
@@ -27,6 +27,9 @@ pub(crate) fn platform() -> String {
     format!("{}/{arch}", std::env::consts::OS)
 }
 
+/// The one form of the document.
+const PRODUCED: [&str; 1] = ["application/json"];
+
 /// Serves the version document.
 pub struct VersionLink {
     failure: FailureWriter,
@@ -50,6 +53,9 @@ impl Link for VersionLink {
             }
             if request.method != Method::GET {
                 return (self.failure)(&Status::method_not_allowed(), &request.headers);
+            }
+            if !accept_names(request.header("accept").unwrap_or(""), &PRODUCED) {
+                return (self.failure)(&Status::router_not_acceptable(&PRODUCED), &request.headers);
             }
             document()
         })

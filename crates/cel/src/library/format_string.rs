@@ -16,38 +16,77 @@ const MAX_LENGTH: usize = 32 * 1024 * 1024;
 pub(super) fn format<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     let (Val::Str(pattern), Val::List(list)) = (&args[0], &args[1]) else { return Err(Error::no_such_overload()) };
     let mut out = String::with_capacity(pattern.len());
-    let mut rest: &str = pattern;
     let mut used = 0;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('%') {
-            out.push('%');
-            rest = after;
-            continue;
+    for step in steps(pattern) {
+        match step.map_err(Error::new)? {
+            Step::Text(text) => out.push_str(text),
+            Step::Clause { .. } if used >= list.len() => {
+                return Err(Error::new(format!("index {used} out of range")));
+            }
+            Step::Clause { letter, precision } => {
+                out.push_str(&show(meter, letter, precision, &list.get(used)?)?);
+                used += 1;
+            }
         }
-        if used >= list.len() {
-            return Err(Error::new(format!("index {used} out of range")));
-        }
-        let arg = list.get(used)?;
-        used += 1;
-        if rest.is_empty() {
-            return Err(Error::new("unexpected end of string"));
-        }
-        let (precision, clause, after) = clause(rest)?;
-        out.push_str(&show(meter, clause, precision, &arg)?);
-        rest = after;
         if out.len() > MAX_LENGTH {
             return Err(Error::cost_limit());
         }
     }
-    out.push_str(rest);
     Ok(Val::str(out))
 }
 
+/// A part of a format string.
+pub(crate) enum Step<'p> {
+    Text(&'p str),
+    Clause { letter: char, precision: usize },
+}
+
+/// The parts of a format string, up to the first that is broken.
+pub(crate) fn steps(pattern: &str) -> impl Iterator<Item = Result<Step<'_>, String>> {
+    let mut rest = pattern;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let Some(clauses) = rest.strip_prefix('%') else {
+            let (text, after) = rest.split_at(rest.find('%').unwrap_or(rest.len()));
+            rest = after;
+            return Some(Ok(Step::Text(text)));
+        };
+        if let Some(after) = clauses.strip_prefix('%') {
+            rest = after;
+            return Some(Ok(Step::Text("%")));
+        }
+        rest = "";
+        if clauses.is_empty() {
+            return Some(Err("unexpected end of string".to_owned()));
+        }
+        Some(clause(clauses).map(|(precision, letter, after)| {
+            rest = after;
+            Step::Clause { letter, precision }
+        }))
+    })
+}
+
+/// What a clause can be used for.
+pub(crate) fn purpose(letter: char) -> &'static str {
+    match letter {
+        's' => {
+            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and \
+             timestamps"
+        }
+        'd' => "decimal clause can only be used on integers",
+        'f' => "fixed-point clause can only be used on doubles",
+        'e' => "scientific clause can only be used on doubles",
+        'b' => "only integers and bools can be formatted as binary",
+        'o' => "octal clause can only be used on integers",
+        _ => "only integers, byte buffers, and strings can be formatted as hex",
+    }
+}
+
 /// The precision and the letter of a clause, and what follows it.
-fn clause(text: &str) -> Result<(usize, char, &str), Error> {
-    let failed = |why: String| Error::new(format!("could not parse formatting clause: {why}"));
+fn clause(text: &str) -> Result<(usize, char, &str), String> {
+    let failed = |why: String| format!("could not parse formatting clause: {why}");
     let mut rest = text;
     let mut precision = PRECISION;
     if let Some(after) = text.strip_prefix('.') {
@@ -92,17 +131,7 @@ fn show(meter: &Meter, clause: char, precision: usize, arg: &Val<'_>) -> Shown {
         }
         _ => None,
     };
-    shown.ok_or_else(|| {
-        let wanted = match clause {
-            'd' => "decimal clause can only be used on integers",
-            'f' => "fixed-point clause can only be used on doubles",
-            'e' => "scientific clause can only be used on doubles",
-            'b' => "only integers and bools can be formatted as binary",
-            'o' => "octal clause can only be used on integers",
-            _ => "only integers, byte buffers, and strings can be formatted as hex",
-        };
-        during(Error::new(format!("{wanted}, was given {}", arg.type_name())))
-    })
+    shown.ok_or_else(|| during(Error::new(format!("{}, was given {}", purpose(clause), arg.type_name()))))
 }
 
 fn during(error: Error) -> Error {
@@ -197,11 +226,7 @@ fn string(meter: &Meter, arg: &Val<'_>) -> Shown {
         Val::Type(ty) => ty.name().to_owned(),
         Val::List(_) | Val::Map(_) => aggregate(meter, arg)?,
         arg => {
-            return Err(Error::new(format!(
-                "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, \
-                 and timestamps, was given {}",
-                arg.type_name()
-            )));
+            return Err(Error::new(format!("{}, was given {}", purpose('s'), arg.type_name())));
         }
     })
 }

@@ -43,7 +43,6 @@ impl fmt::Display for Val<'_> {
             Self::Message(message) => write!(f, "{}", message.name),
             Self::Type(ty) => f.write_str(ty.name()),
             Self::Opaque(value) => value.fmt(f),
-            Self::Unknown(_) => f.write_str("unknown"),
         }
     }
 }

@@ -175,9 +175,18 @@ impl<'a> Decoder<'a> {
             }
             // Types that take their JSON as it is.
             (_, Ty::FieldsV1) => return Ok(Value::Raw(compacted(self.cursor.skip(depth)?).into())),
-            (b'{' | b'[', Ty::RawExtension | Ty::Json) => {
+            (b'{' | b'[', Ty::RawExtension) => {
+                // Text to Go, in which numbers may have any size.
                 let mut report = Report { findings: None, overflow: None };
                 return free_form(&mut self.cursor, depth, None, &mut report);
+            }
+            (b'{' | b'[', Ty::Json) => {
+                let mut report = Report { findings: None, overflow: None };
+                let value = free_form(&mut self.cursor, depth, None, &mut report)?;
+                return Ok(match report.overflow {
+                    Some(number) => scalar::overflow(&number, &mut self.trouble),
+                    None => value,
+                });
             }
             (_, Ty::Quantity) => {
                 let text = self.cursor.skip(depth)?;

@@ -48,9 +48,8 @@ pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, troub
             }
         },
         // A number beyond floating point is text to Go here, and stays so.
-        (Ty::RawExtension | Ty::Json, Scalar::Number(n)) => {
-            crate::json::number(&n).unwrap_or_else(|| Value::Raw(Text::new(n)))
-        }
+        (Ty::RawExtension, Scalar::Number(n)) => crate::json::number(&n).unwrap_or_else(|| Value::Raw(Text::new(n))),
+        (Ty::Json, Scalar::Number(n)) => crate::json::number(&n).unwrap_or_else(|| overflow(&n, trouble)),
         (Ty::RawExtension | Ty::Json, Scalar::Str(text)) => Value::Str(Text::new(text)),
         (Ty::RawExtension | Ty::Json, Scalar::Bool(b)) => Value::Bool(b),
         (Ty::Quantity, Scalar::Str(text) | Scalar::Number(text)) => quantity(&text, trouble),
@@ -98,6 +97,11 @@ pub(super) fn quantity(text: &str, trouble: &mut Trouble) -> Value {
         Ok(quantity) => canonical_text(&quantity),
         Err(error) => fatal(error, trouble),
     }
+}
+
+/// A number that floating point cannot hold, in JSON that the reference reads into its own types.
+pub(super) fn overflow(number: &str, trouble: &mut Trouble) -> Value {
+    fatal(format!("json: cannot unmarshal number {number} into Go value of type float64"), trouble)
 }
 
 pub(super) fn fatal(error: impl std::fmt::Display, trouble: &mut Trouble) -> Value {

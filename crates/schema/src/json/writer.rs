@@ -15,6 +15,10 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Int(n) => write_int(*n, out),
         Value::Float(n) => write_float(*n, out),
         Value::Str(text) => write_string(text, out),
+        // Field sets are kept without the escapes that Go's encoder adds to whatever it writes.
+        Value::Raw(text) if text.bytes().any(|b| matches!(b, b'<' | b'>' | b'&' | 0xe2)) => {
+            out.extend_from_slice(compacted(text).as_bytes());
+        }
         Value::Raw(text) => out.extend_from_slice(text.as_bytes()),
         Value::List(items) => {
             out.push(b'[');

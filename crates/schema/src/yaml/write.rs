@@ -1,8 +1,8 @@
 //! Writing YAML as `yaml.v2` does: block style, keys in natural order, long texts folded at column 80.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 
+use super::key_order;
 use super::number::format_g;
 use super::resolve::is_plain_string;
 use crate::{Limits, Object, Value, json};
@@ -83,9 +83,7 @@ impl Writer {
 
     fn map(&mut self, object: &Object, indent: Option<usize>) {
         let indent = indent.map_or(0, |indent| indent + INDENT);
-        let mut members: Vec<_> = object.iter().collect();
-        members.sort_by(|a, b| natural_order(a.0, b.0));
-        for (name, value) in members {
+        for (name, value) in key_order::sorted(object.iter().collect()) {
             self.indent(indent);
             if name.len() <= SIMPLE_KEY && !name.contains(is_break) {
                 self.text(name, Some(indent), true);
@@ -370,28 +368,6 @@ fn escape(c: char) -> Cow<'static, str> {
     })
 }
 
-/// The order of keys: letters behind everything else, numbers by value.
-fn natural_order(a: &str, b: &str) -> Ordering {
-    let differing = a.char_indices().zip(b.chars()).find(|((_, x), y)| x != y);
-    let Some(((at, x), y)) = differing else { return a.len().cmp(&b.len()) };
-    match (x.is_alphabetic(), y.is_alphabetic()) {
-        (true, true) => return x.cmp(&y),
-        (true, false) => return Ordering::Greater,
-        (false, true) => return Ordering::Less,
-        (false, false) => {}
-    }
-    // A zero behind other digits counts, one in front does not.
-    let digits_before = a[..at].bytes().rev().take_while(u8::is_ascii_digit).any(|b| b != b'0');
-    let start = i128::from((x == '0' || y == '0') && digits_before);
-    let number = |rest: &str| {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit);
-        digits.fold((start, 0usize), |(value, count), b| {
-            (value.saturating_mul(10).saturating_add(i128::from(b - b'0')), count + 1)
-        })
-    };
-    number(&a[at..]).cmp(&number(&b[at..])).then(x.cmp(&y))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -425,12 +401,5 @@ mod tests {
         ] {
             assert_eq!(to_string(&value), want);
         }
-    }
-
-    #[test]
-    fn key_order() {
-        let mut keys = ["b", "a10", "a9", "A", "a01", "a1", "10", "9", ".x", "_"];
-        keys.sort_by(|a, b| natural_order(a, b));
-        assert_eq!(keys, [".x", "_", "9", "10", "A", "a1", "a01", "a9", "a10", "b"]);
     }
 }

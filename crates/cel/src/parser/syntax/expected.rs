@@ -1,0 +1,95 @@
+//! Sets of tokens.
+
+use crate::lexer::Kind as T;
+
+/// Tokens, and whether the rule may end instead.
+#[derive(Clone, Copy)]
+pub(super) struct Next {
+    pub(super) tokens: Set,
+    pub(super) end: bool,
+}
+
+/// A set of kinds of tokens, one bit for each.
+pub(super) type Set = u64;
+
+pub(super) const fn bit(kind: T) -> Set {
+    1 << kind as u8
+}
+
+pub(super) const fn set(kinds: &[T]) -> Set {
+    let mut bits = 0;
+    let mut i = 0;
+    while i < kinds.len() {
+        bits |= bit(kinds[i]);
+        i += 1;
+    }
+    bits
+}
+
+pub(super) const LITERAL: Set =
+    set(&[T::Minus, T::True, T::False, T::Null, T::Float, T::Int, T::Uint, T::String, T::Bytes]);
+/// What members and what expressions begin with.
+pub(super) const MEMBER: Set = LITERAL | set(&[T::LBracket, T::LBrace, T::LParen, T::Dot, T::Identifier]);
+pub(super) const EXPR: Set = MEMBER | bit(T::Exclam);
+pub(super) const RELATION: Set =
+    set(&[T::Equals, T::NotEquals, T::In, T::Less, T::LessEquals, T::GreaterEquals, T::Greater]);
+pub(super) const CALC: Set = set(&[T::Star, T::Slash, T::Percent, T::Plus, T::Minus]);
+pub(super) const MORE: Set = set(&[T::Dot, T::LBracket]);
+pub(super) const FIELD: Set = set(&[T::Identifier, T::EscIdentifier]);
+
+pub(super) const fn only(tokens: Set) -> Next {
+    Next { tokens, end: false }
+}
+
+pub(super) const fn or_end(tokens: Set) -> Next {
+    Next { tokens, end: true }
+}
+
+/// How messages list the tokens of a set.
+pub(super) fn names(expected: Set) -> String {
+    let names: Vec<&str> = ALL.iter().filter(|kind| expected & bit(**kind) != 0).map(|kind| kind.display()).collect();
+    match names[..] {
+        [name] => name.to_owned(),
+        _ => format!("{{{}}}", names.join(", ")),
+    }
+}
+
+/// In the order in which the reference lists them.
+const ALL: [T; 36] = [
+    T::Eof,
+    T::Equals,
+    T::NotEquals,
+    T::In,
+    T::Less,
+    T::LessEquals,
+    T::GreaterEquals,
+    T::Greater,
+    T::And,
+    T::Or,
+    T::LBracket,
+    T::RBracket,
+    T::LBrace,
+    T::RBrace,
+    T::LParen,
+    T::RParen,
+    T::Dot,
+    T::Comma,
+    T::Minus,
+    T::Exclam,
+    T::Question,
+    T::Colon,
+    T::Plus,
+    T::Star,
+    T::Slash,
+    T::Percent,
+    T::True,
+    T::False,
+    T::Null,
+    T::Float,
+    T::Int,
+    T::Uint,
+    T::String,
+    T::Bytes,
+    T::Identifier,
+    T::EscIdentifier,
+];

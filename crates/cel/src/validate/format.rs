@@ -1,0 +1,78 @@
+//! Format strings whose arguments are written beside them.
+
+use crate::ast::{Call, Expr, Id, Kind, Literal};
+use crate::check::Checked;
+use crate::library::{FormatStep, format_steps};
+use crate::types::Type;
+
+/// What is wrong with `"...".format([...])`, and where.
+pub(super) fn problem(checked: &Checked, id: Id, call: &Call) -> Option<(Id, String)> {
+    let Some(Expr { kind: Kind::Literal(Literal::String(pattern)), .. }) = &call.target else { return None };
+    let [Expr { kind: Kind::List(list), .. }] = &call.args[..] else { return None };
+    let args = &list.elements;
+    let mut used = 0;
+    for step in format_steps(pattern) {
+        match step {
+            Ok(FormatStep::Text(_)) => {}
+            Ok(FormatStep::Clause { letter, .. }) => {
+                let Some(arg) = args.get(used) else { return Some((id, format!("index {used} out of range"))) };
+                used += 1;
+                if let Err((at, detail)) = fits(checked, letter, arg) {
+                    return Some((at, format!("error during formatting: {detail}")));
+                }
+            }
+            Err(detail) => return Some((id, detail)),
+        }
+    }
+    (args.len() > used).then(|| {
+        let given = args.len();
+        (id, format!("too many arguments supplied to string.format (expected {used}, got {given})"))
+    })
+}
+
+fn fits(checked: &Checked, letter: char, arg: &Expr) -> Result<(), (Id, String)> {
+    let ty = checked.ty(arg.id);
+    let fits = match letter {
+        's' => return shows(checked, arg),
+        'd' | 'o' => matches!(ty, Type::Int | Type::Uint),
+        'f' | 'e' => matches!(ty, Type::Double | Type::String),
+        'b' => matches!(ty, Type::Int | Type::Uint | Type::Bool),
+        _ => matches!(ty, Type::Int | Type::Uint | Type::String | Type::Bytes),
+    };
+    if fits || *ty == Type::Dyn {
+        return Ok(());
+    }
+    Err((arg.id, format!("{}, was given {}", crate::library::format_use(letter), ty.name())))
+}
+
+/// Whether a value can be shown as text, with all that is in it.
+fn shows(checked: &Checked, arg: &Expr) -> Result<(), (Id, String)> {
+    let ty = checked.ty(arg.id);
+    let shown = matches!(
+        ty,
+        Type::Dyn
+            | Type::List(_)
+            | Type::Map(_)
+            | Type::Int
+            | Type::Uint
+            | Type::Double
+            | Type::Bool
+            | Type::String
+            | Type::Timestamp
+            | Type::Bytes
+            | Type::Duration
+            | Type::Type(_)
+            | Type::Null
+    );
+    if !shown {
+        return Err((arg.id, format!("{}, was given {}", crate::library::format_use('s'), ty.name())));
+    }
+    stacker::maybe_grow(32 * 1024, 1024 * 1024, || match &arg.kind {
+        Kind::List(list) => list.elements.iter().try_for_each(|element| shows(checked, element)),
+        Kind::Map(entries) => entries.iter().try_for_each(|entry| {
+            shows(checked, &entry.key)?;
+            shows(checked, &entry.value)
+        }),
+        _ => Ok(()),
+    })
+}

@@ -1,0 +1,216 @@
+//! Media types: the encodings of objects, and what an Accept header asks for.
+
+/// How bytes are made of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+/// One alternative of an Accept header.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AcceptClause<'a> {
+    pub main: &'a str,
+    pub sub: &'a str,
+    quality: f32,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+/// More clauses, and more parameters of one, than a sensible client sends are not looked at.
+const MAX_CLAUSES: usize = 64;
+
+impl Encoding {
+    /// In the order in which a wildcard picks them.
+    pub const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+
+    pub fn media_types() -> [&'static str; 3] {
+        Self::ALL.map(Self::media_type)
+    }
+
+    /// The encoding of a media type without parameters.
+    pub fn of(media_type: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|encoding| encoding.media_type() == media_type)
+    }
+
+    /// The encoding of a body: an absent type is JSON; `None` for others and for malformed parameters.
+    pub fn of_content_type(header: &str) -> Option<Self> {
+        let mut parts = header.split(';');
+        let media_type = parts.next().unwrap_or("").trim();
+        if header.is_empty() {
+            return Some(Self::Json);
+        }
+        // A semicolon may end the header, and a quoted value may hold some.
+        let mut quoted = false;
+        let mut rest = parts.peekable();
+        while let Some(part) = rest.next() {
+            let begins = !quoted;
+            quoted ^= part.matches('"').count() % 2 == 1;
+            let ends_header = part.trim().is_empty() && rest.peek().is_none();
+            let named = part.split_once('=').is_some_and(|(name, value)| !name.trim().is_empty() && !value.is_empty());
+            if begins && !named && !ends_header {
+                return None;
+            }
+        }
+        Self::of(&media_type.to_ascii_lowercase())
+    }
+}
+
+/// The alternatives of an Accept header in the order in which the reference tries them.
+///
+/// Its sort is not by quality alone: a clause that comes right behind a wildcard goes before it, whatever the two say
+/// about quality.
+pub fn accept_clauses(header: &str) -> Vec<AcceptClause<'_>> {
+    let mut clauses: Vec<AcceptClause<'_>> =
+        header.split(',').take(MAX_CLAUSES).filter_map(AcceptClause::parse).collect();
+    for sorted in 1..clauses.len() {
+        let mut at = sorted;
+        while at > 0 && clauses[at].goes_before(&clauses[at - 1]) {
+            clauses.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+    clauses
+}
+
+/// Whether the reference's router lets a request through to a handler that makes these media types: it compares bare
+/// types, and knows no wildcard but `*/*`.
+pub fn accept_names(header: &str, produced: &[&str]) -> bool {
+    header.is_empty()
+        || header.split(',').take(MAX_CLAUSES).any(|clause| {
+            let bare = clause.split(';').next().unwrap_or("").trim_matches(' ');
+            bare == "*/*" || produced.contains(&bare)
+        })
+}
+
+impl<'a> AcceptClause<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.trim_matches(' ').split(';');
+        let range = parts.next()?;
+        let (main, sub) = match range.split_once('/') {
+            Some((main, rest)) if !rest.is_empty() => (main, rest.strip_suffix('/').unwrap_or(rest)),
+            // A lonely `*` stands for everything.
+            other => (other.map_or(range, |(main, _)| main), "*"),
+        };
+        let (main, sub) = (main.trim_matches(' '), sub.trim_matches(' '));
+        let whole = range.split_once('/').is_some_and(|(_, rest)| !rest.is_empty());
+        if sub.contains('/') || (!whole && main != "*") {
+            return None;
+        }
+        let mut clause = Self { main, sub, quality: 1.0, parameters: Vec::new() };
+        for part in parts.take(MAX_CLAUSES) {
+            let Some((name, value)) = part.split_once('=').filter(|(_, value)| !value.is_empty()) else { continue };
+            if value.contains('=') {
+                continue;
+            }
+            if name.trim_matches(' ') == "q" {
+                clause.quality = value.parse().unwrap_or(0.0);
+            } else {
+                clause.parameters.push((name.trim_matches(' '), value.trim_matches(' ')));
+            }
+        }
+        Some(clause)
+    }
+
+    /// The last parameter of that name.
+    pub fn parameter(&self, name: &str) -> Option<&'a str> {
+        self.parameters.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| *value)
+    }
+
+    pub fn covers(&self, encoding: Encoding) -> bool {
+        match (self.main, self.sub) {
+            ("*", "*") | ("application", "*") => true,
+            (main, sub) => encoding.media_type().split_once('/') == Some((main, sub)),
+        }
+    }
+
+    fn goes_before(&self, other: &Self) -> bool {
+        self.quality > other.quality || (self.main != "*" && other.main == "*") || (self.sub != "*" && other.sub == "*")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clauses() {
+        for (header, want) in [
+            ("", ""),
+            ("*/*", "*/*"),
+            ("*", "*/*"),
+            ("*/", "*/*"),
+            ("application/", ""),
+            ("application", ""),
+            ("a/b/c", ""),
+            ("a/b/", "a/b"),
+            (" a/b , c/d ", "a/b c/d"),
+            ("a/b;q=0.1, c/d", "c/d a/b"),
+            ("a/b;q=0.5,c/d;q=x", "a/b c/d"),
+            ("a/b;q=0.5,c/d;q=0.5", "a/b c/d"),
+            // Behind a wildcard, and so before it.
+            ("*/*,a/b;q=0.1", "a/b */*"),
+            ("a/*,a/b;q=0.1", "a/b a/*"),
+            ("a/b;q=0.1,*/*", "*/* a/b"),
+        ] {
+            let got: Vec<String> = accept_clauses(header).iter().map(|c| format!("{}/{}", c.main, c.sub)).collect();
+            assert_eq!(got.join(" "), want, "{header}");
+        }
+    }
+
+    #[test]
+    fn parameters() {
+        for (header, want) in [
+            ("a/b", None),
+            ("a/b;as=Table", Some("Table")),
+            ("a/b; as = Table ;q=1", Some("Table")),
+            ("a/b;as=X;as=Table", Some("Table")),
+            ("a/b;as", None),
+            ("a/b;as=", None),
+            ("a/b;as=X=Y", None),
+            ("a/b;as=\"X\"", Some("\"X\"")),
+        ] {
+            assert_eq!(accept_clauses(header)[0].parameter("as"), want, "{header}");
+        }
+    }
+
+    #[test]
+    fn bodies() {
+        for (header, want) in [
+            ("", Some(Encoding::Json)),
+            ("application/json", Some(Encoding::Json)),
+            ("Application/JSON; charset=utf-8", Some(Encoding::Json)),
+            ("application/yaml;", Some(Encoding::Yaml)),
+            ("application/vnd.kubernetes.protobuf", Some(Encoding::Protobuf)),
+            ("application/json; x=\"a;b\"; y=z", Some(Encoding::Json)),
+            ("application/json; charset", None),
+            ("application/json;;charset=utf-8", None),
+            ("text/plain", None),
+            (" ", None),
+        ] {
+            assert_eq!(Encoding::of_content_type(header), want, "{header}");
+        }
+    }
+
+    #[test]
+    fn router() {
+        for (header, want) in [
+            ("", true),
+            ("*/*", true),
+            ("application/json;g=x", true),
+            ("application/*", false),
+            ("text/html", false),
+            ("text/html, */*;q=0.1", true),
+        ] {
+            assert_eq!(accept_names(header, &Encoding::media_types()), want, "{header}");
+        }
+    }
+}
