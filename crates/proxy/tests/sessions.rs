@@ -70,7 +70,8 @@ async fn session() -> Session {
     let (told, code) = oneshot::channel();
     let streams = Streams { stdin: true, stdout: true, stderr: false, tty: false };
     let response = translate(request, target, "/exec/n/p/c?input=1&output=1".to_owned(), streams, |code| {
-        told.send(code).unwrap();
+        // Not every test asks.
+        let _ = told.send(code);
     });
     let response = response.unwrap();
     assert_eq!(response.status(), 101);
