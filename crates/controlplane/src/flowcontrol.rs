@@ -4,9 +4,11 @@
 mod dangling;
 mod defaults;
 mod ensure;
+mod feed;
 
 pub(crate) use dangling::follow;
 pub(crate) use ensure::ensure;
+pub use feed::follow_flow_control;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const VERSION: &str = "v1";

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_discovery::{Addresses, Answer as DiscoveryAnswer, Ask, Discovery, Served};
 use binnacle_meta::{GroupResource, GroupVersion, Status, Text};
@@ -12,6 +13,7 @@ use http::Method;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 
 use crate::negotiate::{self, Offer, Output};
+use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Answer, Call};
 use crate::{failure, patch_type, respond};
 
@@ -47,6 +49,7 @@ pub struct Api {
     resources: HashMap<(Text, Text, Text), Arc<Resource>>,
     specials: HashMap<SpecialKey, Arc<dyn Special>>,
     discovery: Discovery,
+    watch_timeout: Duration,
 }
 
 impl Api {
@@ -63,7 +66,13 @@ impl Api {
                 ((d.group.into(), d.version.into(), d.plural.into()), r)
             })
             .collect();
-        Self { resources, specials, discovery: Discovery::new(served, addresses) }
+        Self { resources, specials, discovery: Discovery::new(served, addresses), watch_timeout: MIN_TIMEOUT }
+    }
+
+    /// How long a watch lasts at least that names no timeout (`--min-request-timeout`).
+    #[must_use]
+    pub fn min_request_timeout(self, watch_timeout: Duration) -> Self {
+        Self { watch_timeout, ..self }
     }
 
     async fn route(&self, request: Request) -> Response {
@@ -96,10 +105,13 @@ impl Api {
         if lifecycle.is_deprecated_in(Release { major: emulated.major, minor: emulated.minor }) {
             let api_version = GroupVersion::new(description.group, description.version).to_string();
             lifecycle.warning(&api_version, description.kind).into_iter().for_each(|text| warnings.add(text));
+            let removed = lifecycle.removed.map(|release| format!("{}.{}", release.major, release.minor));
+            let removed = Text::from(removed.unwrap_or_default());
             request.record.annotate("k8s.io/deprecated", "true");
-            if let Some(removed) = lifecycle.removed {
-                request.record.annotate("k8s.io/removed-release", &format!("{}.{}", removed.major, removed.minor));
+            if !removed.is_empty() {
+                request.record.annotate("k8s.io/removed-release", &removed);
             }
+            request.record.note(|facts| facts.deprecated = Some(removed));
         }
         request.record.note(|facts| facts.served = true);
         // `/watch/` in the path makes a watch of any GET.
@@ -120,7 +132,7 @@ impl Api {
                 // A list that cannot be watched says so itself.
                 let Some(verb) = verb else { return Err(Status::method_not_allowed()) };
                 match resource {
-                    Some(resource) => collection(call(request, resource, "", warnings), verb, old_watch).await,
+                    Some(resource) => collection(self.call(request, resource, "", warnings), verb, old_watch).await,
                     None if verb == Verb::List && (old_watch || request.query.flag("watch")) => {
                         let resource = GroupResource::new(description.group, description.plural);
                         Err(Status::method_not_supported(&resource, "watch"))
@@ -137,9 +149,9 @@ impl Api {
                 };
                 match resource {
                     Some(resource) if old_watch => {
-                        collection(call(request, resource, "", warnings), Verb::List, true).await
+                        collection(self.call(request, resource, "", warnings), Verb::List, true).await
                     }
-                    Some(resource) => item(call(request, resource, "", warnings), verb).await,
+                    Some(resource) => item(self.call(request, resource, "", warnings), verb).await,
                     None => self.special(request, None, info, "", warnings).await,
                 }
             }
@@ -163,18 +175,28 @@ impl Api {
                 let verb = verb.unwrap_or(Verb::Get);
                 match (resource, subresource.role) {
                     (Some(resource), SubresourceRole::Scale) => {
-                        let call = call(request, resource, subresource.name, warnings);
+                        let call = self.call(request, resource, subresource.name, warnings);
                         router_checks(&call.request, verb, Offer::Object)?;
                         verbs::scale::handle(call, verb).await
                     }
                     (Some(resource), SubresourceRole::Status | SubresourceRole::Update)
                         if !self.specials.contains_key(&special_key(info, subresource.name)) =>
                     {
-                        item(call(request, resource, subresource.name, warnings), verb).await
+                        item(self.call(request, resource, subresource.name, warnings), verb).await
                     }
                     (resource, _) => self.special(request, resource, info, subresource.name, warnings).await,
                 }
             }
+        }
+    }
+
+    fn call(&self, request: Request, resource: Arc<Resource>, subresource: &'static str, warnings: &Warnings) -> Call {
+        Call {
+            request,
+            resource,
+            subresource: Text::new_static(subresource),
+            warnings: warnings.clone(),
+            watch_timeout: self.watch_timeout,
         }
     }
 
@@ -276,10 +298,6 @@ fn item_verb(method: &Method) -> Option<Verb> {
         "DELETE" => Some(Verb::Delete),
         _ => None,
     }
-}
-
-fn call(request: Request, resource: Arc<Resource>, subresource: &'static str, warnings: &Warnings) -> Call {
-    Call { request, resource, subresource: Text::new_static(subresource), warnings: warnings.clone() }
 }
 
 async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {

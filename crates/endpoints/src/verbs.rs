@@ -10,6 +10,7 @@ pub(crate) mod update;
 pub(crate) mod watch;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Context, Resource, Warnings};
@@ -27,6 +28,8 @@ pub(crate) struct Call {
     /// Empty for the resource itself.
     pub subresource: Text,
     pub warnings: Warnings,
+    /// How long a watch lasts at least that names no timeout.
+    pub watch_timeout: Duration,
 }
 
 pub type Answer = Result<Response, Status>;

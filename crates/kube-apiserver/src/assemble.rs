@@ -23,8 +23,9 @@ use binnacle_registry::{BuiltIn, Resource, ResourceSet, StorageOptions};
 use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_resources::Release;
 use binnacle_server::{
-    BoundPort, Chain, ChainConfig, ChainOptions, Health, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
-    MetricsLink, PingCheck, Server, ShutdownCheck, TlsError, TlsFiles, VersionLink, tls_config,
+    BoundPort, CertificateFiles, Chain, ChainConfig, ChainOptions, DefaultCertificate, FlowDumpLink, Health,
+    InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink, PingCheck, Server,
+    ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
 };
 use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
 use binnacle_store_embedded::OpenError;
@@ -44,8 +45,6 @@ use crate::reload;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
-/// The reference's `--request-timeout`.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a start keeps silent when something that every cluster has cannot be made.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// How many bytes of wire forms are kept beside the stored objects.
@@ -104,8 +103,11 @@ pub(crate) enum StartError {
 /// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
 /// data directory, which is removed again if it was not there before and a later step fails.
 pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
+    for (flag, why) in &config.inert {
+        tracing::warn!("--{flag} has no effect: {why}");
+    }
     let named = Named::load(&config)?;
-    let port = BoundPort::bind(config.serving.address()).await?;
+    let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
     let url = format!("https://{}", reachable(port.address()));
     let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let mut data = open_data(&config)?;
@@ -119,7 +121,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let proxies = authentication.proxies.clone();
     let mut asked_for = clients.authorities.names();
     asked_for.extend(proxies.iter().flat_map(|proxies| proxies.authorities.names()));
-    let tls = tls_config(tls, asked_for)?;
+    let serving = &config.serving;
+    let tls = Tls::new(&serving.tls, tls, serving.named.clone(), asked_for)?;
     let resources = ResourceSet::new();
     let flags = &config.authentication;
     let keys = authentication.service_account_keys(&service_account)?;
@@ -128,6 +131,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
+    let (terminating_trigger, terminating) = ShutdownTrigger::new();
+    let (draining_trigger, draining) = ShutdownTrigger::new();
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
     let outward = Outward::new(kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
     let access = Access {
@@ -153,12 +158,13 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         }
     }
     authorization.follow(&resources, &mut followers, &shutdown);
+    let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
         .map_err(|error| StartError::Metrics(error.to_string()))?;
     let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
     let health = stores.add_checks(health, &config.storage).ready(Arc::new(RolesCheck(access.roles.index().clone())));
     let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
-    let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(shutdown.clone())));
+    let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(terminating)));
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
@@ -166,6 +172,9 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         Arc::new(OpenApiLink::new(served_apis(&config))),
         Arc::new(api),
     ];
+    if let Some(fairness) = &fairness {
+        links.push(Arc::new(FlowDumpLink(fairness.clone())));
+    }
     let issuer = &access.token_issuer.issuer;
     let keys_uri = flags.service_accounts.jwks_uri.clone();
     let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&reachable(port.address()).to_string()));
@@ -180,11 +189,29 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         failure: failure_response,
         metrics,
         shutdown,
-        request_timeout: REQUEST_TIMEOUT,
-        options: ChainOptions { auditor: auditor.clone() },
+        request_timeout: config.generic.request_timeout,
+        options: ChainOptions {
+            auditor: auditor.clone(),
+            cors: config.generic.cors.clone(),
+            hsts: config.generic.hsts.as_deref().and_then(|hsts| hsts.parse().ok()),
+            goaway_chance: config.generic.goaway_chance,
+            limits: limits(&config),
+            fairness: fairness.clone(),
+            draining: Some(draining),
+        },
     });
 
-    let server = Server::new(port.with_tls(tls), Arc::new(chain), trigger);
+    let mut listener = port.with_tls(tls);
+    if let Some(max_streams) = config.serving.max_streams {
+        listener = listener.max_streams(max_streams);
+    }
+    let server = Server::new(listener, Arc::new(chain), trigger).stopping(Stopping {
+        terminating: Some(terminating_trigger),
+        delay: config.generic.shutdown_delay,
+        draining: config.generic.shutdown_send_retry_after.then_some(draining_trigger),
+        drain_short: config.generic.request_timeout,
+        watch_grace: config.generic.watch_grace_period,
+    });
     if let Some(data) = &mut data {
         data.keep();
     }
@@ -292,8 +319,9 @@ fn built_in(
     let resources = built_in.open(|description| served.has(description));
     set.bind(&resources);
     let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
-    let addresses = Addresses { default: reachable(address).to_string(), ..Addresses::default() };
-    let api = Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses);
+    let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
+    let api = Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses)
+        .min_request_timeout(config.generic.min_request_timeout);
     (api, control_plane, resources)
 }
 
@@ -325,9 +353,12 @@ fn hooks(
 fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
     // Endpoints cannot be loopback addresses: a server that only listens there advertises the machine's own.
     let listening = Some(address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
-    let named = config.generic.advertise_address;
-    let advertised =
-        named.or(listening).or_else(default_advertise_address).map(|ip| SocketAddr::new(ip, address.port()));
+    let advertised = config
+        .generic
+        .advertise_address
+        .or(listening)
+        .or_else(default_advertise_address)
+        .map(|ip| SocketAddr::new(ip, address.port()));
     let ranges = &config.misc.service_cluster_ip_ranges;
     let ports = &config.misc.service_node_port_range;
     binnacle_controlplane::Config {
@@ -358,7 +389,7 @@ fn local_apis(served: &Served) -> Vec<LocalApi> {
 struct Named {
     authentication: authentication::Named,
     /// With the text of the certificate file.
-    tls: Option<(TlsFiles, String)>,
+    tls: Option<(DefaultCertificate, String)>,
     authorization: Prepared,
     kubelets: Kubelets,
 }
@@ -366,12 +397,16 @@ struct Named {
 impl Named {
     fn load(config: &Config) -> Result<Self, StartError> {
         let authentication = authentication::Named::load(&config.authentication)?;
-        let tls = match &config.serving.tls_files {
+        let kept = config.serving.cert_dir.as_deref().map(serving_pair);
+        let kept = kept.filter(|files| files.certificate.exists() && files.key.exists());
+        let tls = match config.serving.tls_files.clone().or(kept) {
             None => None,
-            Some((certificate, key)) => {
+            Some(files) => {
                 // Whether they belong together must be known before anything is written.
-                tls_config(TlsFiles::load(certificate, key)?, Vec::new())?;
-                Some((TlsFiles::load(certificate, key)?, read_text(certificate)?))
+                let named = config.serving.named.clone();
+                Tls::new(&config.serving.tls, DefaultCertificate::Files(files.clone()), named, Vec::new())?;
+                let text = read_text(&files.certificate)?;
+                Some((DefaultCertificate::Files(files), text))
             }
         };
         let authorization = Prepared::load(&config.authorization)?;
@@ -382,7 +417,7 @@ impl Named {
 
 /// What the server shows of itself, and how clients reach it.
 struct Shown {
-    tls: TlsFiles,
+    tls: DefaultCertificate,
     /// Whose client certificates are accepted.
     clients: Bundle,
     /// The command that begins every example.
@@ -396,13 +431,14 @@ struct Shown {
 impl Shown {
     /// Takes what was named, makes the rest, and writes the file that kubectl needs.
     fn prepare(
-        named_tls: Option<(TlsFiles, String)>,
+        named_tls: Option<(DefaultCertificate, String)>,
         named_clients: Option<Bundle>,
         config: &Config,
         data: Option<&DataDir>,
         url: &str,
     ) -> Result<Self, StartError> {
-        let names = Names::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
+        let mut names = Names::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
+        names.add(config.generic.external_hostname.as_deref(), config.generic.advertise_address);
         let (pki, place) = match data {
             Some(data) => (Pki::open(&data.private("pki")?, &names)?, None),
             None => (Pki::generate(&names)?, Some(DataDir::temporary()?)),
@@ -410,7 +446,16 @@ impl Shown {
         let home = data.or(place.as_ref()).ok_or(StartError::NoPlace)?.path();
         let (tls, trusted) = match named_tls {
             Some((files, text)) => (files, text),
-            None => (pki.serving_files()?, pki.authority.clone()),
+            None => {
+                if let Some(directory) = &config.serving.cert_dir {
+                    let files = serving_pair(directory);
+                    std::fs::create_dir_all(directory)
+                        .map_err(|error| StartError::Write { path: directory.display().to_string(), error })?;
+                    write(&files.certificate, &pki.serving.certificate)?;
+                    write(&files.key, &pki.serving.key)?;
+                }
+                (DefaultCertificate::Made(pki.serving_files()?), pki.authority.clone())
+            }
         };
         let (clients, kubectl) = match named_clients {
             None => {
@@ -438,6 +483,29 @@ fn open_data(config: &Config) -> Result<Option<DataDir>, StartError> {
         None => default_path().ok_or(StartError::NoPlace)?,
     };
     Ok(Some(DataDir::open(&path)?))
+}
+
+/// The limits where fairness does not share them out.
+fn limits(config: &Config) -> Option<InFlightLimits> {
+    let generic = &config.generic;
+    (!generic.priority_and_fairness)
+        .then_some(InFlightLimits { read_only: generic.max_requests, mutating: generic.max_mutating_requests })
+}
+
+/// Where `--cert-dir` has the serving certificate.
+fn serving_pair(directory: &Path) -> CertificateFiles {
+    CertificateFiles { certificate: directory.join("apiserver.crt"), key: directory.join("apiserver.key") }
+}
+
+/// How documents name this server.
+fn external_address(config: &Config, address: SocketAddr) -> String {
+    let generic = &config.generic;
+    match (&generic.external_hostname, generic.advertise_address) {
+        (Some(name), _) if name.contains(':') => name.clone(),
+        (Some(name), _) => format!("{name}:{}", address.port()),
+        (None, Some(ip)) => SocketAddr::new(ip, address.port()).to_string(),
+        (None, None) => reachable(address).to_string(),
+    }
 }
 
 /// The address under which clients on this machine reach the server.

@@ -10,6 +10,7 @@ mod authorization;
 mod generic;
 mod global;
 mod help;
+mod inert;
 mod kubelet;
 mod logs;
 mod misc;
@@ -37,7 +38,7 @@ pub(crate) use table::FlagError;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 10] = [
+const GROUPS: [Group; 11] = [
     generic::GROUP,
     storage::GROUP,
     serving::GROUP,
@@ -47,6 +48,7 @@ const GROUPS: [Group; 10] = [
     api_enablement::GROUP,
     logs::GROUP,
     misc::GROUP,
+    inert::GROUP,
     global::GROUP,
 ];
 
@@ -69,6 +71,8 @@ pub(crate) struct Config {
     pub(crate) api_enablement: ApiEnablement,
     pub(crate) logs: Logs,
     pub(crate) misc: Misc,
+    /// Flags that were given and change nothing, with the reasons.
+    pub(crate) inert: Vec<(&'static str, &'static str)>,
 }
 
 /// Reads the arguments behind the program's name.
@@ -82,6 +86,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     }
     let config = Config {
         generic: Generic::read(&given)?,
+        inert: inert::given(&given),
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
         auditing: auditing::read(&given)?,
@@ -268,6 +273,38 @@ mod tests {
             ),
             (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
             (&["--logging-format=xml"], "[logging.format: Invalid value: \"xml\": Unsupported log format]"),
+            (&["--tls-min-version=SSL3"], "unknown tls version \"SSL3\""),
+            (&["--tls-cipher-suites=TLS_MAGIC"], "Cipher suite TLS_MAGIC not supported or doesn't exist"),
+            (&["--tls-curve-preferences=29,29"], "duplicate curve preference 29"),
+            (&["--tls-curve-preferences=70000"], "curve preference 70000 is out of range (must be 1-65535)"),
+            (
+                &["--tls-sni-cert-key=a"],
+                "invalid argument \"a\" for \"--tls-sni-cert-key\" flag: expected comma separated certificate and key file paths",
+            ),
+            (
+                &["--tls-sni-cert-key=a,b:"],
+                "invalid argument \"a,b:\" for \"--tls-sni-cert-key\" flag: empty names list is not allowed",
+            ),
+            (&["--goaway-chance=0.03"], "--goaway-chance can not be less than 0 or greater than 0.02"),
+            (&["--max-requests-inflight=-1"], "--max-requests-inflight can not be negative value"),
+            (&["--request-timeout=-1s"], "--request-timeout can not be negative value"),
+            (
+                &["--strict-transport-security-directives=max-age=1,"],
+                "empty value in strict-transport-security-directives",
+            ),
+            (
+                &["--audit-log-path=x", "--audit-log-mode=async"],
+                "invalid audit log mode async, allowed modes are \"batch,blocking,blocking-strict\"",
+            ),
+            (&["--audit-log-path=x", "--audit-log-maxage=-1"], "--audit-log-maxage -1 can't be a negative number"),
+            (
+                &["--audit-log-path=x", "--audit-log-mode=batch", "--audit-log-batch-buffer-size=0"],
+                "invalid audit batch log buffer size 0, must be a positive number",
+            ),
+            (
+                &["--audit-log-path=x", "--audit-log-version=audit.k8s.io/v2"],
+                "invalid group version, allowed versions are [{\"audit.k8s.io\" \"v1\"}]",
+            ),
             (&["--service-account-issuer="], "service-account-issuer should not be an empty string"),
             (
                 &["--service-account-issuer=a", "--service-account-issuer=a"],

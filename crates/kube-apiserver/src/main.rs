@@ -5,6 +5,7 @@ mod authentication;
 mod authorization;
 mod bound_objects;
 mod data_dir;
+mod fairness;
 mod flags;
 mod health;
 mod identity;

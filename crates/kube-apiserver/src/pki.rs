@@ -79,6 +79,20 @@ impl Names {
         Self { dns, ips }
     }
 
+    /// Names by which operators say that the server is reached.
+    pub(crate) fn add(&mut self, host: Option<&str>, ip: Option<IpAddr>) {
+        // A host may come with a port, and may be an address.
+        let host = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
+        let ip = ip.into_iter().chain(host.and_then(|host| host.parse().ok()));
+        let dns = host.filter(|host| host.parse::<IpAddr>().is_err()).map(str::to_owned);
+        self.dns.extend(dns.filter(|name| !self.dns.contains(name)));
+        for ip in ip {
+            if !self.ips.contains(&ip) {
+                self.ips.push(ip);
+            }
+        }
+    }
+
     fn covered_by(&self, certificate: &X509Certificate<'_>) -> bool {
         let Ok(Some(names)) = certificate.subject_alternative_name() else { return false };
         let has = |wanted: &dyn Fn(&GeneralName<'_>) -> bool| names.value.general_names.iter().any(wanted);

@@ -45,6 +45,8 @@ pub struct Facts {
     pub metric_verb: &'static str,
     /// The `dry_run` label of metrics: empty, `All` or `invalid`.
     pub dry_run: &'static str,
+    /// Set when the version asked for is deprecated: the release that has it no more, or nothing when that is not known.
+    pub deprecated: Option<Text>,
     pub user_agent: Option<HeaderValue>,
     pub peer: Option<SocketAddr>,
     /// Texts for `Warning` headers that are known before a handler is reached.
@@ -80,7 +82,9 @@ impl Record {
 
     /// Keeps something until the request is over: its place among those in flight.
     pub fn hold(&self, guard: impl Any + Send) {
-        *self.held.lock() = Some(Box::new(guard));
+        let mut held = self.held.lock();
+        let before = held.take();
+        *held = Some(Box::new((before, guard)));
     }
 
     pub fn audit_id(&self) -> &Text {

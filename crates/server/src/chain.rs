@@ -7,13 +7,18 @@ use std::time::Duration;
 
 use binnacle_audit::{Auditor, Trail};
 use binnacle_authz::Authorizer;
+use binnacle_flowcontrol::FlowControl;
 use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown, Upgrade};
 use bytes::Bytes;
+use http::HeaderValue;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::answer::Refusal;
 use crate::filters::audit::Ending;
 use crate::filters::authenticate::Authentication;
+use crate::filters::cors::Cors;
+use crate::filters::fairness::Belongs;
+use crate::filters::inflight::InFlightLimits;
 use crate::impersonation::Impersonation;
 use crate::inflight::InFlight;
 use crate::{FailureWriter, Links, Metrics, filters};
@@ -35,6 +40,16 @@ pub struct ChainConfig {
 #[derive(Default)]
 pub struct ChainOptions {
     pub auditor: Option<Arc<Auditor>>,
+    pub cors: Option<Cors>,
+    /// The value of `Strict-Transport-Security`.
+    pub hsts: Option<HeaderValue>,
+    /// The part of the requests after which an HTTP/2 connection ends.
+    pub goaway_chance: f64,
+    /// Limits that are not shared out; with fairness, there are none.
+    pub limits: Option<InFlightLimits>,
+    pub fairness: Option<Arc<FlowControl>>,
+    /// Fires when new requests are to be sent elsewhere.
+    pub draining: Option<Shutdown>,
 }
 
 /// The handler chain.
@@ -73,9 +88,18 @@ impl Chain {
         let record = filters::record::open(&request, &connection, &self.config.metrics);
         let (upgrade, kept) = filters::upgrade::of(request.extensions_mut());
         let trail = filters::audit::open(self.config.options.auditor.as_ref(), &record, request.headers(), &connection);
-        let answering = self.answer(request, upgrade, connection, &record, trail.as_ref());
+        let options = &self.config.options;
+        let origin = options.cors.as_ref().and_then(|cors| cors.origin(request.headers()));
+        let preflight = origin.as_ref().and_then(|_| filters::cors::preflight(request.method()));
+        let leaves = filters::goaway::decide(options.goaway_chance, &connection);
+        let answering = self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight);
         let answer = filters::panics::recover(&record, answering).await;
-        let answer = filters::headers::finish(answer, &record, is_head);
+        let mut answer = filters::headers::finish(answer, &record, is_head);
+        filters::headers::options(&mut answer, options.hsts.as_ref(), origin);
+        let answer = filters::authenticate::leave(leaves, answer);
+        if let Some(lasting) = self.config.metrics.long_running(&record) {
+            record.hold(lasting);
+        }
         let mut ending = None;
         if let Some(trail) = trail {
             let mut info = None;
@@ -97,6 +121,7 @@ impl Chain {
         connection: Arc<ConnectionInfo>,
         record: &Arc<Record>,
         trail: Option<&Arc<Trail>>,
+        preflight: Option<Response>,
     ) -> Response {
         let config = &self.config;
         let (mut parts, body) = request.into_parts();
@@ -109,12 +134,19 @@ impl Chain {
             Ok(info) => info,
             Err(refusal) => return refuse(refusal),
         };
+        if let Err(refusal) = filters::draining::check(config.options.draining.as_ref(), &info, &parts) {
+            return refuse(refusal);
+        }
         // Held by the record, which outlasts the answer where a connection is upgraded.
         record.hold(filters::inflight::count(&self.inflight, &info));
         let deadline = match filters::deadline::of(&info, &query, record, config.request_timeout) {
             Ok(deadline) => deadline,
             Err(refusal) => return refuse(refusal),
         };
+        if let Some(preflight) = preflight {
+            return preflight;
+        }
+        let mut belongs = Belongs::default();
         let granted = filters::deadline::within(deadline, async {
             let user = filters::authenticate::caller(
                 &config.authentication,
@@ -130,6 +162,18 @@ impl Chain {
             // From here on, the caller is whom they act as.
             let user =
                 filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record).await?;
+            filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
+            let fairness = config.options.fairness.as_ref();
+            let longest = config.request_timeout;
+            let seat = filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, &mut belongs).await?;
+            // A watch needs it until it has begun, others until all of the answer has been sent.
+            let _begins = match seat {
+                Some(seat) if info.is_long_running() => Some(seat),
+                seat => {
+                    seat.into_iter().for_each(|seat| record.hold(seat));
+                    None
+                }
+            };
             let permit =
                 filters::authorize::permit(config.authorizer.as_ref(), &info, &user, &parts, record, &config.metrics)
                     .await?;
@@ -150,14 +194,21 @@ impl Chain {
             };
             Ok(filters::authenticate::leave(leaves, config.links.dispatch(request).await))
         });
-        match granted.await {
+        let mut response = match granted.await {
             Some(Ok(response)) => response,
-            Some(Err(refusal)) => refuse(refusal),
+            Some(Err(refusal)) => {
+                if matches!(refusal, Refusal::TryLater { .. }) {
+                    config.metrics.terminated(&info, record, "429");
+                }
+                refuse(refusal)
+            }
             None => {
-                config.metrics.timed_out(&info, record);
+                config.metrics.terminated(&info, record, "504");
                 refuse(filters::deadline::exceeded())
             }
-        }
+        };
+        filters::fairness::tell(&belongs, &mut response);
+        response
     }
 }
 

@@ -3,7 +3,11 @@
 pub(crate) mod audit;
 pub(crate) mod authenticate;
 pub(crate) mod authorize;
+pub(crate) mod cors;
 pub(crate) mod deadline;
+pub(crate) mod draining;
+pub(crate) mod fairness;
+pub(crate) mod goaway;
 pub(crate) mod headers;
 pub(crate) mod impersonate;
 pub(crate) mod inflight;

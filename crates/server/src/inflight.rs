@@ -73,6 +73,12 @@ impl InFlight {
         }
     }
 
+    /// Resolves when no short request is left.
+    pub(crate) async fn no_short_ones(&self) {
+        self.none_left(Kind::ReadOnly).await;
+        self.none_left(Kind::Mutating).await;
+    }
+
     fn count(&self, kind: Kind) -> &Count {
         match kind {
             Kind::ReadOnly => &self.read_only,

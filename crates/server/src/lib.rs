@@ -6,6 +6,7 @@ mod chain;
 mod cork;
 mod duration;
 mod filters;
+mod flow_dump;
 mod health;
 mod impersonation;
 mod inflight;
@@ -20,11 +21,16 @@ mod version;
 pub use answer::{FailureWriter, json_failure, plain_text};
 pub use chain::{Chain, ChainConfig, ChainOptions, Tracked};
 pub use filters::authenticate::Authentication;
+pub use filters::cors::Cors;
+pub use filters::inflight::InFlightLimits;
+pub use flow_dump::FlowDumpLink;
 pub use health::{Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};
 pub use inflight::InFlight;
 pub use links::Links;
-pub use listener::{BoundPort, ListenError, Listener};
+pub use listener::{BoundPort, ListenError, Listener, PortSharing};
 pub use metrics::{Metrics, MetricsLink};
-pub use server::Server;
-pub use tls::{TlsError, TlsFiles, tls_config};
+pub use server::{Server, Stopping};
+pub use tls::{
+    CertificateFiles, Certificates, DefaultCertificate, NamedCertificate, Tls, TlsError, TlsFiles, TlsSettings,
+};
 pub use version::{KUBERNETES_VERSION, VersionLink};

@@ -10,17 +10,16 @@ use binnacle_request::{Body, ConnectionInfo, Shutdown};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::Chain;
 use crate::answer::CloseConnection;
 use crate::cork::Corked;
 use crate::linger::Lingering;
+use crate::{Chain, Tls};
 
 /// How long a client may take for its half of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +30,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 const MAX_HEADER_BYTES: usize = 1 << 20;
 /// Go has no limit of its own on their number; impersonation and proxies may send some hundreds.
 const MAX_HEADERS: usize = 512;
-/// The reference's default for `--http2-max-streams-per-connection`.
+/// What `--http2-max-streams-per-connection=0` means.
 const MAX_STREAMS: u32 = 250;
 /// Most request bodies fit into this, so that they arrive without waiting for a window (the reference's choice).
 const STREAM_WINDOW: u32 = 256 * 1024;
@@ -43,6 +42,17 @@ const SEND_BUFFER: usize = 64 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// Whether others may listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortSharing {
+    #[default]
+    Refused,
+    Permitted,
+}
+
 /// A bound port whose connections are not yet answered.
 pub struct BoundPort {
     tcp: TcpListener,
@@ -52,7 +62,8 @@ pub struct BoundPort {
 /// A bound port with the certificate it shows.
 pub struct Listener {
     tcp: TcpListener,
-    tls: Arc<ServerConfig>,
+    tls: Tls,
+    max_streams: u32,
 }
 
 /// The port cannot be had.
@@ -67,9 +78,9 @@ impl BoundPort {
     /// Takes the port; 0 takes any free one. Clients can connect from here on, and wait for [`Server::run`].
     ///
     /// [`Server::run`]: crate::Server::run
-    pub async fn bind(address: SocketAddr) -> Result<Self, ListenError> {
+    pub async fn bind(address: SocketAddr, sharing: PortSharing) -> Result<Self, ListenError> {
         let failed = |error| ListenError { address, error };
-        let tcp = TcpListener::bind(address).await.map_err(failed)?;
+        let tcp = listen(address, sharing).map_err(failed)?;
         let address = tcp.local_addr().map_err(failed)?;
         Ok(Self { tcp, address })
     }
@@ -79,16 +90,42 @@ impl BoundPort {
         self.address
     }
 
-    pub fn with_tls(self, tls: Arc<ServerConfig>) -> Listener {
-        Listener { tcp: self.tcp, tls }
+    pub fn with_tls(self, tls: Tls) -> Listener {
+        Listener { tcp: self.tcp, tls, max_streams: MAX_STREAMS }
     }
 }
 
+/// Must be called on a runtime. An address can always be taken while old connections to it linger (`SO_REUSEADDR`).
+fn listen(address: SocketAddr, sharing: PortSharing) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    if sharing == PortSharing::Permitted {
+        socket.set_reuseport(true)?;
+    }
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 impl Listener {
+    /// How many requests one HTTP/2 connection may have in flight (`--http2-max-streams-per-connection`).
+    #[must_use]
+    pub fn max_streams(self, max_streams: u32) -> Self {
+        Self { max_streams, ..self }
+    }
+
     /// Accepts connections until the server stops, and hands back those that are still open.
     pub(crate) async fn accept(self, chain: Arc<Chain>) -> JoinSet<()> {
         let mut connections = JoinSet::new();
-        let acceptor = TlsAcceptor::from(self.tls);
+        let certificates = self.tls.certificates().clone();
+        if certificates.has_files() {
+            let stopped = chain.shutdown().fired();
+            connections.spawn(async move {
+                tokio::select! {
+                    () = certificates.follow() => {}
+                    () = stopped => {}
+                }
+            });
+        }
         let mut stopped = pin!(chain.shutdown().fired());
         loop {
             tokio::select! {
@@ -98,7 +135,9 @@ impl Listener {
                 Some(_) = connections.join_next() => {}
                 accepted = self.tcp.accept() => match accepted {
                     Ok((tcp, peer)) => {
-                        connections.spawn(connection(acceptor.clone(), tcp, peer, chain.clone()));
+                        let own = tcp.local_addr().ok().map(|address| address.ip().to_canonical());
+                        let acceptor = TlsAcceptor::from(self.tls.for_address(own));
+                        connections.spawn(connection(acceptor, tcp, peer, self.max_streams, chain.clone()));
                     }
                     Err(error) => {
                         tracing::warn!("accepting a connection failed: {error}");
@@ -118,7 +157,7 @@ fn is_of_one_connection(error: &std::io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(acceptor: TlsAcceptor, tcp: TcpStream, peer: SocketAddr, chain: Arc<Chain>) {
+async fn connection(acceptor: TlsAcceptor, tcp: TcpStream, peer: SocketAddr, max_streams: u32, chain: Arc<Chain>) {
     // Answers are written in whole pieces, so waiting for more would only delay them.
     let _ = tcp.set_nodelay(true);
     let stopped = chain.shutdown().fired();
@@ -127,7 +166,7 @@ async fn connection(acceptor: TlsAcceptor, tcp: TcpStream, peer: SocketAddr, cha
         () = stopped => return,
     };
     let error = match shaken {
-        Ok(Ok(stream)) => return serve(stream, peer, chain).await,
+        Ok(Ok(stream)) => return serve(stream, peer, max_streams, chain).await,
         Ok(Err(error)) => error.to_string(),
         Err(_) => "timeout".to_owned(),
     };
@@ -135,7 +174,7 @@ async fn connection(acceptor: TlsAcceptor, tcp: TcpStream, peer: SocketAddr, cha
     tracing::debug!("http: TLS handshake error from {peer}: {error}");
 }
 
-async fn serve(stream: TlsStream<Corked<TcpStream>>, peer: SocketAddr, chain: Arc<Chain>) {
+async fn serve(stream: TlsStream<Corked<TcpStream>>, peer: SocketAddr, max_streams: u32, chain: Arc<Chain>) {
     let (_, session) = stream.get_ref();
     let certificates =
         session.peer_certificates().unwrap_or_default().iter().map(|der| der.clone().into_owned()).collect();
@@ -163,7 +202,7 @@ async fn serve(stream: TlsStream<Corked<TcpStream>>, peer: SocketAddr, chain: Ar
         let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_STREAMS)
+            .max_concurrent_streams(max_streams)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(SEND_BUFFER)

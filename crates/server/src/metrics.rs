@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
-use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response};
+use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
-    exponential_buckets,
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder, exponential_buckets,
 };
 
 use crate::answer::{Refusal, json_failure, plain_text};
@@ -30,6 +30,9 @@ pub struct Metrics {
     response_sizes: HistogramVec,
     terminations: IntCounterVec,
     current_inflight: IntGaugeVec,
+    long_running: IntGaugeVec,
+    self_requests: IntCounterVec,
+    deprecated: IntGaugeVec,
     tls_handshake_errors: IntCounter,
     authentication_attempts: IntCounterVec,
     authentication_duration: HistogramVec,
@@ -114,6 +117,33 @@ impl Metrics {
                     &["request_kind"],
                 )?,
             )?,
+            long_running: keep(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "apiserver_longrunning_requests",
+                        "[STABLE] Gauge of all active long-running apiserver requests broken out by verb, group, version, \
+                         resource, scope and component. Not all requests are tracked this way.",
+                    ),
+                    &LABELS,
+                )?,
+            )?,
+            self_requests: counters(
+                "apiserver_selfrequest_total",
+                "[ALPHA] Counter of apiserver self-requests broken out for each verb, API resource and subresource.",
+                &["verb", "group", "resource", "subresource"],
+            )?,
+            deprecated: keep(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "apiserver_requested_deprecated_apis",
+                        "[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, \
+                         resource, subresource, and removed_release.",
+                    ),
+                    &["group", "version", "resource", "subresource", "removed_release"],
+                )?,
+            )?,
             tls_handshake_errors: keep(
                 &registry,
                 IntCounter::new(
@@ -195,12 +225,29 @@ impl Metrics {
         self.authorization_duration.with_label_values(&[label]).observe(took.as_secs_f64());
     }
 
-    /// A request got no answer in time. The handler may not have come far enough to say that its resource exists, so the
-    /// names in the path do not become labels.
-    pub(crate) fn timed_out(&self, info: &RequestInfo, record: &Record) {
+    /// The server ended a request in self-defense. The handler may not have come far enough to say that its resource
+    /// exists, so the names in the path do not become labels.
+    pub(crate) fn terminated(&self, info: &RequestInfo, record: &Record, code: &str) {
         let mut verb = "";
         record.note(|facts| verb = facts.metric_verb);
-        self.terminations.with_label_values(&[verb, "", "", "", "", scope(info), COMPONENT, "504"]).inc();
+        self.terminations.with_label_values(&[verb, "", "", "", "", scope(info), COMPONENT, code]).inc();
+    }
+
+    /// Counts a request among the long-running ones, if it is one, until what this returns is dropped.
+    pub(crate) fn long_running(&self, record: &Record) -> Option<LongRunning> {
+        let mut gauge = None;
+        record.note(|facts| {
+            let info = facts.info.as_ref().filter(|info| facts.served && info.is_long_running());
+            gauge = info.map(|info| {
+                let [group, version, resource, subresource] = names(info);
+                let labels = [facts.metric_verb, group, version, resource, subresource, scope(info), COMPONENT];
+                self.long_running.with_label_values(&labels)
+            });
+        });
+        gauge.map(|gauge| {
+            gauge.inc();
+            LongRunning(gauge)
+        })
     }
 
     /// All families in the text format.
@@ -212,17 +259,28 @@ impl Metrics {
     }
 }
 
+/// A request that lasts.
+pub(crate) struct LongRunning(IntGauge);
+
+impl Drop for LongRunning {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 impl RecordSink for Metrics {
     fn finished(&self, record: &Record, facts: &Facts) {
         access_log(record, facts);
         let Some(info) = facts.info.as_ref().filter(|_| facts.served) else { return };
         let verb = facts.metric_verb;
         let scope = scope(info);
-        let [group, version, resource, subresource] = if info.is_resource_request {
-            [info.api_group.as_str(), &info.api_version, &info.resource, &info.subresource]
-        } else {
-            ["", "", "", info.path.as_str()]
-        };
+        let [group, version, resource, subresource] = names(info);
+        if facts.user.as_ref().is_some_and(|user| user.name == User::APISERVER) {
+            self.self_requests.with_label_values(&[verb, group, resource, subresource]).inc();
+        }
+        if let Some(removed) = &facts.deprecated {
+            self.deprecated.with_label_values(&[group, version, resource, subresource, removed]).set(1);
+        }
         let mut digits = [0; 3];
         let code = code_label(facts.status, &mut digits);
         let system_client = facts.user_agent.as_ref().map_or("", system_client);
@@ -269,6 +327,15 @@ fn access_log(record: &Record, facts: &Facts) {
         status = facts.status,
         "HTTP"
     );
+}
+
+/// Group, version, resource and subresource as labels have them.
+fn names(info: &RequestInfo) -> [&str; 4] {
+    if info.is_resource_request {
+        [&info.api_group, &info.api_version, &info.resource, &info.subresource]
+    } else {
+        ["", "", "", &info.path]
+    }
 }
 
 fn scope(info: &RequestInfo) -> &'static str {

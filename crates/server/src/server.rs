@@ -8,8 +8,6 @@ use binnacle_request::ShutdownTrigger;
 use crate::inflight::Kind;
 use crate::{Chain, Listener};
 
-/// How long short requests may still take after the signal (the reference's `--request-timeout` default).
-const DRAIN_SHORT: Duration = Duration::from_secs(60);
 /// How long to wait for the next connection to end, once nobody waits for a short answer: watches were told to end, and
 /// only one whose client does not read cannot be ended politely.
 const STALL: Duration = Duration::from_millis(300);
@@ -21,18 +19,61 @@ pub struct Server {
     listener: Listener,
     chain: Arc<Chain>,
     trigger: ShutdownTrigger,
+    stopping: Stopping,
+}
+
+/// How the server stops.
+pub struct Stopping {
+    /// Fires at the signal: the server still serves, but should get no new clients.
+    pub terminating: Option<ShutdownTrigger>,
+    /// How long that goes on (`--shutdown-delay-duration`).
+    pub delay: Duration,
+    /// Fires after that: new requests are refused while those in flight are answered, and only then does the listener
+    /// close (`--shutdown-send-retry-after`).
+    pub draining: Option<ShutdownTrigger>,
+    /// How long short requests may still take (`--request-timeout`).
+    pub drain_short: Duration,
+    /// How long watches may take to end (`--shutdown-watch-termination-grace-period`), where that is longer than usual.
+    pub watch_grace: Duration,
+}
+
+impl Default for Stopping {
+    fn default() -> Self {
+        Self {
+            terminating: None,
+            delay: Duration::ZERO,
+            draining: None,
+            drain_short: Duration::from_secs(60),
+            watch_grace: Duration::ZERO,
+        }
+    }
 }
 
 impl Server {
     /// `trigger` must belong to the signal that the chain was made with.
     pub fn new(listener: Listener, chain: Arc<Chain>, trigger: ShutdownTrigger) -> Self {
-        Self { listener, chain, trigger }
+        Self { listener, chain, trigger, stopping: Stopping::default() }
+    }
+
+    /// The same, stopping in another way.
+    #[must_use]
+    pub fn stopping(self, stopping: Stopping) -> Self {
+        Self { stopping, ..self }
     }
 
     /// Serves until `stop` resolves, then stops. When this returns, all requests have been answered or given up.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let accepting = tokio::spawn(self.listener.accept(self.chain.clone()));
         stop.await;
+        let stopping = self.stopping;
+        if let Some(terminating) = &stopping.terminating {
+            terminating.fire();
+        }
+        tokio::time::sleep(stopping.delay).await;
+        if let Some(draining) = &stopping.draining {
+            draining.fire();
+            let _ = tokio::time::timeout(stopping.drain_short, self.chain.inflight().no_short_ones()).await;
+        }
         // Ends the accepting loop and with it the listener, tells connections to take no more requests, ends watches.
         self.trigger.fire();
         let mut connections = match accepting.await {
@@ -43,16 +84,16 @@ impl Server {
             }
         };
         let inflight = self.chain.inflight();
-        let short = async {
-            inflight.none_left(Kind::ReadOnly).await;
-            inflight.none_left(Kind::Mutating).await;
-        };
-        let _ = tokio::time::timeout(DRAIN_SHORT, short).await;
+        let _ = tokio::time::timeout(stopping.drain_short, inflight.no_short_ones()).await;
         // A connection ends when its last answer has left and its client knows.
-        let closed = async { while let Ok(Some(_)) = tokio::time::timeout(STALL, connections.join_next()).await {} };
+        let closed = async {
+            while let Ok(Some(_)) = tokio::time::timeout(STALL.max(stopping.watch_grace), connections.join_next()).await
+            {
+            }
+        };
         // Sessions on upgraded connections are no longer among those: they say good-bye by themselves.
-        let sessions = tokio::time::timeout(STALL, inflight.none_left(Kind::LongRunning));
-        let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS, closed), sessions);
+        let sessions = tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(Kind::LongRunning));
+        let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS.max(stopping.watch_grace), closed), sessions);
         let left =
             [Kind::ReadOnly, Kind::Mutating, Kind::LongRunning].map(|kind| inflight.now(kind)).iter().sum::<i64>();
         if left > 0 {

@@ -1,5 +1,9 @@
 //! The serving side of TLS: versions 1.2 and 1.3, HTTP/2 and HTTP/1.1, client certificates asked for but never required.
 
+mod certificates;
+mod suites;
+
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,10 +11,14 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::NoServerSessionStorage;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+
+pub use certificates::{CertificateFiles, Certificates, DefaultCertificate, NamedCertificate};
+pub use suites::TlsSettings;
+
+use certificates::Chooser;
 
 /// A serving certificate with its chain, and its key.
 pub struct TlsFiles {
@@ -27,6 +35,8 @@ pub enum TlsError {
     Broken { path: String, error: String },
     #[error("tls: {0}")]
     Unusable(String),
+    #[error("failed to load SNI cert and key: {0}")]
+    Named(Box<TlsError>),
 }
 
 impl TlsFiles {
@@ -50,23 +60,56 @@ impl TlsFiles {
     }
 }
 
-/// The configuration of the listener. `authorities` are the names that clients are told to choose a certificate by.
-pub fn tls_config(files: TlsFiles, authorities: Vec<DistinguishedName>) -> Result<Arc<ServerConfig>, TlsError> {
-    let unusable = |error: rustls::Error| TlsError::Unusable(error.to_string());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    // This also finds out whether key and certificate belong together.
-    let certified = CertifiedKey::from_der(files.chain, files.key, &provider).map_err(unusable)?;
-    let verifier = Arc::new(AnyClient { provider: provider.clone(), authorities });
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(unusable)?
-        .with_client_cert_verifier(verifier)
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // Resumption by tickets that the client keeps: nothing to hold for connections that are gone.
-    config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    Ok(Arc::new(config))
+/// What the listener shakes hands with.
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    certificates: Arc<Certificates>,
+}
+
+impl Tls {
+    /// `authorities` are the names that clients are told to choose a certificate by.
+    pub fn new(
+        settings: &TlsSettings,
+        default: DefaultCertificate,
+        named: Vec<NamedCertificate>,
+        authorities: Vec<DistinguishedName>,
+    ) -> Result<Self, TlsError> {
+        let unusable = |error: rustls::Error| TlsError::Unusable(error.to_string());
+        let provider = Arc::new(settings.provider());
+        let certificates = Certificates::load((*provider).clone(), default, named)?;
+        let verifier = Arc::new(AnyClient { provider: provider.clone(), authorities });
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&settings.versions())
+            .map_err(unusable)?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(Chooser { certificates: certificates.clone(), address: None }));
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        if settings.without_http2 {
+            config.alpn_protocols.remove(0);
+        }
+        // Resumption by tickets that the client keeps: nothing to hold for connections that are gone.
+        config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok(Self { config: Arc::new(config), certificates })
+    }
+
+    pub fn certificates(&self) -> &Arc<Certificates> {
+        &self.certificates
+    }
+
+    /// The configuration for a connection to one of our addresses, which may have a certificate of its own for clients
+    /// that ask for no name.
+    pub(crate) fn for_address(&self, address: Option<IpAddr>) -> Arc<ServerConfig> {
+        match address.filter(|address| self.certificates.is_named(*address)) {
+            None => self.config.clone(),
+            Some(address) => {
+                let mut config = (*self.config).clone();
+                config.cert_resolver =
+                    Arc::new(Chooser { certificates: self.certificates.clone(), address: Some(address) });
+                Arc::new(config)
+            }
+        }
+    }
 }
 
 /// Lets every client in that can prove to hold the key of the certificate it sends, or that sends none. Who the

@@ -10,8 +10,8 @@ use binnacle_authn::{Anonymous, Authorities, FailFast, Union, X509};
 use binnacle_authz::AlwaysAllow;
 use binnacle_request::{Body, BoxError, BoxFuture, Link, Request, RequestInfo, Response, ShutdownTrigger};
 use binnacle_server::{
-    Authentication, BoundPort, Chain, ChainConfig, ChainOptions, Links, Metrics, Server, TlsFiles, json_failure,
-    tls_config,
+    Authentication, BoundPort, Chain, ChainConfig, ChainOptions, DefaultCertificate, Links, Metrics, PortSharing,
+    Server, Tls, TlsFiles, TlsSettings, json_failure,
 };
 use binnacle_testkit::https::{Client, Handshake};
 use bytes::Bytes;
@@ -82,9 +82,12 @@ impl Running {
         let files =
             TlsFiles { chain: vec![serving.der().clone()], key: PrivateKeyDer::try_from(key.serialize_der()).unwrap() };
         let authorities = Arc::new(Authorities::from_pem("test", authority.as_bytes()).unwrap());
-        let port = BoundPort::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let port = BoundPort::bind(([127, 0, 0, 1], 0).into(), PortSharing::Refused).await.unwrap();
         let address = port.address();
-        let listener = port.with_tls(tls_config(files, authorities.names()).unwrap());
+        let listener = port.with_tls(
+            Tls::new(&TlsSettings::default(), DefaultCertificate::Made(files), Vec::new(), authorities.names())
+                .unwrap(),
+        );
         let (trigger, shutdown) = ShutdownTrigger::new();
         let slow = Arc::new(Notify::new());
         let chain = Chain::new(ChainConfig {

@@ -15,6 +15,7 @@ mod durability;
 mod election;
 mod etcd;
 mod evictions;
+mod histories;
 mod kubectl_apply;
 mod kubectl_changes;
 mod kubectl_cluster;

@@ -17,7 +17,7 @@ use crate::watch_stream::{self, Stream};
 
 /// A watch without `timeoutSeconds` lasts so long and up to twice that, so that clients do not all come back at once
 /// (`--min-request-timeout`).
-const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+pub(crate) const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
 pub(crate) async fn handle(call: Call, output: Output, params: CollectionParams) -> Answer {
     let resource = Arc::clone(&call.resource);
@@ -34,7 +34,7 @@ pub(crate) async fn handle(call: Call, output: Output, params: CollectionParams)
     let watcher = resource.watch(&context, &params.list, from).await?;
     let timeout = match params.timeout_seconds.filter(|s| *s > 0) {
         Some(seconds) => Duration::from_secs(seconds),
-        None => MIN_TIMEOUT + Duration::from_nanos(rand_nanos(MIN_TIMEOUT)),
+        None => call.watch_timeout + Duration::from_nanos(rand_nanos(call.watch_timeout)),
     };
     let mark_initial = matches!(from, WatchFrom::InitialEvents { .. }) && params.allow_bookmarks;
     let stream = Stream {

@@ -1,11 +1,15 @@
-//! Which version of Kubernetes the server is, which of its features are on, and where others reach it.
+//! How the server treats requests, whatever they are about; which version of Kubernetes it is, and which of its features
+//! are on.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use binnacle_features::{Gates, Version, emulated_version};
+use binnacle_server::Cors;
 
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
+use binnacle_meta::go_quote;
 
 pub(super) const GROUP: Group = Group {
     title: "Generic",
@@ -14,8 +18,15 @@ pub(super) const GROUP: Group = Group {
             "advertise-address",
             Kind::Value("ip"),
             "",
-            "Address under which others in the cluster reach this server. If not set: --bind-address, or where that is \
-             unspecified or of this machine alone, the address of the interface with the default route.",
+            "Address under which the rest of the cluster reaches this server: that of the 'kubernetes' service. If not set, \
+             --bind-address, or that of the machine's default interface.",
+        ),
+        Flag::new(
+            "cors-allowed-origins",
+            Kind::Value("strings"),
+            "",
+            "Regular expressions of origins whose scripts may read answers, each with both ends of the host's name marked, \
+             as in '//example\\.com(:|$)'.",
         ),
         Flag::new(
             "emulated-version",
@@ -24,33 +35,186 @@ pub(super) const GROUP: Group = Group {
             "The version whose APIs and features the server shows, 'major.minor', from 1.33 to 1.36. If not set: 1.36.",
         ),
         Flag::new(
+            "enable-priority-and-fairness",
+            Kind::Bool,
+            "true",
+            "Share the limits of requests in flight out by flow schemas and priority levels, and let requests wait. Without it, \
+             requests above the limits are refused.",
+        ),
+        Flag::new(
+            "external-hostname",
+            Kind::Value("string"),
+            "",
+            "Host name of this server in documents that name it, and in the certificate that it makes for itself.",
+        ),
+        Flag::new(
             "feature-gates",
             Kind::Value("colonSeparatedMultimapStringString"),
             "",
             "Features to turn on or off, separated by commas: 'GenericWorkload=true,kube:StorageVersionHash=false'. May be given \
              several times. AllAlpha and AllBeta stand for all features of that stage.",
         ),
+        Flag::new(
+            "goaway-chance",
+            Kind::Value("float"),
+            "0",
+            "Part of the requests after which an HTTP/2 connection is ended, so that clients spread over several servers: from 0 \
+             to 0.02.",
+        ),
+        Flag::new("max-mutating-requests-inflight", Kind::Value("int"), "200", MUTATING),
+        Flag::new("max-requests-inflight", Kind::Value("int"), "400", READ_ONLY),
+        Flag::new(
+            "min-request-timeout",
+            Kind::Value("int"),
+            "1800",
+            "Seconds that a watch lasts at least which names no timeout; it is ended at random before twice as many.",
+        ),
+        Flag::new(
+            "request-timeout",
+            Kind::Value("duration"),
+            "1m0s",
+            "How long a request may take that is no watch or stream; clients may ask for less.",
+        ),
+        Flag::new(
+            "shutdown-delay-duration",
+            Kind::Value("duration"),
+            "0s",
+            "How long to go on serving after the signal to stop, while /readyz already fails.",
+        ),
+        Flag::new(
+            "shutdown-send-retry-after",
+            Kind::Bool,
+            "",
+            "After that, go on listening until all short requests are answered, and answer new ones with 429 and Retry-After.",
+        ),
+        Flag::new(
+            "shutdown-watch-termination-grace-period",
+            Kind::Value("duration"),
+            "0s",
+            "How long watches may take to end when the server stops, beyond the time that they usually need.",
+        ),
+        Flag::new(
+            "strict-transport-security-directives",
+            Kind::Value("strings"),
+            "",
+            "Directives of the Strict-Transport-Security header, for example 'max-age=31536000,includeSubDomains,preload'.",
+        ),
     ],
 };
+
+const MUTATING: &str = "How many requests that change something may be in flight, 0 for no limit. With priority and fairness, a part \
+                        of the total that is shared out.";
+const READ_ONLY: &str = "How many requests that only read may be in flight, 0 for no limit. With priority and fairness, a part of \
+                         the total that is shared out.";
 
 /// The values of the group.
 #[derive(Debug)]
 pub(crate) struct Generic {
-    /// None where the server finds it out.
     pub(crate) advertise_address: Option<IpAddr>,
+    pub(crate) cors: Option<Cors>,
     pub(crate) gates: Gates,
+    pub(crate) priority_and_fairness: bool,
+    pub(crate) external_hostname: Option<String>,
+    pub(crate) goaway_chance: f64,
+    pub(crate) max_mutating_requests: i64,
+    pub(crate) max_requests: i64,
+    pub(crate) min_request_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) shutdown_delay: Duration,
+    pub(crate) shutdown_send_retry_after: bool,
+    pub(crate) watch_grace_period: Duration,
+    /// The value of the header.
+    pub(crate) hsts: Option<String>,
 }
 
 impl Generic {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+        let not_negative = |name: &str| match given.integer(name)? {
+            number @ 0.. => Ok(number),
+            _ => Err(FlagError::new(format!("--{name} can not be negative value"))),
+        };
+        let duration = |name: &str, message: String| {
+            let negative = given.text(name).is_some_and(|text| text.trim_start().starts_with('-'));
+            let duration = given.duration(name)?;
+            if negative && duration.is_zero() { Err(FlagError::new(message)) } else { Ok(duration) }
+        };
+        let goaway_chance = f64::from(given.float("goaway-chance")?);
+        // As the reference has it, a single precision 0.02 too.
+        if !(0.0..=0.020_000_001).contains(&goaway_chance) {
+            return Err(FlagError::new("--goaway-chance can not be less than 0 or greater than 0.02"));
+        }
+        let address = given.text("advertise-address");
+        let advertise_address = address.map(|text| {
+            text.parse().map_err(|_| {
+                given.invalid("advertise-address", text, &format!("failed to parse IP: {}", go_quote(text)))
+            })
+        });
+        let origins = list(given, "cors-allowed-origins");
+        let cors = (!origins.is_empty()).then(|| Cors::new(&origins)).transpose().map_err(FlagError::new)?;
+        let (max_mutating_requests, max_requests) =
+            (not_negative("max-mutating-requests-inflight")?, not_negative("max-requests-inflight")?);
+        let priority_and_fairness = given.flag("enable-priority-and-fairness")?;
+        if priority_and_fairness && max_mutating_requests + max_requests == 0 {
+            return Err(FlagError::new(
+                "the sum of --max-requests-inflight and --max-mutating-requests-inflight must be positive with \
+                 --enable-priority-and-fairness",
+            ));
+        }
+        let min_request_timeout = not_negative("min-request-timeout")?;
         let failed = |error: &dyn std::fmt::Display| FlagError::new(error.to_string());
         let emulated = emulated_version(&given.all("emulated-version")).map_err(|error| failed(&error))?;
         let gates = Gates::parse(&given.all("feature-gates"), emulated).map_err(|error| failed(&error))?;
-        let advertise_address = given.ip("advertise-address")?.filter(|ip| !ip.is_unspecified());
-        Ok(Self { advertise_address, gates })
+        Ok(Self {
+            advertise_address: advertise_address.transpose()?,
+            cors,
+            gates,
+            priority_and_fairness,
+            external_hostname: given.text("external-hostname").map(str::to_owned),
+            goaway_chance,
+            max_mutating_requests,
+            max_requests,
+            min_request_timeout: Duration::from_secs(u64::try_from(min_request_timeout).unwrap_or_default()),
+            request_timeout: duration("request-timeout", "--request-timeout can not be negative value".to_owned())?,
+            shutdown_delay: duration(
+                "shutdown-delay-duration",
+                "--shutdown-delay-duration can not be negative value".to_owned(),
+            )?,
+            shutdown_send_retry_after: given.flag("shutdown-send-retry-after")?,
+            watch_grace_period: duration(
+                "shutdown-watch-termination-grace-period",
+                "shutdown-watch-termination-grace-period, if provided, can not be a negative value".to_owned(),
+            )?,
+            hsts: hsts(&list(given, "strict-transport-security-directives"))?,
+        })
     }
 
     pub(crate) fn emulated(&self) -> Version {
         self.gates.emulated()
     }
+}
+
+/// A flag whose values are separated by commas and that may be given more than once.
+pub(super) fn list<'a>(given: &'a Given, name: &str) -> Vec<&'a str> {
+    let values = given.all(name);
+    if values.iter().all(|value| value.is_empty()) {
+        return Vec::new();
+    }
+    values.into_iter().flat_map(|text| text.split(',')).collect()
+}
+
+fn hsts(directives: &[&str]) -> Result<Option<String>, FlagError> {
+    for directive in directives {
+        if directive.trim().is_empty() {
+            return Err(FlagError::new("empty value in strict-transport-security-directives"));
+        }
+        let age = directive.strip_prefix("max-age=").filter(|age| !age.contains('='));
+        let plain = directive.chars().all(|c| c.is_ascii_graphic() || c == ' ');
+        if !matches!(*directive, "includeSubDomains" | "preload") && (age.is_none() || !plain) {
+            return Err(FlagError::new(
+                "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, \
+                 preload. see https://tools.ietf.org/html/rfc6797#section-6.1 for more information",
+            ));
+        }
+    }
+    Ok((!directives.is_empty()).then(|| directives.join("; ")))
 }

@@ -3,6 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use binnacle_server::{CertificateFiles, NamedCertificate, PortSharing, TlsSettings};
+
+use super::generic::list;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -15,6 +18,21 @@ pub(super) const GROUP: Group = Group {
             "127.0.0.1",
             "Address to listen on. An unspecified one (0.0.0.0 or ::) stands for all interfaces.",
         ),
+        Flag::new(
+            "cert-dir",
+            Kind::Value("string"),
+            "",
+            "Directory of apiserver.crt and apiserver.key: taken from there if both exist, otherwise made and kept there. If not \
+             set, the data directory. --tls-cert-file goes before it.",
+        ),
+        Flag::new("disable-http2-serving", Kind::Bool, "", "Leave HTTP/2 out."),
+        Flag::new(
+            "http2-max-streams-per-connection",
+            Kind::Value("int"),
+            "0",
+            "How many requests one HTTP/2 connection may have in flight; 0 for the default of 250.",
+        ),
+        Flag::new("permit-port-sharing", Kind::Bool, "", "Let other processes listen on the same port (SO_REUSEPORT)."),
         Flag::new("secure-port", Kind::Value("int"), "6443", "Port for HTTPS; 0 takes a free one and prints which."),
         Flag::new(
             "tls-cert-file",
@@ -23,10 +41,36 @@ pub(super) const GROUP: Group = Group {
             "File with the serving certificate, followed by those of its authorities. If not set, the server makes one.",
         ),
         Flag::new(
+            "tls-cipher-suites",
+            Kind::Value("strings"),
+            "",
+            "Cipher suites for TLS 1.2, by Go's names. Those without forward secrecy or authenticated encryption are left out \
+             with a warning.",
+        ),
+        Flag::new(
+            "tls-curve-preferences",
+            Kind::Value("int32Slice"),
+            "",
+            "Key exchanges by Go's numbers: 23 (P-256), 24 (P-384), 29 (X25519). Others that Go knows are left out with a warning.",
+        ),
+        Flag::new(
+            "tls-min-version",
+            Kind::Value("string"),
+            "",
+            "VersionTLS12 or VersionTLS13. VersionTLS10 and VersionTLS11 mean 1.2, which is the oldest that is spoken.",
+        ),
+        Flag::new(
             "tls-private-key-file",
             Kind::Value("string"),
             "",
             "File with the private key that belongs to --tls-cert-file.",
+        ),
+        Flag::new(
+            "tls-sni-cert-key",
+            Kind::Value("namedCertKey"),
+            "",
+            "Certificate and key for clients that ask for certain names: CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,NAME with domains \
+             (whole segments may be *) and addresses. Without names, those in the certificate count. May be given more than once.",
         ),
     ],
 };
@@ -37,7 +81,13 @@ pub(crate) struct Serving {
     pub(crate) bind_address: IpAddr,
     pub(crate) secure_port: u16,
     /// Certificate and key.
-    pub(crate) tls_files: Option<(PathBuf, PathBuf)>,
+    pub(crate) tls_files: Option<CertificateFiles>,
+    pub(crate) cert_dir: Option<PathBuf>,
+    pub(crate) tls: TlsSettings,
+    pub(crate) named: Vec<NamedCertificate>,
+    /// None for the default.
+    pub(crate) max_streams: Option<u32>,
+    pub(crate) sharing: PortSharing,
 }
 
 impl Serving {
@@ -48,15 +98,69 @@ impl Serving {
             .map_err(|_| FlagError::new(format!("--secure-port {port} must be between 0 and 65535, inclusive")))?;
         let tls_files = match (given.text("tls-cert-file"), given.text("tls-private-key-file")) {
             (None, None) => None,
-            (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+            (Some(certificate), Some(key)) => {
+                Some(CertificateFiles { certificate: certificate.into(), key: key.into() })
+            }
             _ => {
                 return Err(FlagError::new("--tls-cert-file and --tls-private-key-file must be specified together"));
             }
         };
-        Ok(Self { bind_address, secure_port, tls_files })
+        let streams = given.integer("http2-max-streams-per-connection")?;
+        let named = given.all("tls-sni-cert-key").into_iter().filter(|text| !text.is_empty());
+        let named =
+            named.map(|text| named_certificate(text).map_err(|why| given.invalid("tls-sni-cert-key", text, why)));
+        let sharing = given.flag("permit-port-sharing")?;
+        Ok(Self {
+            bind_address,
+            secure_port,
+            tls_files,
+            cert_dir: given.text("cert-dir").map(PathBuf::from),
+            tls: tls_settings(given)?,
+            named: named.collect::<Result<_, _>>()?,
+            // A number that is not positive means the default, as in the reference.
+            max_streams: u32::try_from(streams).ok().filter(|streams| *streams > 0),
+            sharing: if sharing { PortSharing::Permitted } else { PortSharing::Refused },
+        })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::new(self.bind_address, self.secure_port)
     }
+}
+
+fn tls_settings(given: &Given) -> Result<TlsSettings, FlagError> {
+    let mut settings = TlsSettings { without_http2: given.flag("disable-http2-serving")?, ..TlsSettings::default() };
+    settings.set_min_version(given.text("tls-min-version").unwrap_or_default()).map_err(FlagError::new)?;
+    settings.set_suites(&list(given, "tls-cipher-suites")).map_err(FlagError::new)?;
+    let mut numbers: Vec<i64> = Vec::new();
+    for text in list(given, "tls-curve-preferences") {
+        let number = text.trim().parse::<i32>().map_err(|_| {
+            let why = format!("strconv.ParseInt: parsing {}: invalid syntax", go_quote(text));
+            given.invalid("tls-curve-preferences", text, &why)
+        })?;
+        if !(1..=65_535).contains(&number) {
+            let why = format!("curve preference {number} is out of range (must be 1-65535)");
+            return Err(FlagError::new(why));
+        }
+        if numbers.contains(&i64::from(number)) {
+            return Err(FlagError::new(format!("duplicate curve preference {number}")));
+        }
+        numbers.push(i64::from(number));
+    }
+    settings.set_groups(&numbers).map_err(FlagError::new)?;
+    Ok(settings)
+}
+
+/// `certificate,key` or `certificate,key:name,name`.
+fn named_certificate(text: &str) -> Result<NamedCertificate, &'static str> {
+    let (files, names) = match text.split_once(':') {
+        Some((_, names)) if names.trim().is_empty() => return Err("empty names list is not allowed"),
+        Some((files, names)) => (files, names.split(',').map(|name| name.trim().to_owned()).collect()),
+        None => (text, Vec::new()),
+    };
+    let paths: Vec<&str> = files.trim().split(',').map(str::trim).collect();
+    let [certificate, key] = paths.as_slice() else {
+        return Err("expected comma separated certificate and key file paths");
+    };
+    Ok(NamedCertificate { files: CertificateFiles { certificate: certificate.into(), key: key.into() }, names })
 }

@@ -2,7 +2,7 @@
 
 use binnacle_meta::go_quote;
 use binnacle_request::{Body, Record, Response};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, USER_AGENT, WARNING};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, STRICT_TRANSPORT_SECURITY, USER_AGENT, WARNING};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Body as _;
 
@@ -25,6 +25,17 @@ impl Preferences {
         headers.extend(self.accept.map(|value| (ACCEPT, value)));
         headers.extend(self.user_agent.map(|value| (USER_AGENT, value)));
         headers
+    }
+}
+
+/// Adds what operators asked for.
+pub(crate) fn options(response: &mut Response, hsts: Option<&HeaderValue>, origin: Option<HeaderValue>) {
+    let headers = response.headers_mut();
+    if let Some(hsts) = hsts {
+        headers.entry(STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
+    }
+    if let Some(origin) = origin {
+        super::cors::allow(headers, origin);
     }
 }
 

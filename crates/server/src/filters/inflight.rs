@@ -1,16 +1,74 @@
-//! Counts the request among those in flight.
+//! Counts the request among those in flight, and refuses those above the limits where fairness does not share them out.
 
 use std::sync::Arc;
 
-use binnacle_request::RequestInfo;
+use binnacle_request::{RequestInfo, User};
 
+use crate::answer::Refusal;
 use crate::inflight::{Guard, InFlight, Kind};
 
+/// How many short requests may be in flight at once (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlightLimits {
+    /// Zero for no limit, both.
+    pub read_only: i64,
+    pub mutating: i64,
+}
+
 pub(crate) fn count(inflight: &Arc<InFlight>, info: &RequestInfo) -> Guard {
-    let kind = match () {
+    inflight.begin(kind(info))
+}
+
+/// Administrators are always let in.
+pub(crate) fn check(
+    limits: Option<InFlightLimits>,
+    inflight: &InFlight,
+    info: &RequestInfo,
+    user: &User,
+) -> Result<(), Refusal> {
+    let Some(limits) = limits else { return Ok(()) };
+    let kind = kind(info);
+    let limit = match kind {
+        Kind::ReadOnly => limits.read_only,
+        Kind::Mutating => limits.mutating,
+        Kind::LongRunning => 0,
+    };
+    // The request itself is counted already.
+    if limit == 0 || inflight.now(kind) <= limit || user.is_in(User::MASTERS) {
+        return Ok(());
+    }
+    Err(Refusal::TryLater { text: "Too many requests, please try again later.", seconds: 1, close: false })
+}
+
+fn kind(info: &RequestInfo) -> Kind {
+    match () {
         () if info.is_long_running() => Kind::LongRunning,
         () if info.is_read_only() => Kind::ReadOnly,
         () => Kind::Mutating,
-    };
-    inflight.begin(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::Query;
+    use http::Method;
+
+    use super::*;
+
+    #[test]
+    fn limits() {
+        let inflight = InFlight::new();
+        let info = |method: Method| RequestInfo::parse(&method, "/api/v1/nodes", &Query::default(), "").unwrap();
+        let (get, post) = (info(Method::GET), info(Method::POST));
+        let limits = Some(InFlightLimits { read_only: 1, mutating: 0 });
+        let (user, master) = (User::new("a", &[]), User::new("b", &[User::MASTERS]));
+        let _first = count(&inflight, &get);
+        assert!(check(limits, &inflight, &get, &user).is_ok());
+        let _second = count(&inflight, &get);
+        assert!(check(limits, &inflight, &get, &user).is_err());
+        assert!(check(limits, &inflight, &get, &master).is_ok());
+        assert!(check(None, &inflight, &get, &user).is_ok());
+        let _others = [count(&inflight, &post), count(&inflight, &post)];
+        assert!(check(limits, &inflight, &post, &user).is_ok());
+    }
 }

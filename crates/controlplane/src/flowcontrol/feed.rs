@@ -1,0 +1,129 @@
+//! Flow schemas and priority levels on their way from the watch caches to what shares the server out by them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use binnacle_flowcontrol::{FlowControl, FlowSchema, PriorityLevel};
+use binnacle_meta::{Status, Text};
+use binnacle_registry::ResourceSet;
+use binnacle_request::Shutdown;
+use binnacle_schema::Value;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
+use crate::informer::{Handler, Informer};
+
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+const VERSION: &str = "v1";
+
+/// What is there. Nothing is handed on before both kinds have been read.
+#[derive(Default)]
+struct Known {
+    schemas: Kept<FlowSchema>,
+    levels: Kept<PriorityLevel>,
+}
+
+/// The objects of one kind.
+struct Kept<T> {
+    objects: BTreeMap<Text, T>,
+    all_read: bool,
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), all_read: false }
+    }
+}
+
+impl<T: PartialEq> Kept<T> {
+    /// Keeps the object, and says whether that is news.
+    fn put(&mut self, name: Text, object: T) -> bool {
+        let same = self.objects.get(&name) == Some(&object);
+        self.objects.insert(name, object);
+        !same
+    }
+
+    fn remove(&mut self, name: &str) -> bool {
+        self.objects.remove(name).is_some()
+    }
+
+    /// Everything that is there has been put; the rest is gone.
+    fn retain(&mut self, there: &dyn Fn(&str, &str) -> bool) -> bool {
+        let before = self.objects.len();
+        self.objects.retain(|name, _| there("", name));
+        let news = !self.all_read || self.objects.len() != before;
+        self.all_read = true;
+        news
+    }
+}
+
+struct Feed {
+    control: Arc<FlowControl>,
+    known: Mutex<Known>,
+}
+
+/// Begins to follow both kinds, once the resources are there; the tasks end with the shutdown signal.
+pub fn follow_flow_control(
+    control: &Arc<FlowControl>,
+    resources: &ResourceSet,
+    tasks: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+) -> Result<(), Status> {
+    let feed = Arc::new(Feed { control: control.clone(), known: Mutex::default() });
+    let schemas = resources.require(GROUP, VERSION, "flowschemas")?.clone();
+    let levels = resources.require(GROUP, VERSION, "prioritylevelconfigurations")?.clone();
+    let schemas = Informer::new(schemas, Schemas(feed.clone()));
+    let levels = Informer::new(levels, Levels(feed));
+    tasks.spawn(schemas.run(shutdown.clone(), || {}));
+    tasks.spawn(levels.run(shutdown.clone(), || {}));
+    Ok(())
+}
+
+impl Feed {
+    /// Hands everything on if `change` changed anything: most writes are to statuses.
+    fn change(&self, change: impl FnOnce(&mut Known) -> bool) {
+        let mut known = self.known.lock();
+        if !change(&mut known) {
+            return;
+        }
+        let Known { schemas, levels } = &*known;
+        if schemas.all_read && levels.all_read {
+            self.control
+                .configure(schemas.objects.values().cloned().collect(), levels.objects.values().cloned().collect());
+        }
+    }
+}
+
+struct Schemas(Arc<Feed>);
+
+impl Handler for Schemas {
+    fn put(&self, object: Value) {
+        let schema = FlowSchema::read(&object);
+        self.0.change(|known| known.schemas.put(schema.name.clone(), schema));
+    }
+
+    fn remove(&self, _: &str, name: &str) {
+        self.0.change(|known| known.schemas.remove(name));
+    }
+
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        self.0.change(|known| known.schemas.retain(there));
+    }
+}
+
+struct Levels(Arc<Feed>);
+
+impl Handler for Levels {
+    fn put(&self, object: Value) {
+        let level = PriorityLevel::read(&object);
+        self.0.change(|known| known.levels.put(level.name.clone(), level));
+    }
+
+    fn remove(&self, _: &str, name: &str) {
+        self.0.change(|known| known.levels.remove(name));
+    }
+
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        self.0.change(|known| known.levels.retain(there));
+    }
+}

@@ -1,0 +1,58 @@
+//! Divides seats among levels: each gets its target times one common factor, but neither less than its lower nor more than
+//! its upper bound.
+
+/// What one level could use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Claim {
+    pub(crate) lower: f64,
+    pub(crate) upper: f64,
+    pub(crate) target: f64,
+}
+
+/// A target is taken for at least this, so that nothing is divided by zero.
+const MIN_TARGET: f64 = 0.001;
+const ROUNDS: u32 = 64;
+
+/// The seats of each, and the common factor. `None` when the bounds do not let the seats be divided.
+pub(crate) fn divide(seats: f64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
+    let target = |claim: &Claim| claim.target.max(MIN_TARGET);
+    let given = |factor: f64| claims.iter().map(move |claim| (target(claim) * factor).clamp(claim.lower, claim.upper));
+    if claims.iter().any(|claim| claim.lower < 0.0 || claim.upper < claim.lower) {
+        return None;
+    }
+    let (low, high): (f64, f64) = (claims.iter().map(|c| c.lower).sum(), claims.iter().map(|c| c.upper).sum());
+    if seats < low - 1e-7 || seats > high + 1e-7 {
+        return None;
+    }
+    // What is given grows with the factor, so it is found by halving: beyond this everybody has their most.
+    let mut most = claims.iter().map(|claim| claim.upper / target(claim)).fold(0.0, f64::max);
+    let mut least = 0.0;
+    for _ in 0..ROUNDS {
+        let middle = (least + most) / 2.0;
+        if given(middle).sum::<f64>() < seats { least = middle } else { most = middle }
+    }
+    Some((given(most).collect(), most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divisions() {
+        let claim = |lower, upper, target| Claim { lower, upper, target };
+        for (seats, claims, want) in [
+            (30.0, &[claim(0.0, 100.0, 1.0), claim(0.0, 100.0, 2.0)][..], Some(vec![10.0, 20.0])),
+            (30.0, &[claim(15.0, 100.0, 1.0), claim(0.0, 100.0, 2.0)], Some(vec![15.0, 15.0])),
+            (30.0, &[claim(0.0, 100.0, 1.0), claim(0.0, 12.0, 2.0)], Some(vec![18.0, 12.0])),
+            (30.0, &[claim(0.0, 10.0, 0.0), claim(0.0, 20.0, 5.0)], Some(vec![10.0, 20.0])),
+            (30.0, &[claim(10.0, 50.0, 1.0), claim(20.0, 50.0, 2.0)], Some(vec![10.0, 20.0])),
+            (9.0, &[claim(10.0, 50.0, 1.0)], None),
+            (51.0, &[claim(10.0, 50.0, 1.0)], None),
+        ] {
+            let got = divide(seats, claims)
+                .map(|(given, _)| given.iter().map(|seats| (seats * 1000.0).round() / 1000.0).collect::<Vec<f64>>());
+            assert_eq!(got, want, "{seats} {claims:?}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! How many seats a level could have used over a while: most, average and deviation, weighted by time.
+
+use std::time::Instant;
+
+/// How slowly the past is forgotten: a level that was busy keeps its seats for some minutes.
+const SMOOTHING: f64 = 0.977;
+
+#[derive(Debug)]
+pub(crate) struct Demand {
+    since: Instant,
+    current: f64,
+    seconds: f64,
+    sum: f64,
+    squares: f64,
+    highest: f64,
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) highest: f64,
+    pub(crate) average: f64,
+    pub(crate) deviation: f64,
+}
+
+impl Demand {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { since: now, current: 0.0, seconds: 0.0, sum: 0.0, squares: 0.0, highest: 0.0 }
+    }
+
+    /// From now on it is this.
+    pub(crate) fn set(&mut self, now: Instant, demand: f64) {
+        self.advance(now);
+        self.current = demand;
+        self.highest = self.highest.max(demand);
+    }
+
+    /// What was seen since the last time this was asked.
+    pub(crate) fn take(&mut self, now: Instant) -> Seen {
+        self.advance(now);
+        let average = if self.seconds > 0.0 { self.sum / self.seconds } else { self.current };
+        let variance = if self.seconds > 0.0 { self.squares / self.seconds - average * average } else { 0.0 };
+        let seen = Seen { highest: self.highest, average, deviation: variance.max(0.0).sqrt() };
+        *self = Self { current: self.current, highest: self.current, ..Self::new(now) };
+        seen
+    }
+
+    fn advance(&mut self, now: Instant) {
+        let seconds = now.saturating_duration_since(self.since).as_secs_f64();
+        self.since = self.since.max(now);
+        self.seconds += seconds;
+        self.sum += self.current * seconds;
+        self.squares += self.current * self.current * seconds;
+    }
+}
+
+impl Seen {
+    /// Demand that rises counts at once, demand that falls only slowly.
+    pub(crate) fn smooth(&self, before: f64) -> f64 {
+        let envelope = self.average + self.deviation;
+        envelope.max(SMOOTHING * before + (1.0 - SMOOTHING) * envelope)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn over_time() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut demand = Demand::new(start);
+        demand.set(at(0), 4.0);
+        demand.set(at(5), 0.0);
+        let seen = demand.take(at(10));
+        assert_eq!(seen, Seen { highest: 4.0, average: 2.0, deviation: 2.0 });
+        assert_eq!(seen.smooth(0.0), 4.0);
+        let later = demand.take(at(20));
+        assert_eq!(later, Seen::default());
+        assert!((later.smooth(4.0) - 3.908).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,44 @@
+//! Shuffle sharding: each flow is dealt a hand of queues. Two flows seldom have the same hand, so one that fills its queues
+//! leaves others some that are free.
+
+/// The queues of a flow: `hand_size` different ones of `deck_size`.
+pub(crate) fn deal(mut hash: u64, deck_size: usize, hand_size: usize) -> impl Iterator<Item = usize> {
+    let hand_size = hand_size.min(deck_size);
+    let mut remainders = Vec::with_capacity(hand_size);
+    for at in 0..hand_size {
+        let left = (deck_size - at) as u64;
+        remainders.push((hash % left) as usize);
+        hash /= left;
+    }
+    (0..hand_size).map(move |at| {
+        // Which of the cards that are left: those that have been dealt do not count.
+        (0..at).rev().fold(remainders[at], |card, before| if card >= remainders[before] { card + 1 } else { card })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn hands_have_no_card_twice() {
+        for (deck, size) in [(1, 1), (8, 8), (64, 8), (128, 6), (3, 5)] {
+            for hash in (0..2000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
+                let hand: Vec<usize> = deal(hash, deck, size).collect();
+                let different: HashSet<usize> = hand.iter().copied().collect();
+                assert!(different.len() == size.min(deck) && hand.iter().all(|card| *card < deck), "{hand:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_card_is_dealt_about_as_often() {
+        let mut counts = [0usize; 16];
+        for hash in (0..16_000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
+            deal(hash, 16, 4).for_each(|card| counts[card] += 1);
+        }
+        assert!(counts.iter().all(|count| (3_600..4_400).contains(count)), "{counts:?}");
+    }
+}

@@ -1,0 +1,206 @@
+//! One priority level at work: its queues behind a lock, and the seats that are lent out of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use binnacle_meta::Text;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::demand::Demand;
+use crate::dropped::Dropped;
+use crate::metrics::{FlowMetrics, LevelMetrics};
+use crate::queues::{Arrival, Outcome, Queues, Running, Turn};
+use crate::spec::{LevelSpec, PriorityLevel};
+
+/// A level and what goes on in it. It outlives its configuration: whoever holds a seat holds it.
+pub(crate) struct Level {
+    pub(crate) name: Text,
+    pub(crate) metrics: LevelMetrics,
+    state: Mutex<State>,
+    /// No newcomers: the object is gone.
+    quiescing: AtomicBool,
+}
+
+pub(crate) struct State {
+    pub(crate) spec: LevelSpec,
+    pub(crate) uid: Text,
+    pub(crate) queues: Queues<Sender>,
+    pub(crate) demand: Demand,
+    pub(crate) dropped: Dropped,
+    pub(crate) limits: Limits,
+}
+
+/// Seats.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Limits {
+    pub(crate) nominal: u32,
+    pub(crate) lower: u32,
+    pub(crate) upper: u32,
+    pub(crate) current: u32,
+    pub(crate) smoothed: f64,
+}
+
+/// Tells a request that waits.
+pub(crate) struct Sender(oneshot::Sender<()>);
+
+impl Turn for Sender {
+    fn tell(self) -> bool {
+        self.0.send(()).is_ok()
+    }
+}
+
+/// The right to be served, until it is dropped.
+pub struct Seat {
+    level: Arc<Level>,
+    metrics: FlowMetrics,
+    seats: usize,
+    began: Instant,
+    running: Option<Running>,
+}
+
+/// Why there is no seat.
+pub(crate) struct NoSeat {
+    pub(crate) reason: &'static str,
+    /// Seconds.
+    pub(crate) retry_after: u64,
+}
+
+/// A request that comes to a level.
+pub(crate) struct Applicant {
+    pub(crate) seats: usize,
+    pub(crate) schema: Text,
+    pub(crate) flow: Text,
+    pub(crate) hash: u64,
+    pub(crate) metrics: FlowMetrics,
+}
+
+impl Level {
+    pub(crate) fn new(level: &PriorityLevel, metrics: LevelMetrics, now: Instant) -> Arc<Self> {
+        let state = State {
+            spec: level.spec.clone(),
+            uid: level.uid.clone(),
+            queues: Queues::new(now),
+            demand: Demand::new(now),
+            dropped: Dropped::new(now),
+            limits: Limits::default(),
+        };
+        let (state, quiescing) = (Mutex::new(state), AtomicBool::new(false));
+        Arc::new(Self { name: level.name.clone(), metrics, state, quiescing })
+    }
+
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut self.state.lock())
+    }
+
+    pub(crate) fn retire(&self) {
+        self.quiescing.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_quiescing(&self) -> bool {
+        self.quiescing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.with(|state| state.queues.waiting == 0 && state.queues.running == 0)
+    }
+
+    /// Makes the limits hold.
+    pub(crate) fn apply(&self, now: Instant, limits: Limits) {
+        self.with(|state| {
+            state.limits = limits;
+            let limit = (!state.spec.exempt).then_some(limits.current as usize);
+            state.queues.configure(now, limit, state.spec.queuing);
+        });
+        self.metrics.limits(&limits);
+    }
+
+    /// Waits for a seat, at most until the deadline.
+    pub(crate) async fn seat(self: &Arc<Self>, applicant: Applicant, deadline: Instant) -> Result<Seat, NoSeat> {
+        let began = Instant::now();
+        let (sender, receiver) = oneshot::channel();
+        let Applicant { seats, schema, flow, hash, metrics } = applicant;
+        let arrival = Arrival { seats, schema, flow, hash, turn: Sender(sender) };
+        let outcome = self.change(|state| state.queues.arrive(began, arrival));
+        let seat = |running| {
+            metrics.waited(began.elapsed(), true);
+            metrics.begun(seats);
+            let began = Instant::now();
+            Seat { level: self.clone(), metrics: metrics.clone(), seats, began, running: Some(running) }
+        };
+        let id = match outcome {
+            Outcome::Served(running) => return Ok(seat(running)),
+            Outcome::Refused(reason) => return Err(self.refuse(&metrics, reason)),
+            Outcome::Waits(id) => id,
+        };
+        let mut place = Place { level: self, metrics: &metrics, id, seats, left: false };
+        metrics.queued(1, seats);
+        let told = tokio::time::timeout_at(deadline.into(), receiver).await;
+        if let (Ok(Ok(())), Some(running)) = (told, self.with(|state| state.queues.take_started(id))) {
+            place.leave();
+            return Ok(seat(running));
+        }
+        drop(place);
+        metrics.waited(began.elapsed(), false);
+        Err(self.refuse(&metrics, "time-out"))
+    }
+
+    fn refuse(&self, metrics: &FlowMetrics, reason: &'static str) -> NoSeat {
+        metrics.refused(reason);
+        let retry_after = self.with(|state| state.dropped.record(Instant::now()));
+        NoSeat { reason, retry_after }
+    }
+
+    /// Changes something in the queues, and remembers the demand that follows from it.
+    fn change<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        self.with(|state| {
+            let done = f(state);
+            state.demand.set(Instant::now(), state.queues.demand() as f64);
+            done
+        })
+    }
+
+    fn finish(&self, running: Running) {
+        self.change(|state| state.queues.finish(Instant::now(), running));
+    }
+}
+
+/// A place in a queue, which is given up with the request.
+struct Place<'a> {
+    level: &'a Level,
+    metrics: &'a FlowMetrics,
+    id: u64,
+    seats: usize,
+    left: bool,
+}
+
+impl Place<'_> {
+    fn leave(&mut self) {
+        self.left = true;
+        self.metrics.queued(-1, self.seats);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.left {
+            return;
+        }
+        self.leave();
+        let gave_up = self.level.change(|state| state.queues.give_up(Instant::now(), self.id));
+        // Its turn came at the last moment, and passes on.
+        if let Err(Some(running)) = gave_up {
+            self.level.finish(running);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.metrics.ended(self.seats, self.began.elapsed());
+            self.level.finish(running);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! API priority and fairness (KEP-1040): requests are sorted by flow schemas into priority levels, and within a level into
+//! flows, which share its seats fairly while there are not enough of them.
+//!
+//! It knows nothing of HTTP and nothing of storage: what schemas and levels there are, it is told.
+
+mod allocation;
+mod controller;
+mod demand;
+mod dropped;
+mod dump;
+mod hand;
+mod level;
+mod metrics;
+mod queues;
+mod schema;
+mod spec;
+mod width;
+
+pub use controller::{Admitted, FlowControl, Rejected};
+pub use level::Seat;
+pub use spec::{FlowSchema, LevelSpec, PriorityLevel, Queuing};
+pub use width::{Counts, ListSize, seats};

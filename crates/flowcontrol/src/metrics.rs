@@ -1,0 +1,262 @@
+//! The `apiserver_flowcontrol_*` families.
+
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
+};
+
+use crate::demand::Seen;
+use crate::level::Limits;
+
+const DURATIONS: [f64; 16] =
+    [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0];
+const FLOW: [&str; 2] = ["priority_level", "flow_schema"];
+const LEVEL: [&str; 1] = ["priority_level"];
+
+pub(crate) struct Metrics {
+    rejected: IntCounterVec,
+    dispatched: IntCounterVec,
+    waiting: IntGaugeVec,
+    waiting_seats: IntGaugeVec,
+    running: IntGaugeVec,
+    running_seats: IntGaugeVec,
+    waited: HistogramVec,
+    served: HistogramVec,
+    estimated: HistogramVec,
+    nominal: GaugeVec,
+    lower: GaugeVec,
+    upper: GaugeVec,
+    current: GaugeVec,
+    highest: GaugeVec,
+    average: GaugeVec,
+    deviation: GaugeVec,
+    smoothed: GaugeVec,
+    target: GaugeVec,
+    fair: Gauge,
+}
+
+/// Those of one level.
+pub(crate) struct LevelMetrics {
+    nominal: Gauge,
+    lower: Gauge,
+    upper: Gauge,
+    current: Gauge,
+    highest: Gauge,
+    average: Gauge,
+    deviation: Gauge,
+    smoothed: Gauge,
+    target: Gauge,
+}
+
+/// Those of one schema in its level.
+#[derive(Clone)]
+pub(crate) struct FlowMetrics {
+    /// By reason.
+    rejected: [(&'static str, IntCounter); 3],
+    dispatched: IntCounter,
+    waiting: IntGauge,
+    waiting_seats: IntGauge,
+    running: IntGauge,
+    running_seats: IntGauge,
+    waited: [Histogram; 2],
+    served: Histogram,
+    estimated: Histogram,
+}
+
+impl Metrics {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let name = |name: &str| format!("apiserver_flowcontrol_{name}");
+        let counter = |short: &str, help: &str, labels: &[&str]| {
+            keep(registry, IntCounterVec::new(Opts::new(name(short), help), labels)?)
+        };
+        let count = |short: &str, help: &str| keep(registry, IntGaugeVec::new(Opts::new(name(short), help), &FLOW)?);
+        let gauge = |short: &str, help: &str| keep(registry, GaugeVec::new(Opts::new(name(short), help), &LEVEL)?);
+        let histogram = |short: &str, help: &str, buckets: &[f64], labels: &[&str]| {
+            let options = HistogramOpts::new(name(short), help).buckets(buckets.to_vec());
+            keep(registry, HistogramVec::new(options, labels)?)
+        };
+        Ok(Self {
+            rejected: counter(
+                "rejected_requests_total",
+                "[BETA] Number of requests rejected by API Priority and Fairness subsystem",
+                &["priority_level", "flow_schema", "reason"],
+            )?,
+            dispatched: counter(
+                "dispatched_requests_total",
+                "[BETA] Number of requests executed by API Priority and Fairness subsystem",
+                &FLOW,
+            )?,
+            waiting: count(
+                "current_inqueue_requests",
+                "[BETA] Number of requests currently pending in queues of the API Priority and Fairness subsystem",
+            )?,
+            waiting_seats: count(
+                "current_inqueue_seats",
+                "[ALPHA] Number of seats currently pending in queues of the API Priority and Fairness subsystem",
+            )?,
+            running: count(
+                "current_executing_requests",
+                "[BETA] Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API \
+                 Priority and Fairness subsystem",
+            )?,
+            running_seats: count(
+                "current_executing_seats",
+                "[BETA] Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any \
+                 stage otherwise) requests in the API Priority and Fairness subsystem",
+            )?,
+            waited: histogram(
+                "request_wait_duration_seconds",
+                "[BETA] Length of time a request spent waiting in its queue",
+                &DURATIONS,
+                &["priority_level", "flow_schema", "execute"],
+            )?,
+            served: histogram(
+                "request_execution_seconds",
+                "[ALPHA] Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution in the \
+                 API Priority and Fairness subsystem",
+                &DURATIONS,
+                &["priority_level", "flow_schema", "type"],
+            )?,
+            estimated: histogram(
+                "work_estimated_seats",
+                "[ALPHA] Number of estimated seats (maximum of initial and final seats) associated with requests in API \
+                 Priority and Fairness",
+                &[1.0, 2.0, 4.0, 10.0],
+                &FLOW,
+            )?,
+            nominal: gauge(
+                "nominal_limit_seats",
+                "[BETA] Nominal number of execution seats configured for each priority level",
+            )?,
+            lower: gauge(
+                "lower_limit_seats",
+                "[ALPHA] Configured lower bound on number of execution seats available to each priority level",
+            )?,
+            upper: gauge(
+                "upper_limit_seats",
+                "[ALPHA] Configured upper bound on number of execution seats available to each priority level",
+            )?,
+            current: gauge(
+                "current_limit_seats",
+                "[ALPHA] current derived number of execution seats available to each priority level",
+            )?,
+            highest: gauge(
+                "demand_seats_high_watermark",
+                "[ALPHA] High watermark, over last adjustment period, of demand_seats",
+            )?,
+            average: gauge(
+                "demand_seats_average",
+                "[ALPHA] Time-weighted average, over last adjustment period, of demand_seats",
+            )?,
+            deviation: gauge(
+                "demand_seats_stdev",
+                "[ALPHA] Time-weighted standard deviation, over last adjustment period, of demand_seats",
+            )?,
+            smoothed: gauge("demand_seats_smoothed", "[ALPHA] Smoothed seat demands")?,
+            target: gauge("target_seats", "[ALPHA] Seat allocation targets")?,
+            fair: keep(
+                registry,
+                Gauge::new(
+                    name("seat_fair_frac"),
+                    "[ALPHA] Fair fraction of server's concurrency to allocate to each priority level that can use it",
+                )?,
+            )?,
+        })
+    }
+
+    pub(crate) fn level(&self, level: &str) -> LevelMetrics {
+        let of = |family: &GaugeVec| family.with_label_values(&[level]);
+        LevelMetrics {
+            nominal: of(&self.nominal),
+            lower: of(&self.lower),
+            upper: of(&self.upper),
+            current: of(&self.current),
+            highest: of(&self.highest),
+            average: of(&self.average),
+            deviation: of(&self.deviation),
+            smoothed: of(&self.smoothed),
+            target: of(&self.target),
+        }
+    }
+
+    pub(crate) fn flow(&self, schema: &str, level: &str) -> FlowMetrics {
+        let labels = [level, schema];
+        let rejected = |reason| (reason, self.rejected.with_label_values(&[level, schema, reason]));
+        FlowMetrics {
+            rejected: ["concurrency-limit", "queue-full", "time-out"].map(rejected),
+            dispatched: self.dispatched.with_label_values(&labels),
+            waiting: self.waiting.with_label_values(&labels),
+            waiting_seats: self.waiting_seats.with_label_values(&labels),
+            running: self.running.with_label_values(&labels),
+            running_seats: self.running_seats.with_label_values(&labels),
+            waited: ["false", "true"].map(|execute| self.waited.with_label_values(&[level, schema, execute])),
+            served: self.served.with_label_values(&[level, schema, "regular"]),
+            estimated: self.estimated.with_label_values(&labels),
+        }
+    }
+
+    pub(crate) fn fair_fraction(&self, fraction: f64) {
+        self.fair.set(fraction);
+    }
+}
+
+impl LevelMetrics {
+    pub(crate) fn limits(&self, limits: &Limits) {
+        self.nominal.set(limits.nominal.into());
+        self.lower.set(limits.lower.into());
+        self.upper.set(limits.upper.into());
+        self.current.set(limits.current.into());
+    }
+
+    pub(crate) fn demand(&self, seen: &Seen, smoothed: f64) {
+        self.highest.set(seen.highest);
+        self.average.set(seen.average);
+        self.deviation.set(seen.deviation);
+        self.smoothed.set(smoothed);
+    }
+
+    pub(crate) fn target(&self, target: f64) {
+        self.target.set(target);
+    }
+}
+
+impl FlowMetrics {
+    pub(crate) fn refused(&self, reason: &str) {
+        if let Some((_, counter)) = self.rejected.iter().find(|(known, _)| *known == reason) {
+            counter.inc();
+        }
+    }
+
+    pub(crate) fn queued(&self, requests: i64, seats: usize) {
+        self.waiting.add(requests);
+        self.waiting_seats.add(requests * seats as i64);
+    }
+
+    pub(crate) fn waited(&self, time: Duration, served: bool) {
+        self.waited[usize::from(served)].observe(time.as_secs_f64());
+    }
+
+    pub(crate) fn begun(&self, seats: usize) {
+        self.dispatched.inc();
+        self.running.inc();
+        self.running_seats.add(seats as i64);
+    }
+
+    pub(crate) fn ended(&self, seats: usize, took: Duration) {
+        self.running.dec();
+        self.running_seats.sub(seats as i64);
+        self.served.observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn estimated(&self, seats: usize) {
+        self.estimated.observe(seats as f64);
+    }
+}
+
+fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(family.clone()))?;
+    Ok(family)
+}

@@ -1,0 +1,511 @@
+//! The queues of one level, and whose turn it is: fair queuing for server requests. A virtual clock runs as fast as each
+//! queue with requests would be served if all were served at once; the request that would then be finished first goes next.
+//!
+//! Nothing here waits or knows the time by itself.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use binnacle_meta::Text;
+
+use crate::hand::deal;
+use crate::spec::Queuing;
+
+/// How long a request is taken to be served, before it is known.
+const SERVICE_SECONDS: f64 = 0.003;
+
+/// A request that has come.
+#[derive(Debug)]
+pub(crate) struct Arrival<T> {
+    pub(crate) seats: usize,
+    pub(crate) schema: Text,
+    pub(crate) flow: Text,
+    /// Which queues the flow is dealt.
+    pub(crate) hash: u64,
+    /// Told when its turn comes; says whether it is still there.
+    pub(crate) turn: T,
+}
+
+/// Who is told that it is their turn.
+pub(crate) trait Turn {
+    fn tell(self) -> bool;
+}
+
+/// What became of an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is served.
+    Served(Running),
+    /// It waits under this number.
+    Waits(u64),
+    Refused(&'static str),
+}
+
+/// A request that is served: it has to be handed back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Running {
+    pub(crate) id: u64,
+    queue: Option<usize>,
+    seats: usize,
+    began: Instant,
+}
+
+/// A request in a queue.
+#[derive(Debug)]
+pub(crate) struct Waiting<T> {
+    pub(crate) id: u64,
+    pub(crate) seats: usize,
+    pub(crate) schema: Text,
+    pub(crate) flow: Text,
+    pub(crate) arrived: Instant,
+    arrived_r: f64,
+    turn: T,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    pub(crate) waiting: VecDeque<Waiting<T>>,
+    pub(crate) running: usize,
+    pub(crate) seats: usize,
+    /// When in virtual time its next request begins.
+    pub(crate) next_r: f64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queues<T> {
+    /// Seats for all at once; `None` when that is not limited.
+    pub(crate) limit: Option<usize>,
+    queuing: Option<Queuing>,
+    pub(crate) queues: Vec<Queue<T>>,
+    /// The queue that was served last.
+    robin: usize,
+    dealt: usize,
+    next_id: u64,
+    pub(crate) now_r: f64,
+    synced: Instant,
+    pub(crate) waiting: usize,
+    pub(crate) waiting_seats: usize,
+    pub(crate) running: usize,
+    pub(crate) seats: usize,
+    pub(crate) totals: Totals,
+    /// Requests whose turn came since this was asked last, with how they are handed back.
+    started: Vec<(u64, Running)>,
+}
+
+/// How many there have been.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) dispatched: u64,
+    pub(crate) rejected: u64,
+    pub(crate) timed_out: u64,
+}
+
+impl<T> Waiting<T> {
+    /// Seat-seconds.
+    pub(crate) fn work(&self) -> f64 {
+        self.seats as f64 * SERVICE_SECONDS
+    }
+}
+
+impl<T> Queue<T> {
+    fn new() -> Self {
+        Self { waiting: VecDeque::new(), running: 0, seats: 0, next_r: 0.0 }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running == 0
+    }
+
+    pub(crate) fn waiting_seats(&self) -> usize {
+        self.waiting.iter().map(|waiting| waiting.seats).sum()
+    }
+
+    pub(crate) fn waiting_work(&self) -> f64 {
+        self.waiting_seats() as f64 * SERVICE_SECONDS
+    }
+
+    /// Nothing begins before it has come: a queue that was idle gains no credit by that.
+    fn bound(&mut self) {
+        if let Some(oldest) = self.waiting.front() {
+            self.next_r = self.next_r.max(oldest.arrived_r);
+        }
+    }
+}
+
+impl<T: Turn> Queues<T> {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            limit: Some(0),
+            queuing: None,
+            queues: Vec::new(),
+            robin: 0,
+            dealt: 0,
+            next_id: 0,
+            now_r: 0.0,
+            synced: now,
+            waiting: 0,
+            waiting_seats: 0,
+            running: 0,
+            seats: 0,
+            totals: Totals::default(),
+            started: Vec::new(),
+        }
+    }
+
+    /// Takes other settings. Requests that wait go on waiting, also in queues that are not used any more.
+    pub(crate) fn configure(&mut self, now: Instant, limit: Option<usize>, queuing: Option<Queuing>) {
+        self.sync(now);
+        self.limit = limit;
+        self.queuing = queuing;
+        let wanted = queuing.map_or(0, |queuing| queuing.queues);
+        while self.queues.len() < wanted {
+            self.queues.push(Queue::new());
+        }
+        self.trim();
+        self.dispatch(now);
+    }
+
+    /// How many seats could be used now.
+    pub(crate) fn demand(&self) -> usize {
+        self.seats + self.waiting_seats
+    }
+
+    pub(crate) fn arrive(&mut self, now: Instant, arrival: Arrival<T>) -> Outcome {
+        self.sync(now);
+        let id = self.next_id;
+        self.next_id += 1;
+        let Some(queuing) = self.queuing.filter(|_| self.limit.is_some()) else {
+            if !self.has_room(arrival.seats) {
+                self.totals.rejected += 1;
+                return Outcome::Refused("concurrency-limit");
+            }
+            return Outcome::Served(self.run(now, id, arrival.seats, None));
+        };
+        let at = self.shortest(arrival.hash, &queuing);
+        let queue = &mut self.queues[at];
+        if Some(self.seats) >= self.limit && queue.waiting.len() >= queuing.length_limit {
+            self.totals.rejected += 1;
+            return Outcome::Refused("queue-full");
+        }
+        if queue.is_idle() {
+            queue.next_r = self.now_r;
+        }
+        let waiting = Waiting {
+            id,
+            seats: arrival.seats,
+            schema: arrival.schema,
+            flow: arrival.flow,
+            arrived: now,
+            arrived_r: self.now_r,
+            turn: arrival.turn,
+        };
+        self.waiting += 1;
+        self.waiting_seats += waiting.seats;
+        queue.waiting.push_back(waiting);
+        queue.bound();
+        self.dispatch(now);
+        // Most of the time it is served at once.
+        match self.take_started(id) {
+            Some(running) => Outcome::Served(running),
+            None => Outcome::Waits(id),
+        }
+    }
+
+    /// How a request is handed back that waited and was told of its turn.
+    pub(crate) fn take_started(&mut self, id: u64) -> Option<Running> {
+        let at = self.started.iter().position(|(started, _)| *started == id)?;
+        Some(self.started.swap_remove(at).1)
+    }
+
+    /// A request gives up waiting. `Err` when its turn has come already.
+    pub(crate) fn give_up(&mut self, now: Instant, id: u64) -> Result<(), Option<Running>> {
+        self.sync(now);
+        for queue in &mut self.queues {
+            let Some(at) = queue.waiting.iter().position(|waiting| waiting.id == id) else { continue };
+            let waiting = queue.waiting.remove(at).map_or(0, |waiting| waiting.seats);
+            queue.bound();
+            self.waiting -= 1;
+            self.waiting_seats -= waiting;
+            self.totals.rejected += 1;
+            self.totals.timed_out += 1;
+            // It may have stood before one that fits.
+            self.dispatch(now);
+            self.trim();
+            return Ok(());
+        }
+        Err(self.take_started(id))
+    }
+
+    /// A request has been served.
+    pub(crate) fn finish(&mut self, now: Instant, running: Running) {
+        self.sync(now);
+        self.running -= 1;
+        self.seats -= running.seats;
+        if let Some(queue) = running.queue.and_then(|at| self.queues.get_mut(at)) {
+            queue.running -= 1;
+            queue.seats -= running.seats;
+            // It was taken to last so long; now it is known.
+            let took = now.saturating_duration_since(running.began).as_secs_f64();
+            queue.next_r -= running.seats as f64 * (SERVICE_SECONDS - took);
+            queue.bound();
+        }
+        self.dispatch(now);
+        self.trim();
+    }
+
+    /// Lets the virtual clock run on.
+    fn sync(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.synced);
+        self.synced = self.synced.max(now);
+        if passed > Duration::ZERO {
+            self.now_r += passed.as_secs_f64() * self.rate();
+        }
+    }
+
+    /// Seats for each queue that has something to do.
+    fn rate(&self) -> f64 {
+        if self.waiting == 0 && self.running == 0 {
+            return 0.0;
+        }
+        let active = self.queues.iter().filter(|queue| !queue.is_idle()).count();
+        if active == 0 {
+            return 0.0;
+        }
+        let wanted = self.demand().min(self.limit.unwrap_or(usize::MAX));
+        wanted as f64 / active as f64
+    }
+
+    /// Of the queues that the flow is dealt, the one with the least work before it. Where several are equal, it is not
+    /// always the first.
+    fn shortest(&mut self, hash: u64, queuing: &Queuing) -> usize {
+        let hand: Vec<usize> = deal(hash, queuing.queues, queuing.hand_size).collect();
+        let offset = self.dealt % hand.len();
+        self.dealt = self.dealt.wrapping_add(1);
+        let rotated = hand[offset..].iter().chain(&hand[..offset]).copied();
+        rotated.min_by_key(|at| self.queues[*at].waiting_seats()).unwrap_or(0)
+    }
+
+    fn has_room(&self, seats: usize) -> bool {
+        match self.limit {
+            None => true,
+            // It would never fit: it goes alone.
+            Some(limit) if seats > limit => self.running == 0,
+            Some(limit) => self.seats + seats <= limit,
+        }
+    }
+
+    fn dispatch(&mut self, now: Instant) {
+        while self.waiting > 0 && self.limit.is_none_or(|limit| self.seats < limit) && self.dispatch_one(now) {}
+    }
+
+    fn dispatch_one(&mut self, now: Instant) -> bool {
+        let count = self.queues.len();
+        let mut best: Option<(f64, usize)> = None;
+        for step in 1..=count {
+            let at = (self.robin + step) % count;
+            let queue = &self.queues[at];
+            if let Some(oldest) = queue.waiting.front() {
+                let finish = queue.next_r + oldest.work();
+                if best.is_none_or(|(least, _)| finish < least) {
+                    best = Some((finish, at));
+                }
+            }
+        }
+        let Some((_, at)) = best else { return false };
+        let room = self.queues[at].waiting.front().is_some_and(|oldest| self.has_room(oldest.seats));
+        if !room {
+            return false;
+        }
+        let Some(next) = self.queues[at].waiting.pop_front() else { return false };
+        self.robin = at;
+        self.waiting -= 1;
+        self.waiting_seats -= next.seats;
+        let work = next.work();
+        let running = self.run(now, next.id, next.seats, Some(at));
+        self.started.push((next.id, running));
+        if next.turn.tell() {
+            self.queues[at].next_r += work;
+        } else {
+            // Nobody is there any more.
+            self.take_started(next.id);
+            self.undo(running);
+        }
+        self.queues[at].bound();
+        true
+    }
+
+    fn run(&mut self, now: Instant, id: u64, seats: usize, queue: Option<usize>) -> Running {
+        self.running += 1;
+        self.seats += seats;
+        self.totals.dispatched += 1;
+        if let Some(queue) = queue.and_then(|at| self.queues.get_mut(at)) {
+            queue.running += 1;
+            queue.seats += seats;
+        }
+        Running { id, queue, seats, began: now }
+    }
+
+    fn undo(&mut self, running: Running) {
+        self.running -= 1;
+        self.seats -= running.seats;
+        self.totals.dispatched -= 1;
+        if let Some(queue) = running.queue.and_then(|at| self.queues.get_mut(at)) {
+            queue.running -= 1;
+            queue.seats -= running.seats;
+        }
+    }
+
+    /// Drops queues at the end that are not used any more.
+    fn trim(&mut self) {
+        let wanted = self.queuing.map_or(0, |queuing| queuing.queues);
+        while self.queues.len() > wanted && self.queues.last().is_some_and(Queue::is_idle) {
+            self.queues.pop();
+        }
+        if self.robin >= self.queues.len() {
+            self.robin = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// Writes down whose turn it was.
+    struct Noted(Rc<RefCell<Vec<&'static str>>>, &'static str);
+
+    impl Turn for Noted {
+        fn tell(self) -> bool {
+            self.0.borrow_mut().push(self.1);
+            self.1 != "gone"
+        }
+    }
+
+    struct Test {
+        queues: Queues<Noted>,
+        told: Rc<RefCell<Vec<&'static str>>>,
+        now: Instant,
+        running: Vec<Running>,
+    }
+
+    impl Test {
+        fn new(limit: usize, queuing: Option<Queuing>) -> Self {
+            let now = Instant::now();
+            let mut queues = Queues::new(now);
+            queues.configure(now, Some(limit), queuing);
+            Self { queues, told: Rc::default(), now, running: Vec::new() }
+        }
+
+        fn arrive(&mut self, name: &'static str, hash: u64, seats: usize) -> Outcome {
+            let turn = Noted(self.told.clone(), name);
+            let arrival = Arrival { seats, schema: "s".into(), flow: name.into(), hash, turn };
+            let outcome = self.queues.arrive(self.now, arrival);
+            if let Outcome::Served(running) = outcome {
+                self.running.push(running);
+            }
+            outcome
+        }
+
+        fn finish_one(&mut self) {
+            self.now += Duration::from_millis(3);
+            let running = self.running.remove(0);
+            self.queues.finish(self.now, running);
+            let started: Vec<u64> = self.queues.started.iter().map(|(id, _)| *id).collect();
+            self.running.extend(started.into_iter().filter_map(|id| self.queues.take_started(id)));
+        }
+    }
+
+    fn queuing(queues: usize, hand_size: usize, length_limit: usize) -> Option<Queuing> {
+        Some(Queuing { queues, hand_size, length_limit })
+    }
+
+    #[test]
+    fn without_queues_what_does_not_fit_is_refused() {
+        let mut test = Test::new(2, None);
+        assert!(matches!(test.arrive("a", 0, 1), Outcome::Served(_)));
+        assert!(matches!(test.arrive("b", 0, 1), Outcome::Served(_)));
+        assert_eq!(test.arrive("c", 0, 1), Outcome::Refused("concurrency-limit"));
+        test.finish_one();
+        assert!(matches!(test.arrive("d", 0, 1), Outcome::Served(_)));
+        assert_eq!(test.queues.totals, Totals { dispatched: 3, rejected: 1, timed_out: 0 });
+    }
+
+    #[test]
+    fn a_flow_that_asks_for_much_does_not_starve_another() {
+        let mut test = Test::new(1, queuing(2, 1, 10));
+        test.arrive("first", 0, 1);
+        for _ in 0..6 {
+            assert!(matches!(test.arrive("greedy", 0, 1), Outcome::Waits(_)));
+        }
+        test.arrive("modest", 1, 1);
+        test.arrive("modest", 1, 1);
+        for _ in 0..5 {
+            test.finish_one();
+        }
+        let told = test.told.borrow().clone();
+        let modest = told.iter().position(|name| *name == "modest").unwrap();
+        assert!(modest <= 2, "{told:?}");
+        assert_eq!(told.iter().filter(|name| **name == "modest").count(), 2, "{told:?}");
+    }
+
+    #[test]
+    fn full_queues_refuse_and_who_gives_up_makes_room() {
+        let mut test = Test::new(1, queuing(1, 1, 2));
+        test.arrive("a", 0, 1);
+        let Outcome::Waits(second) = test.arrive("b", 0, 1) else { panic!() };
+        test.arrive("c", 0, 1);
+        assert_eq!(test.arrive("d", 0, 1), Outcome::Refused("queue-full"));
+        assert_eq!(test.queues.give_up(test.now, second), Ok(()));
+        assert!(matches!(test.arrive("e", 0, 1), Outcome::Waits(_)));
+        test.finish_one();
+        assert_eq!(*test.told.borrow(), ["a", "c"]);
+        assert!(test.queues.give_up(test.now, second).is_err());
+        assert_eq!(test.queues.totals.timed_out, 1);
+    }
+
+    #[test]
+    fn who_has_gone_is_passed_over() {
+        let mut test = Test::new(1, queuing(1, 1, 5));
+        test.arrive("a", 0, 1);
+        test.arrive("gone", 0, 1);
+        test.arrive("b", 0, 1);
+        test.finish_one();
+        assert_eq!(*test.told.borrow(), ["a", "gone", "b"]);
+        assert_eq!((test.queues.running, test.queues.seats, test.queues.waiting), (1, 1, 0));
+    }
+
+    #[test]
+    fn wide_requests_wait_for_seats_and_too_wide_ones_go_alone() {
+        let mut test = Test::new(4, queuing(4, 2, 5));
+        test.arrive("a", 0, 3);
+        assert!(matches!(test.arrive("b", 1, 3), Outcome::Waits(_)));
+        test.finish_one();
+        assert_eq!((test.queues.running, test.queues.seats), (1, 3));
+        assert!(matches!(test.arrive("huge", 2, 9), Outcome::Waits(_)));
+        test.finish_one();
+        assert_eq!((test.queues.running, test.queues.seats), (1, 9));
+        test.finish_one();
+        assert_eq!((test.queues.running, test.queues.seats, test.queues.demand()), (0, 0, 0));
+    }
+
+    #[test]
+    fn other_settings_while_requests_wait() {
+        let mut test = Test::new(1, queuing(8, 1, 5));
+        for hash in 0..8 {
+            test.arrive("a", hash, 1);
+        }
+        test.queues.configure(test.now, Some(2), queuing(2, 1, 5));
+        assert_eq!(test.queues.running, 2);
+        test.queues.configure(test.now, None, None);
+        assert_eq!((test.queues.running, test.queues.waiting), (8, 0));
+        let started: Vec<u64> = test.queues.started.iter().map(|(id, _)| *id).collect();
+        test.running.extend(started.into_iter().filter_map(|id| test.queues.take_started(id)));
+        for _ in 0..8 {
+            test.finish_one();
+        }
+        assert_eq!((test.queues.running, test.queues.seats, test.queues.queues.len()), (0, 0, 0));
+    }
+}

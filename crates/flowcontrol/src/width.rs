@@ -1,0 +1,83 @@
+//! How many seats a request takes: one, but for lists, which take more the more memory they read.
+
+use std::sync::Arc;
+
+use binnacle_request::{Query, RequestInfo};
+
+/// What is stored of a resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListSize {
+    pub objects: u64,
+    /// Of all of them.
+    pub bytes: u64,
+}
+
+/// Says what is stored of the resource that a request is about; `None` when it is not served from here.
+pub type Counts = Arc<dyn Fn(&RequestInfo) -> Option<ListSize> + Send + Sync>;
+
+const BYTES_PER_SEAT: u64 = 100_000;
+/// Lists are streamed from memory that is shared: no list takes more than this for itself.
+const MOST_BYTES: u64 = 1_000_000;
+/// No request may take more than this part of its level's seats, so that others fit beside it.
+const MOST_OF_LEVEL: f64 = 0.15;
+const MOST: usize = 100;
+
+/// The seats of a request in a level with so many.
+pub fn seats(info: &RequestInfo, query: &Query, counts: &Counts, level_seats: u32, hand_size: usize) -> usize {
+    let most = most(level_seats, hand_size);
+    match info.verb.as_str() {
+        "list" => {}
+        // A watch that begins with what there is, is a list first.
+        "watch" if starts_with_objects(query) => {}
+        _ => return 1,
+    }
+    let Some(size) = counts(info) else { return 1 };
+    if !info.is_resource_request || size.objects == 0 {
+        return 1;
+    }
+    let limit = query.get("limit").and_then(|text| text.parse::<u64>().ok()).filter(|limit| *limit > 0);
+    let objects = if info.name.is_empty() { size.objects.min(limit.unwrap_or(u64::MAX)) } else { 1 };
+    let bytes = (size.bytes / size.objects).saturating_mul(objects).min(MOST_BYTES);
+    usize::try_from(bytes.div_ceil(BYTES_PER_SEAT)).unwrap_or(most).clamp(1, most)
+}
+
+fn starts_with_objects(query: &Query) -> bool {
+    query.flag("sendInitialEvents") || matches!(query.get("resourceVersion").unwrap_or_default(), "" | "0")
+}
+
+fn most(level_seats: u32, hand_size: usize) -> usize {
+    let part = (f64::from(level_seats) * MOST_OF_LEVEL).ceil() as usize;
+    part.min(level_seats as usize / hand_size.max(1)).clamp(1, MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+
+    #[test]
+    fn widths() {
+        let counts: Counts =
+            Arc::new(|info| (info.resource == "pods").then_some(ListSize { objects: 1000, bytes: 5_000_000 }));
+        for (method, uri, want) in [
+            (Method::GET, "/api/v1/pods", 10),
+            (Method::GET, "/api/v1/pods?limit=20", 1),
+            (Method::GET, "/api/v1/pods?limit=50", 3),
+            (Method::GET, "/api/v1/pods?fieldSelector=metadata.name%3Dx", 1),
+            (Method::GET, "/api/v1/pods?watch=1", 10),
+            (Method::GET, "/api/v1/pods?watch=1&resourceVersion=7", 1),
+            (Method::GET, "/api/v1/pods?watch=1&resourceVersion=7&sendInitialEvents=true", 10),
+            (Method::GET, "/api/v1/namespaces/n/pods/p", 1),
+            (Method::POST, "/api/v1/namespaces/n/pods", 1),
+            (Method::GET, "/api/v1/nodes", 1),
+            (Method::GET, "/version", 1),
+        ] {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let query = Query::parse(query);
+            let info = RequestInfo::parse(&method, path, &query, uri).unwrap();
+            assert_eq!(seats(&info, &query, &counts, 600, 8), want, "{uri}");
+        }
+        assert_eq!((most(600, 8), most(20, 8), most(1, 8), most(0, 0)), (75, 2, 1, 1));
+    }
+}

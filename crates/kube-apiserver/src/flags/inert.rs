@@ -1,0 +1,34 @@
+//! Flags of the reference that change nothing here, each with the reason, so that its command lines start this server.
+//! Who gives one is told so in the log; `docs/flags.md` lists them.
+
+use super::parse::Given;
+use super::table::{Flag, Group, Kind};
+
+pub(super) const GROUP: Group = Group {
+    title: "Without effect here",
+    flags: &[
+        Flag::new("contention-profiling", Kind::Bool, "", PROFILES),
+        Flag::new("debug-socket-path", Kind::Value("string"), "", PROFILES),
+        Flag::new(
+            "livez-grace-period",
+            Kind::Value("duration"),
+            "0s",
+            "The port only answers when the start is complete.",
+        ),
+        Flag::new("permit-address-sharing", Kind::Bool, "", "SO_REUSEADDR is always set, which is what this asks for."),
+        Flag::new("profiling", Kind::Bool, "true", PROFILES),
+        Flag::new(
+            "storage-initialization-timeout",
+            Kind::Value("duration"),
+            "1m0s",
+            "The port only answers when the store is open.",
+        ),
+    ],
+};
+
+const PROFILES: &str = "Profiles in Go's format are not served; use perf on the process.";
+
+/// The flags of this group that were given, with the reasons why that changes nothing.
+pub(super) fn given(given: &Given) -> Vec<(&'static str, &'static str)> {
+    GROUP.flags.iter().filter(|flag| given.is_given(flag.name)).map(|flag| (flag.name, flag.help)).collect()
+}

@@ -1,0 +1,82 @@
+//! What the server shows on its port: certificates by name and after a change, versions, and headers for browsers.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+use std::path::Path;
+
+use binnacle_testkit::https::{Client, Handshake};
+use binnacle_testkit::{Server, TempDir, wait_until};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
+/// Writes a certificate for a domain, and says who signed it.
+fn certificate(directory: &Path, name: &str, domain: &str) -> (String, String, String) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(params, key);
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec![domain.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let (certificate_path, key_path) = (directory.join(format!("{name}.crt")), directory.join(format!("{name}.key")));
+    std::fs::write(&key_path, key.serialize_pem()).unwrap();
+    std::fs::write(&certificate_path, certificate.pem()).unwrap();
+    (certificate_path.display().to_string(), key_path.display().to_string(), authority)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates() {
+    let temp = TempDir::new();
+    let (default, default_key, authority) = certificate(temp.path(), "default", "localhost");
+    let (other, other_key, other_authority) = certificate(temp.path(), "other", "other.example");
+    let tokens = temp.file("tokens.csv", "t,root,1,system:masters");
+    let named = format!("--tls-sni-cert-key={other},{other_key}");
+    let server = Server::start(&[
+        "--ephemeral",
+        "--token-auth-file",
+        &tokens,
+        "--tls-cert-file",
+        &default,
+        "--tls-private-key-file",
+        &default_key,
+        "--tls-min-version=VersionTLS13",
+        &named,
+    ]);
+    let token = [("authorization", "Bearer t")];
+    let mut open = server.connect(&Handshake::new(&authority)).await;
+    assert_eq!(open.send("GET", "/version", &token, "").await.unwrap().status, 200);
+    let mut by_name = Handshake::new(&other_authority);
+    by_name.name = "other.example";
+    server.connect(&by_name).await;
+    let old = Handshake::new(&authority).version(&rustls::version::TLS12);
+    assert!(Client::connect(server.address, &old).await.is_err());
+
+    // A new certificate of another authority: newcomers see it, who is connected notices nothing.
+    let (_, _, renewed) = certificate(temp.path(), "default", "localhost");
+    let handshake = Handshake::new(&renewed);
+    wait_until("the new certificate to be shown", async || Client::connect(server.address, &handshake).await.ok())
+        .await;
+    assert_eq!(open.send("GET", "/version", &token, "").await.unwrap().status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn browsers() {
+    let server = Server::start(&[
+        "--ephemeral",
+        "--cors-allowed-origins=//example\\.com(:|$)",
+        "--strict-transport-security-directives=max-age=60,preload",
+        "--disable-http2-serving",
+    ]);
+    let mut client = server.client().await;
+    assert_eq!(client.alpn.as_deref(), Some("http/1.1"));
+    let friend = ("origin", "https://example.com");
+    let answer = client.send("GET", "/version", &[friend], "").await.unwrap();
+    assert_eq!(answer.header("access-control-allow-origin"), "https://example.com");
+    assert_eq!(answer.header("strict-transport-security"), "max-age=60; preload");
+    let stranger = client.send("GET", "/version", &[("origin", "https://evil.org")], "").await.unwrap();
+    assert_eq!((stranger.status, stranger.header("access-control-allow-origin")), (200, ""));
+    let asked = client.send("OPTIONS", "/api/v1/pods", &[friend], "").await.unwrap();
+    assert_eq!(
+        (asked.status, asked.header("access-control-allow-methods")),
+        (204, "POST, GET, OPTIONS, PUT, DELETE, PATCH")
+    );
+}

@@ -1,0 +1,58 @@
+//! While the server finishes what it began, newcomers are sent elsewhere (`--shutdown-send-retry-after`).
+
+use binnacle_request::{RequestInfo, Shutdown};
+use http::header::USER_AGENT;
+use http::request::Parts;
+
+use crate::answer::Refusal;
+
+/// Probes and metrics are answered to the end.
+const EXEMPT: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metrics"];
+const RETRY_AFTER_SECONDS: u32 = 5;
+
+pub(crate) fn check(draining: Option<&Shutdown>, info: &RequestInfo, parts: &Parts) -> Result<(), Refusal> {
+    if !draining.is_some_and(Shutdown::is_fired) || is_exempt(info, parts) {
+        return Ok(());
+    }
+    Err(Refusal::TryLater {
+        text: "The apiserver is shutting down, please try again later.",
+        seconds: RETRY_AFTER_SECONDS,
+        close: true,
+    })
+}
+
+fn is_exempt(info: &RequestInfo, parts: &Parts) -> bool {
+    // The server's own requests; who pretends to be it gains an answer, and nothing else.
+    let own = parts.headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"kube-apiserver/"));
+    own || EXEMPT.iter().any(|prefix| info.path.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::{Query, ShutdownTrigger};
+    use http::{Method, Request};
+
+    use super::*;
+
+    #[test]
+    fn who_is_sent_away() {
+        let (trigger, draining) = ShutdownTrigger::new();
+        let sent_away = |path: &str, agent: &str| {
+            let (parts, ()) = Request::builder().uri(path).header(USER_AGENT, agent).body(()).unwrap().into_parts();
+            let info = RequestInfo::parse(&Method::GET, path, &Query::default(), path).unwrap();
+            check(Some(&draining), &info, &parts).is_err()
+        };
+        assert!(!sent_away("/api/v1/nodes", "kubectl/1"));
+        trigger.fire();
+        for (path, agent, want) in [
+            ("/api/v1/nodes", "kubectl/1", true),
+            ("/readyz", "probe", false),
+            ("/metrics", "prometheus", false),
+            ("/api/v1/nodes", "kube-apiserver/v1.36", false),
+        ] {
+            assert_eq!(sent_away(path, agent), want, "{path} {agent}");
+        }
+        let info = RequestInfo::default();
+        assert!(check(None, &info, &Request::new(()).into_parts().0).is_ok());
+    }
+}

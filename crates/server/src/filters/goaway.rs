@@ -1,0 +1,29 @@
+//! Now and then an HTTP/2 connection is ended, so that clients spread over several servers (`--goaway-chance`).
+
+use std::hash::{BuildHasher, Hasher};
+
+use binnacle_request::ConnectionInfo;
+
+/// Whether the connection ends with this answer.
+pub(crate) fn decide(chance: f64, connection: &ConnectionInfo) -> bool {
+    chance > 0.0 && connection.alpn.as_deref() == Some(b"h2") && random() < chance
+}
+
+/// From zero to one. Nobody gains anything by guessing it.
+fn random() -> f64 {
+    let bits = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    (bits >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn about_as_often_as_asked_for() {
+        let over = |alpn: &[u8]| ConnectionInfo::new(([127, 0, 0, 1], 1).into(), Vec::new(), Some(alpn.to_vec()));
+        let times = |chance: f64, alpn: &[u8]| (0..10_000).filter(|_| decide(chance, &over(alpn))).count();
+        assert_eq!((times(0.0, b"h2"), times(0.02, b"http/1.1")), (0, 0));
+        assert!((50..500).contains(&times(0.02, b"h2")));
+    }
+}

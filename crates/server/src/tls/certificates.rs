@@ -1,0 +1,301 @@
+//! The certificates that the server shows: one for everybody, others by the name that a client asks for. Files are read
+//! again when they change; connections that are open go on with what they have.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use rustls::crypto::CryptoProvider;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use super::{TlsError, TlsFiles};
+
+/// How often files are looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// A certificate and its key in files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// A certificate for some names (`--tls-sni-cert-key`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedCertificate {
+    pub files: CertificateFiles,
+    /// Domains, with `*` for whole segments, and addresses. Without any, the names in the certificate count.
+    pub names: Vec<String>,
+}
+
+/// Where the certificate comes from that everybody is shown who asks for no other.
+pub enum DefaultCertificate {
+    /// Made by the server: it does not change.
+    Made(TlsFiles),
+    Files(CertificateFiles),
+}
+
+/// All certificates, as they are now.
+pub struct Certificates {
+    provider: CryptoProvider,
+    default: Source,
+    named: Vec<NamedCertificate>,
+    current: ArcSwap<Shown>,
+}
+
+enum Source {
+    Made(Arc<CertifiedKey>),
+    Files(CertificateFiles),
+}
+
+/// One state of the files.
+#[derive(Debug)]
+struct Shown {
+    default: Arc<CertifiedKey>,
+    by_name: HashMap<String, Arc<CertifiedKey>>,
+}
+
+impl Certificates {
+    pub fn load(
+        provider: CryptoProvider,
+        default: DefaultCertificate,
+        named: Vec<NamedCertificate>,
+    ) -> Result<Arc<Self>, TlsError> {
+        let default = match default {
+            DefaultCertificate::Files(files) => Source::Files(files),
+            DefaultCertificate::Made(files) => Source::Made(certified(&provider, files)?),
+        };
+        let current = ArcSwap::from_pointee(read(&provider, &default, &named)?);
+        Ok(Arc::new(Self { provider, default, named, current }))
+    }
+
+    /// Reads the files again. On an error everything stays as it was.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        self.current.store(Arc::new(read(&self.provider, &self.default, &self.named)?));
+        Ok(())
+    }
+
+    /// Follows the files for as long as the server runs.
+    pub async fn follow(self: Arc<Self>) {
+        let mut seen = self.fingerprint();
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let now = self.fingerprint();
+            if now == seen {
+                continue;
+            }
+            match self.reload() {
+                Ok(()) => {
+                    tracing::info!("serving certificates were read again");
+                    seen = now;
+                }
+                // A certificate is often written before its key: they fit together a little later.
+                Err(error) => tracing::error!("serving certificates changed and cannot be read: {error}"),
+            }
+        }
+    }
+
+    /// Whether there is anything to follow.
+    pub fn has_files(&self) -> bool {
+        matches!(self.default, Source::Files(_)) || !self.named.is_empty()
+    }
+
+    /// Whether a client may mean an address of ours when it names nothing.
+    pub(crate) fn is_named(&self, ip: IpAddr) -> bool {
+        !self.named.is_empty() && self.current.load().by_name.contains_key(&ip.to_string())
+    }
+
+    /// Modification time, size and number of each file, which change with its contents.
+    fn fingerprint(&self) -> Vec<Option<(std::time::SystemTime, u64, u64)>> {
+        use std::os::unix::fs::MetadataExt;
+        let default = match &self.default {
+            Source::Files(files) => Some(files),
+            Source::Made(_) => None,
+        };
+        let files = default.into_iter().chain(self.named.iter().map(|named| &named.files));
+        files
+            .flat_map(|files| [&files.certificate, &files.key])
+            .map(|path| {
+                let metadata = std::fs::metadata(path).ok()?;
+                Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+            })
+            .collect()
+    }
+
+    fn choose(&self, name: Option<&str>, address: Option<IpAddr>) -> Arc<CertifiedKey> {
+        let shown = self.current.load();
+        let found = match (name, address) {
+            (Some(name), _) => shown.named(name),
+            (None, Some(address)) => shown.by_name.get(&address.to_string()).cloned(),
+            (None, None) => None,
+        };
+        found.unwrap_or_else(|| shown.default.clone())
+    }
+}
+
+impl Shown {
+    /// The exact name, else the name with its first segments replaced by `*`, one after the other.
+    fn named(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+        if self.by_name.is_empty() {
+            return None;
+        }
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        if let Some(found) = self.by_name.get(&name) {
+            return Some(found.clone());
+        }
+        let mut segments: Vec<&str> = name.split('.').collect();
+        for at in 0..segments.len() {
+            segments[at] = "*";
+            if let Some(found) = self.by_name.get(&segments.join(".")) {
+                return Some(found.clone());
+            }
+        }
+        None
+    }
+}
+
+/// Shows certificates on the connections of one address of ours.
+pub(crate) struct Chooser {
+    pub(crate) certificates: Arc<Certificates>,
+    pub(crate) address: Option<IpAddr>,
+}
+
+impl std::fmt::Debug for Chooser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chooser").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl ResolvesServerCert for Chooser {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.certificates.choose(hello.server_name(), self.address))
+    }
+}
+
+fn read(provider: &CryptoProvider, default: &Source, named: &[NamedCertificate]) -> Result<Shown, TlsError> {
+    let load = |files: &CertificateFiles| certified(provider, TlsFiles::load(&files.certificate, &files.key)?);
+    let default = match default {
+        Source::Made(certified) => certified.clone(),
+        Source::Files(files) => load(files)?,
+    };
+    let mut by_name = HashMap::new();
+    let certified: Vec<_> = named
+        .iter()
+        .map(|named| load(&named.files).map_err(|error| TlsError::Named(Box::new(error))))
+        .collect::<Result<_, _>>()?;
+    // Names that were given trump those in certificates, and of each kind the first pair trumps those behind it.
+    for given in [false, true] {
+        for (named, certified) in
+            named.iter().zip(&certified).rev().filter(|(named, _)| named.names.is_empty() != given)
+        {
+            let names = if given { named.names.clone() } else { names_in(certified) };
+            by_name.extend(names.into_iter().map(|name| (name.to_ascii_lowercase(), certified.clone())));
+        }
+    }
+    Ok(Shown { default, by_name })
+}
+
+/// This also finds out whether key and certificate belong together.
+fn certified(provider: &CryptoProvider, files: TlsFiles) -> Result<Arc<CertifiedKey>, TlsError> {
+    let certified = CertifiedKey::from_der(files.chain, files.key, provider);
+    certified.map(Arc::new).map_err(|error| TlsError::Unusable(error.to_string()))
+}
+
+/// The common name and the domains of a certificate. Its addresses do not count: clients cannot ask for those.
+fn names_in(certified: &CertifiedKey) -> Vec<String> {
+    let Some((_, certificate)) = certified.cert.first().and_then(|der| X509Certificate::from_der(der).ok()) else {
+        return Vec::new();
+    };
+    let common = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+    let is_domain = |name: &&str| {
+        name.contains(|c: char| c.is_ascii_alphabetic())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.*".contains(&byte))
+    };
+    let mut names: Vec<String> = common.filter(is_domain).map(str::to_owned).into_iter().collect();
+    if let Ok(Some(alternative)) = certificate.subject_alternative_name() {
+        names.extend(alternative.value.general_names.iter().filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some((*name).to_owned()),
+            _ => None,
+        }));
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rcgen::{CertificateParams, DnType, KeyPair};
+
+    use super::*;
+
+    fn write(dir: &Path, name: &str, common: &str, domains: &[&str]) -> CertificateFiles {
+        let key = KeyPair::generate().unwrap();
+        let domains: Vec<String> = domains.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(domains).unwrap();
+        params.distinguished_name.push(DnType::CommonName, common);
+        let (certificate_path, key_path) = (dir.join(format!("{name}.crt")), dir.join(format!("{name}.key")));
+        std::fs::write(&certificate_path, params.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(&key_path, key.serialize_pem()).unwrap();
+        CertificateFiles { certificate: certificate_path, key: key_path }
+    }
+
+    fn shown(certificates: &Certificates, name: Option<&str>, address: Option<IpAddr>) -> String {
+        let chosen = certificates.choose(name, address);
+        let (_, certificate) = X509Certificate::from_der(&chosen.cert[0]).unwrap();
+        certificate.subject().iter_common_name().next().unwrap().as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn by_name_and_again_after_a_change() {
+        let dir = binnacle_testkit::TempDir::new();
+        let default = write(dir.path(), "default", "default", &["example.com"]);
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let named = vec![
+            NamedCertificate { files: write(dir.path(), "own", "Own Names", &["own.org", "both.org"]), names: vec![] },
+            NamedCertificate {
+                files: write(dir.path(), "given", "given", &["unused.org"]),
+                names: names(&["both.org", "*.wild.org", "10.0.0.7"]),
+            },
+            NamedCertificate {
+                files: write(dir.path(), "later", "later", &[]),
+                names: names(&["*.wild.org", "a.wild.org"]),
+            },
+        ];
+        let provider = rustls::crypto::ring::default_provider();
+        let certificates = Certificates::load(provider, DefaultCertificate::Files(default.clone()), named).unwrap();
+        let named_address = IpAddr::from([10, 0, 0, 7]);
+        let ten = Some(named_address);
+        for (name, address, want) in [
+            (None, None, "default"),
+            (Some("example.com"), None, "default"),
+            (Some("own.org"), None, "Own Names"),
+            (Some("OWN.org."), None, "Own Names"),
+            (Some("both.org"), None, "given"),
+            (Some("unused.org"), None, "default"),
+            (Some("b.wild.org"), None, "given"),
+            (Some("a.wild.org"), None, "later"),
+            (Some("wild.org"), None, "default"),
+            (Some("x.b.wild.org"), None, "default"),
+            (None, ten, "given"),
+            (Some("own.org"), ten, "Own Names"),
+        ] {
+            assert_eq!(shown(&certificates, name, address), want, "{name:?} {address:?}");
+        }
+        assert!(certificates.is_named(named_address) && certificates.has_files());
+
+        let before = certificates.fingerprint();
+        std::fs::write(&default.certificate, "half of a file").unwrap();
+        assert!(certificates.reload().is_err());
+        assert_eq!(shown(&certificates, None, None), "default");
+        write(dir.path(), "default", "renewed", &["example.com"]);
+        assert_ne!(certificates.fingerprint(), before);
+        certificates.reload().unwrap();
+        assert_eq!(shown(&certificates, None, None), "renewed");
+    }
+}

@@ -1,0 +1,174 @@
+//! Names of versions, cipher suites and key exchanges as flags have them, and what this server makes of them.
+
+use rustls::crypto::ring::{cipher_suite as suite, kx_group as group};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
+
+/// What the listener agrees to. The defaults are versions 1.2 and 1.3 with every suite that is safe.
+#[derive(Clone, Debug, Default)]
+pub struct TlsSettings {
+    /// Only version 1.3.
+    pub only_tls13: bool,
+    /// The suites of version 1.2; those of 1.3 are not chosen, as in Go.
+    pub suites: Option<Vec<SupportedCipherSuite>>,
+    pub groups: Option<Vec<&'static dyn SupportedKxGroup>>,
+    /// Leave HTTP/2 out of the protocols offered.
+    pub without_http2: bool,
+}
+
+/// The names that mean something here, and Go's other names for the same.
+const SUITES: [(&str, SupportedCipherSuite); 11] = [
+    ("TLS_AES_128_GCM_SHA256", suite::TLS13_AES_128_GCM_SHA256),
+    ("TLS_AES_256_GCM_SHA384", suite::TLS13_AES_256_GCM_SHA384),
+    ("TLS_CHACHA20_POLY1305_SHA256", suite::TLS13_CHACHA20_POLY1305_SHA256),
+    ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
+    ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+    ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
+    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
+    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
+];
+
+/// Names that the reference knows. They have weaknesses (no forward secrecy, no authenticated encryption, or both), and
+/// this server does not have them.
+const WEAK_SUITES: [&str; 17] = [
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_RSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_ECDSA_WITH_3DES_EDE_CBC_SHA",
+];
+
+/// Key exchanges by the numbers that Go has for them.
+const GROUPS: [(i64, &dyn SupportedKxGroup); 3] = [(23, group::SECP256R1), (24, group::SECP384R1), (29, group::X25519)];
+/// Numbers that Go knows and this server does not have: P-521 and the hybrids with ML-KEM.
+const OTHER_GROUPS: [i64; 4] = [25, 4587, 4588, 4589];
+
+impl TlsSettings {
+    /// `VersionTLS12`... Older versions than 1.2 are not spoken, whatever the minimum.
+    pub fn set_min_version(&mut self, name: &str) -> Result<(), String> {
+        self.only_tls13 = match name {
+            "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,
+            "VersionTLS13" => true,
+            other => return Err(format!("unknown tls version {}", binnacle_meta::go_quote(other))),
+        };
+        Ok(())
+    }
+
+    /// Suites by name. Those that this server does not have are left out with a warning; none at all is an error.
+    pub fn set_suites(&mut self, names: &[&str]) -> Result<(), String> {
+        let mut chosen = Vec::new();
+        for name in names {
+            match SUITES.iter().find(|(known, _)| known == name) {
+                Some((_, suite)) => chosen.push(*suite),
+                None if WEAK_SUITES.contains(name) => {
+                    tracing::warn!("cipher suite {name} is weak: this server does not have it");
+                }
+                None => return Err(format!("Cipher suite {name} not supported or doesn't exist")),
+            }
+        }
+        if chosen.is_empty() && !names.is_empty() {
+            return Err("none of the cipher suites of --tls-cipher-suites is available".to_owned());
+        }
+        self.suites = (!names.is_empty()).then_some(chosen);
+        Ok(())
+    }
+
+    /// Key exchanges by number.
+    pub fn set_groups(&mut self, numbers: &[i64]) -> Result<(), String> {
+        let mut chosen: Vec<&'static dyn SupportedKxGroup> = Vec::new();
+        for number in numbers {
+            match GROUPS.iter().find(|(known, _)| known == number) {
+                Some((_, group)) => chosen.push(*group),
+                None if OTHER_GROUPS.contains(number) => {
+                    tracing::warn!("key exchange {number} is one that this server does not have");
+                }
+                None => return Err(format!("curve preference {number} is not supported by the current Go version")),
+            }
+        }
+        if chosen.is_empty() && !numbers.is_empty() {
+            return Err("none of the key exchanges of --tls-curve-preferences is available".to_owned());
+        }
+        self.groups = (!numbers.is_empty()).then_some(chosen);
+        Ok(())
+    }
+
+    pub(super) fn provider(&self) -> CryptoProvider {
+        let mut provider = rustls::crypto::ring::default_provider();
+        if let Some(suites) = &self.suites {
+            provider.cipher_suites.retain(|suite| suite.tls13().is_some() || suites.contains(suite));
+        }
+        if let Some(groups) = &self.groups {
+            provider.kx_groups = groups.clone();
+        }
+        provider
+    }
+
+    pub(super) fn versions(&self) -> Vec<&'static SupportedProtocolVersion> {
+        let has_tls12 = self.provider().cipher_suites.iter().any(|suite| suite.tls13().is_none());
+        if self.only_tls13 || !has_tls12 { vec![&version::TLS13] } else { vec![&version::TLS13, &version::TLS12] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        let mut settings = TlsSettings::default();
+        for (name, want) in [("", 2), ("VersionTLS10", 2), ("VersionTLS12", 2), ("VersionTLS13", 1)] {
+            settings.set_min_version(name).unwrap();
+            assert_eq!(settings.versions().len(), want, "{name}");
+        }
+        assert_eq!(settings.set_min_version("TLS9").unwrap_err(), "unknown tls version \"TLS9\"");
+    }
+
+    #[test]
+    fn suites() {
+        let of = |names: &[&str]| {
+            let mut settings = TlsSettings::default();
+            settings.set_suites(names).map(|()| (settings.provider().cipher_suites.len(), settings.versions().len()))
+        };
+        for (names, want) in [
+            (&[][..], Ok((9, 2))),
+            (&["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], Ok((4, 2))),
+            (&["TLS_RSA_WITH_RC4_128_SHA", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305"], Ok((4, 2))),
+            (&["TLS_AES_128_GCM_SHA256"], Ok((3, 1))),
+            (&["TLS_RSA_WITH_RC4_128_SHA"], Err("none of the cipher suites of --tls-cipher-suites is available")),
+            (&["TLS_MAGIC"], Err("Cipher suite TLS_MAGIC not supported or doesn't exist")),
+        ] {
+            assert_eq!(of(names), want.map_err(str::to_owned), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn groups() {
+        let of = |numbers: &[i64]| {
+            let mut settings = TlsSettings::default();
+            settings.set_groups(numbers).map(|()| settings.provider().kx_groups.len())
+        };
+        for (numbers, want) in [
+            (&[][..], Ok(3)),
+            (&[29, 4588], Ok(1)),
+            (&[25], Err("none of the key exchanges of --tls-curve-preferences is available")),
+            (&[1], Err("curve preference 1 is not supported by the current Go version")),
+        ] {
+            assert_eq!(of(numbers), want.map_err(str::to_owned), "{numbers:?}");
+        }
+    }
+}
