@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use binnacle_server::{CertificateFiles, NamedCertificate, PortSharing, TlsSettings};
 
 use super::generic::list;
+use binnacle_meta::go_quote;
+
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
