@@ -38,6 +38,8 @@ pub enum EndpointReconciler {
     /// Each server, with a lease on its own entry.
     #[default]
     Lease,
+    /// Each server, as long as there are no more than `--apiserver-count`.
+    Count(usize),
     /// Somebody else.
     None,
 }

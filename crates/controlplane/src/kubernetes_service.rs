@@ -1,6 +1,6 @@
 //! The service `kubernetes`, by which what runs in the cluster reaches the servers, and its endpoints.
 //!
-//! Every server holds a key with a lease for its own address below `masterleases/`, as the reference's lease reconciler
+//! With the lease reconciler (the default), every server holds a key with a lease for its own address below `masterleases/`, as the reference's lease reconciler
 //! does; the endpoints are the addresses of all such keys. A server that dies is gone when its lease ends.
 
 use std::net::{IpAddr, SocketAddr};
@@ -29,23 +29,60 @@ const LEASE_SECONDS: u64 = 15;
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let Some(advertised) = work.config.advertised else { return ensure_service(work, None).await };
     ensure_service(work, Some(advertised)).await?;
-    if work.config.endpoint_reconciler == EndpointReconciler::None {
-        return Ok(());
+    match work.config.endpoint_reconciler {
+        EndpointReconciler::None => Ok(()),
+        EndpointReconciler::Count(count) => {
+            let own = advertised.ip().to_string();
+            write(work, &counted(&listed(work).await?, &own, count), advertised.port()).await
+        }
+        EndpointReconciler::Lease => {
+            renew(work, advertised).await?;
+            reconcile(work, advertised.port()).await
+        }
     }
-    renew(work, advertised).await?;
-    reconcile(work, advertised.port()).await
 }
 
 /// Takes this server out of the endpoints.
 pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     let Some(advertised) = work.config.advertised else { return Ok(()) };
-    if work.config.endpoint_reconciler == EndpointReconciler::None {
-        return Ok(());
+    match work.config.endpoint_reconciler {
+        EndpointReconciler::None => Ok(()),
+        EndpointReconciler::Count(_) => {
+            let mut addresses = listed(work).await?;
+            addresses.retain(|address| *address != advertised.ip().to_string());
+            write(work, &addresses, advertised.port()).await
+        }
+        EndpointReconciler::Lease => {
+            let endpoints = endpoints(work)?;
+            let txn = Txn { key: lease_key(&endpoints, advertised), expect: Expect::Anything, op: Op::Delete };
+            store(&endpoints).txn(txn).await.map_err(store_failure)?;
+            reconcile(work, advertised.port()).await
+        }
     }
-    let endpoints = endpoints(work)?;
-    let txn = Txn { key: lease_key(&endpoints, advertised), expect: Expect::Anything, op: Op::Delete };
-    store(&endpoints).txn(txn).await.map_err(store_failure)?;
-    reconcile(work, advertised.port()).await
+}
+
+/// The addresses that stand in the endpoints, if these are as servers write them.
+async fn listed(work: &Work) -> Result<Vec<String>, Status> {
+    let Some(there) = endpoints(work)?.get(NAMESPACE, NAME).await? else { return Ok(Vec::new()) };
+    let [subset] = there.list_at(&["subsets"]) else { return Ok(Vec::new()) };
+    Ok(subset.list_at(&["addresses"]).iter().map(|address| address.str_at(&["ip"]).to_owned()).collect())
+}
+
+/// The addresses with the server's own among them, and no more than there are servers: those behind its own go first, so
+/// that servers who all do this agree in the end.
+fn counted(listed: &[String], own: &str, count: usize) -> Vec<String> {
+    let mut addresses = listed.to_vec();
+    if listed.iter().any(|address| address == own) && listed.len() <= count {
+        return addresses;
+    }
+    addresses.push(own.to_owned());
+    addresses.sort();
+    addresses.dedup();
+    let at = addresses.iter().position(|address| address == own).unwrap_or(0);
+    while addresses.len() > count.max(1) {
+        addresses.remove((at + 1) % addresses.len());
+    }
+    addresses
 }
 
 async fn ensure_service(work: &Work, advertised: Option<SocketAddr>) -> Result<(), Status> {
@@ -106,9 +143,14 @@ async fn reconcile(work: &Work, port: u16) -> Result<(), Status> {
     }
     let mut texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
     texts.sort();
-    ensure_endpoints(&endpoints, &texts, i64::from(port)).await?;
-    let all_v6 = !addresses.is_empty() && addresses.iter().all(IpAddr::is_ipv6);
-    ensure_slice(work, &texts, if all_v6 { "IPv6" } else { "IPv4" }, i64::from(port)).await
+    write(work, &texts, port).await
+}
+
+/// Makes endpoints and their slice say these addresses.
+async fn write(work: &Work, addresses: &[String], port: u16) -> Result<(), Status> {
+    ensure_endpoints(&endpoints(work)?, addresses, i64::from(port)).await?;
+    let all_v6 = !addresses.is_empty() && addresses.iter().all(|address| address.contains(':'));
+    ensure_slice(work, addresses, if all_v6 { "IPv6" } else { "IPv4" }, i64::from(port)).await
 }
 
 async fn ensure_endpoints(endpoints: &Objects<'_>, addresses: &[String], port: i64) -> Result<(), Status> {
@@ -212,5 +254,27 @@ fn created(result: Result<(), Status>) -> Result<(), Status> {
     match result {
         Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
         result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_servers() {
+        for (listed, own, count, want) in [
+            (&[][..], "b", 1, &["b"][..]),
+            (&["b"], "b", 1, &["b"]),
+            (&["a"], "b", 1, &["b"]),
+            (&["a"], "b", 2, &["a", "b"]),
+            (&["a", "c"], "b", 2, &["a", "b"]),
+            (&["a", "b", "c"], "b", 3, &["a", "b", "c"]),
+            (&["a", "b", "c"], "d", 2, &["b", "d"]),
+            (&["a", "b", "c"], "a", 1, &["a"]),
+        ] {
+            let listed: Vec<String> = listed.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(counted(&listed, own, count), want, "{listed:?} {own} {count}");
+        }
     }
 }

@@ -390,6 +390,8 @@ fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -
         service_cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
         node_ports: PortRange { first: ports.first, last: ports.last },
         advertised,
+        endpoint_reconciler: config.misc.endpoint_reconciler,
+        kubernetes_node_port: config.misc.kubernetes_service_node_port,
         local_apis: local_apis(served),
         ..binnacle_controlplane::Config::default()
     }

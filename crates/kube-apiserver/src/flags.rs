@@ -22,6 +22,9 @@ mod values;
 
 use std::ffi::OsString;
 
+use binnacle_controlplane::EndpointReconciler;
+use binnacle_meta::go_quote;
+
 pub(crate) use api_enablement::ApiEnablement;
 pub(crate) use authentication::{Authentication, Oidc, Webhook};
 pub(crate) use authorization::{Authorization, Source};
@@ -81,7 +84,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     if let Some(text) = global::version(&given)? {
         return Ok(Command::Print(text));
     }
-    Ok(Command::Serve(Box::new(Config {
+    let config = Config {
         generic: Generic::read(&given)?,
         inert: inert::given(&given),
         storage: Storage::read(&given)?,
@@ -92,7 +95,20 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         api_enablement: ApiEnablement::read(&given)?,
         logs: Logs::read(&given)?,
         misc: Misc::read(&given)?,
-    })))
+    };
+    check_families(&config)?;
+    Ok(Command::Serve(Box::new(config)))
+}
+
+/// The service `kubernetes` has one address, and endpoints of another family would lead nowhere.
+fn check_families(config: &Config) -> Result<(), FlagError> {
+    let Some(advertised) = config.generic.advertise_address else { return Ok(()) };
+    let range = &config.misc.service_cluster_ip_ranges[0];
+    if config.misc.endpoint_reconciler == EndpointReconciler::None || range.address.is_ipv4() == advertised.is_ipv4() {
+        return Ok(());
+    }
+    let [range, advertised] = [range.to_string(), advertised.to_string()].map(|text| go_quote(&text));
+    Err(FlagError::new(format!("service IP family {range} must match public address family {advertised}")))
 }
 
 #[cfg(test)]
@@ -227,6 +243,33 @@ mod tests {
             (
                 &["--bind-address=here"],
                 "invalid argument \"here\" for \"--bind-address\" flag: failed to parse IP: \"here\"",
+            ),
+            (
+                &["--advertise-address=here"],
+                "invalid argument \"here\" for \"--advertise-address\" flag: failed to parse IP: \"here\"",
+            ),
+            (
+                &["--advertise-address=fd00::1"],
+                "service IP family \"10.0.0.0/24\" must match public address family \"fd00::1\"",
+            ),
+            (
+                &["--kubernetes-service-node-port=70000"],
+                "--kubernetes-service-node-port 70000 must be between 0 and 65535, inclusive. If 0, the Kubernetes master service will be of type ClusterIP",
+            ),
+            (
+                &["--kubernetes-service-node-port=80"],
+                "kubernetes service node port range 30000-32767 doesn't contain 80",
+            ),
+            (&["--endpoint-reconciler-type=some"], "Reconciler not implemented: some"),
+            (&["--apiserver-count=0"], "--apiserver-count should be a positive number, but value '0' provided"),
+            (
+                &["--kubelet-client-key=a"],
+                "--kubelet-client-certificate and --kubelet-client-key must be specified together",
+            ),
+            (&["--kubelet-port=70000"], "--kubelet-port 70000 must be between 0 and 65535, inclusive"),
+            (
+                &["--kubelet-timeout=5"],
+                "invalid argument \"5\" for \"--kubelet-timeout\" flag: time: missing unit in duration \"5\"",
             ),
             (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
             (&["--logging-format=xml"], "[logging.format: Invalid value: \"xml\": Unsupported log format]"),

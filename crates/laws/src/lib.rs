@@ -1,4 +1,4 @@
-//! What must hold of every input that a client can send, whatever it is: decoders answer or refuse and read what they
+//! What must hold of every input that a client or another server can send, whatever it is: decoders answer or refuse and read what they
 //! write, patches stay within their limits, applying twice changes nothing.
 //!
 //! A law takes bytes and panics where it is broken. The programs in `fuzz/` try them on generated input, the tests of
@@ -10,6 +10,7 @@ mod json_patch;
 mod merge_patch;
 mod objects;
 mod protobuf;
+mod spdy;
 mod strategic_patch;
 mod yaml;
 
@@ -18,6 +19,7 @@ pub use json::json;
 pub use json_patch::json_patch;
 pub use merge_patch::merge_patch;
 pub use protobuf::protobuf;
+pub use spdy::spdy;
 pub use strategic_patch::strategic_patch;
 pub use yaml::yaml;
 
@@ -31,6 +33,7 @@ pub const ALL: &[Law] = &[
     ("json_patch", json_patch),
     ("merge_patch", merge_patch),
     ("protobuf", protobuf),
+    ("spdy", spdy),
     ("strategic_patch", strategic_patch),
     ("yaml", yaml),
 ];

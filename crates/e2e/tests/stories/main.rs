@@ -15,6 +15,7 @@ mod durability;
 mod election;
 mod encryption;
 mod etcd;
+mod evictions;
 mod histories;
 mod identity;
 mod kubectl_apply;

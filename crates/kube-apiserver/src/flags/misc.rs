@@ -1,5 +1,7 @@
 //! Settings of the cluster that single resources ask for.
 
+use binnacle_controlplane::EndpointReconciler;
+
 use super::kubelet;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
@@ -9,6 +11,19 @@ pub(super) const GROUP: Group = Group {
     title: "Misc",
     flags: &[
         Flag::new("allow-privileged", Kind::Bool, "true", "Whether containers may be privileged."),
+        Flag::new(
+            "apiserver-count",
+            Kind::Value("int"),
+            "1",
+            "DEPRECATED: Number of servers in the cluster, for --endpoint-reconciler-type=master-count.",
+        ),
+        Flag::new(
+            "endpoint-reconciler-type",
+            Kind::Value("string"),
+            "lease",
+            "Who keeps the endpoints of the service kubernetes: each server with a lease on its own entry (lease), each as long \
+             as there are no more than --apiserver-count (master-count, deprecated), or somebody else (none).",
+        ),
         kubelet::AUTHORITY,
         kubelet::CERTIFICATE,
         kubelet::KEY,
@@ -16,6 +31,12 @@ pub(super) const GROUP: Group = Group {
         kubelet::ADDRESS_TYPES,
         kubelet::READ_ONLY_PORT,
         kubelet::TIMEOUT,
+        Flag::new(
+            "kubernetes-service-node-port",
+            Kind::Value("int"),
+            "0",
+            "Port of nodes at which the service kubernetes is reached; 0 for none.",
+        ),
         Flag::new(
             "service-cluster-ip-range",
             Kind::Value("string"),
@@ -42,16 +63,49 @@ pub(crate) struct Misc {
     pub(crate) service_cluster_ip_ranges: Vec<Cidr>,
     pub(crate) service_node_port_range: PortRange,
     pub(crate) kubelet: binnacle_kubelet::Config,
+    pub(crate) endpoint_reconciler: EndpointReconciler,
+    /// 0 for none.
+    pub(crate) kubernetes_service_node_port: u16,
 }
 
 impl Misc {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+        let ports: PortRange = given.parsed("service-node-port-range")?;
         Ok(Self {
+            kubernetes_service_node_port: kubernetes_node_port(given, ports)?,
             allow_privileged: given.flag("allow-privileged")?,
             service_cluster_ip_ranges: service_ranges(given.text("service-cluster-ip-range").unwrap_or_default())?,
-            service_node_port_range: given.parsed("service-node-port-range")?,
+            service_node_port_range: ports,
             kubelet: kubelet::read(given)?,
+            endpoint_reconciler: endpoint_reconciler(given)?,
         })
+    }
+}
+
+fn kubernetes_node_port(given: &Given, ports: PortRange) -> Result<u16, FlagError> {
+    let number = given.integer("kubernetes-service-node-port")?;
+    let port = u16::try_from(number).map_err(|_| {
+        FlagError::new(format!(
+            "--kubernetes-service-node-port {number} must be between 0 and 65535, inclusive. If 0, the Kubernetes master service \
+             will be of type ClusterIP"
+        ))
+    })?;
+    if port != 0 && !(ports.first..=ports.last).contains(&port) {
+        return Err(FlagError::new(format!("kubernetes service node port range {ports} doesn't contain {port}")));
+    }
+    Ok(port)
+}
+
+fn endpoint_reconciler(given: &Given) -> Result<EndpointReconciler, FlagError> {
+    let count = given.integer("apiserver-count")?;
+    let positive = usize::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| {
+        FlagError::new(format!("--apiserver-count should be a positive number, but value '{count}' provided"))
+    })?;
+    match given.text("endpoint-reconciler-type").unwrap_or("lease") {
+        "lease" => Ok(EndpointReconciler::Lease),
+        "master-count" => Ok(EndpointReconciler::Count(positive)),
+        "none" => Ok(EndpointReconciler::None),
+        other => Err(FlagError::new(format!("Reconciler not implemented: {other}"))),
     }
 }
 

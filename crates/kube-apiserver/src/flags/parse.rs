@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -166,6 +167,13 @@ impl Given {
     pub(super) fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         text.parse().map_err(|why: String| self.invalid(name, text, &why))
+    }
+
+    /// An address, if there is one.
+    pub(super) fn ip(&self, name: &str) -> Result<Option<IpAddr>, FlagError> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let invalid = || self.invalid(name, text, &format!("failed to parse IP: {}", go_quote(text)));
+        text.parse().map(Some).map_err(|_| invalid())
     }
 
     pub(super) fn invalid(&self, name: &str, value: &str, why: &str) -> FlagError {

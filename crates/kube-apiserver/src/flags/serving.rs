@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use binnacle_server::{CertificateFiles, NamedCertificate, PortSharing, TlsSettings};
 
 use super::generic::list;
+use binnacle_meta::go_quote;
+
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
-use binnacle_meta::go_quote;
 
 pub(super) const GROUP: Group = Group {
     title: "Secure serving",
@@ -93,10 +94,7 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
-        let address = given.text("bind-address").unwrap_or_default();
-        let bind_address = address.parse().map_err(|_| {
-            given.invalid("bind-address", address, &format!("failed to parse IP: {}", go_quote(address)))
-        })?;
+        let bind_address = given.ip("bind-address")?.unwrap_or(IpAddr::from([127, 0, 0, 1]));
         let port = given.integer("secure-port")?;
         let secure_port = u16::try_from(port)
             .map_err(|_| FlagError::new(format!("--secure-port {port} must be between 0 and 65535, inclusive")))?;

@@ -285,4 +285,28 @@ mod tests {
             }
         }
     }
+
+    /// Whatever a page is, and however it is cut: the same comes out, and a page without links is left alone.
+    #[test]
+    fn any_page() {
+        let pieces = ["<a href=\"/x\"", "<", ">", "/", "!--", "-->", "script", "\"", "'", "=", " ", "x", "</", "&"];
+        let mut state = 1u64;
+        for _ in 0..2000 {
+            let mut page = String::new();
+            for _ in 0..12 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                page.push_str(pieces[(state >> 33) as usize % pieces.len()]);
+            }
+            let through = |size: usize, prefix: &str| {
+                let links = Links { prefix, source: "h:1", requested: "" }.owned();
+                let mut rewriter = Rewriter::new(links);
+                let mut out = Vec::new();
+                page.as_bytes().chunks(size).for_each(|piece| rewriter.feed(piece, &mut out));
+                rewriter.finish(&mut out);
+                String::from_utf8(out).unwrap()
+            };
+            assert_eq!(through(1, "/p"), through(page.len(), "/p"), "{page}");
+            assert_eq!(through(page.len(), ""), page);
+        }
+    }
 }

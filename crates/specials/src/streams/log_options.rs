@@ -20,8 +20,9 @@ pub(super) struct LogOptions {
 }
 
 impl LogOptions {
-    /// Reads and judges the options; `pod` is whom refusals name.
-    pub(super) fn of(query: &Query, pod: &str) -> Result<Self, Status> {
+    /// Reads and judges the options; `pod` is whom refusals name. With `splits` (`PodLogsQuerySplitStreams`) one of the
+    /// container's streams can be asked for.
+    pub(super) fn of(query: &Query, pod: &str, splits: bool) -> Result<Self, Status> {
         let since_time = match query.get("sinceTime") {
             None | Some("" | "null") => query.contains("sinceTime").then(|| Time::from_unix(ZERO_TIME, 0)),
             Some(text) => Some(Time::parse(text).map_err(|error| Status::bad_request(error.to_string()))?),
@@ -36,9 +37,9 @@ impl LogOptions {
             tail_lines: integer(query, "tailLines")?,
             limit_bytes: integer(query, "limitBytes")?,
             insecure_skip_tls_verify_backend: query.flag("insecureSkipTLSVerifyBackend"),
-            stream: query.get("stream").map(str::to_owned),
+            stream: query.get("stream").or(splits.then_some("All")).map(str::to_owned),
         };
-        let errors = options.validate();
+        let errors = options.validate(splits);
         if errors.is_empty() {
             Ok(options)
         } else {
@@ -46,7 +47,7 @@ impl LogOptions {
         }
     }
 
-    fn validate(&self) -> FieldErrors {
+    fn validate(&self, splits: bool) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let at = FieldPath::new;
         if let Some(lines) = self.tail_lines.filter(|lines| *lines < 0) {
@@ -66,9 +67,18 @@ impl LogOptions {
             }
             _ => {}
         }
-        // Behind the gate PodLogsQuerySplitStreams, which is off by default.
-        if self.stream.is_some() {
-            errors.push(FieldError::forbidden(&at("stream"), "may not be specified"));
+        match self.stream.as_deref() {
+            Some(_) if !splits => errors.push(FieldError::forbidden(&at("stream"), "may not be specified")),
+            Some(stream) => {
+                if !STREAMS.contains(&stream) {
+                    errors.push(FieldError::not_supported(&at("stream"), stream, &STREAMS));
+                }
+                if stream != "All" && self.tail_lines.is_some() {
+                    let why = "`tailLines` and specific `stream` are mutually exclusive for now";
+                    errors.push(FieldError::forbidden(&at("[]"), why));
+                }
+            }
+            None => {}
         }
         errors
     }
@@ -91,9 +101,14 @@ impl LogOptions {
         if let Some(time) = &self.since_time {
             pairs.push(("sinceTime", time.to_string()));
         }
+        if let Some(stream) = &self.stream {
+            pairs.push(("stream", stream.clone()));
+        }
         encode(pairs)
     }
 }
+
+const STREAMS: [&str; 3] = ["All", "Stderr", "Stdout"];
 
 /// Go's zero time, year 1: what an empty time stands for.
 const ZERO_TIME: i64 = -62_135_596_800;
@@ -143,7 +158,31 @@ mod tests {
             ),
             ("stream=All", Err("PodLogOptions \"p\" is invalid: stream: Forbidden: may not be specified")),
         ] {
-            let got = LogOptions::of(&Query::parse(query), "p").map(|options| options.query());
+            let got = LogOptions::of(&Query::parse(query), "p", false).map(|options| options.query());
+            assert_eq!(got.as_deref().map_err(Status::message), want, "{query}");
+        }
+    }
+
+    #[test]
+    fn split_streams() {
+        for (query, want) in [
+            ("", Ok("?stream=All")),
+            ("stream=Stdout", Ok("?stream=Stdout")),
+            ("stream=All&tailLines=1", Ok("?stream=All&tailLines=1")),
+            (
+                "stream=Stderr&tailLines=1",
+                Err(
+                    "PodLogOptions \"p\" is invalid: []: Forbidden: `tailLines` and specific `stream` are mutually exclusive for now",
+                ),
+            ),
+            (
+                "stream=x",
+                Err(
+                    "PodLogOptions \"p\" is invalid: stream: Unsupported value: \"x\": supported values: \"All\", \"Stderr\", \"Stdout\"",
+                ),
+            ),
+        ] {
+            let got = LogOptions::of(&Query::parse(query), "p", true).map(|options| options.query());
             assert_eq!(got.as_deref().map_err(Status::message), want, "{query}");
         }
     }

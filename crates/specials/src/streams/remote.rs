@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use binnacle_authz::{Attributes, Authorizer};
 use binnacle_endpoints::{Answer, Special, SpecialCall};
+use binnacle_features::enabled;
 use binnacle_kubelet::Kubelet;
 use binnacle_meta::Status;
 use binnacle_proxy::{Streams, is_upgrade, pass_through, translate, tunnel, wants_translation, wants_tunnel};
@@ -59,7 +60,7 @@ impl Remote {
     /// policies took for a difference in what is done (<https://issues.k8s.io/133515>).
     async fn may_create(&self, caller: &Caller) -> Result<(), Status> {
         let info = &caller.info;
-        if info.verb == "create" {
+        if info.verb == "create" || !enabled("AuthorizePodWebsocketUpgradeCreatePermission") {
             return Ok(());
         }
         let attributes = Attributes { verb: "create", ..Attributes::of(info, &caller.user) };
@@ -89,24 +90,28 @@ impl Remote {
     }
 
     async fn stream(&self, request: Request, kubelet: Kubelet, path_and_query: String, options: &Options) -> Answer {
-        let proxied = if kubelet.takes_websockets { "proxied_to_kubelet" } else { "translated_at_apiserver" };
-        self.metrics.websockets.with_label_values(&[self.session.subresource(), proxied]).inc();
         let headers = &request.headers;
+        let gate = self.session.gate();
+        if enabled(gate) {
+            let as_it_is = kubelet.takes_websockets && enabled("ExtendWebSocketsToKubelet");
+            let proxied = if as_it_is { "proxied_to_kubelet" } else { "translated_at_apiserver" };
+            self.metrics.websockets.with_label_values(&[self.session.subresource(), proxied]).inc();
+            if as_it_is && is_upgrade(headers) {
+                return pass_through(request, &kubelet.target, &path_and_query).await;
+            }
+        }
         if !is_upgrade(headers) {
             return Err(Status::bad_request("Upgrade request required"));
         }
-        if kubelet.takes_websockets {
-            return pass_through(request, &kubelet.target, &path_and_query).await;
-        }
         match self.session {
-            Session::Exec | Session::Attach if wants_translation(headers) => {
+            Session::Exec | Session::Attach if enabled(gate) && wants_translation(headers) => {
                 let Options { stdin, stdout, stderr, tty, .. } = *options;
                 let streams = Streams { stdin, stdout, stderr, tty };
                 let counter = self.metrics.translated.clone();
                 let ended = move |code: u16| counter.with_label_values(&[code.to_string().as_str()]).inc();
                 translate(request, kubelet.target, path_and_query, streams, ended)
             }
-            Session::PortForward if wants_tunnel(headers) => {
+            Session::PortForward if enabled(gate) && wants_tunnel(headers) => {
                 let told = |code: u16| self.metrics.tunnelled.with_label_values(&[code.to_string().as_str()]).inc();
                 tunnel(request, &kubelet.target, &path_and_query, told).await
             }
@@ -134,6 +139,14 @@ impl Session {
             Self::Exec => "exec",
             Self::Attach => "attach",
             Self::PortForward => "portforward",
+        }
+    }
+
+    /// Whether WebSockets are translated.
+    fn gate(self) -> &'static str {
+        match self {
+            Self::Exec | Self::Attach => "TranslateStreamCloseWebsocketRequests",
+            Self::PortForward => "PortForwardWebsockets",
         }
     }
 

@@ -53,19 +53,20 @@ pub(super) async fn serve(
     let stdout = tokio::spawn(pump(child.stdout.take().unwrap(), pumped("stdout"), frames.clone(), breaks_off));
     let stderr = tokio::spawn(pump(child.stderr.take().unwrap(), pumped("stderr"), frames.clone(), false));
     let ended = async {
-        let (broken, _) = tokio::join!(stdout, stderr);
-        (broken.unwrap(), child.wait().await.unwrap())
+        if stdout.await.unwrap() {
+            return None;
+        }
+        let _ = stderr.await;
+        Some(child.wait().await.unwrap())
     };
     tokio::pin!(ended);
     let status = loop {
         // Reading goes on to its end before the next frame is asked for, so nothing is lost between the two.
         tokio::select! {
-            (broken, status) = &mut ended => {
-                if broken {
-                    return;
-                }
-                break status;
-            }
+            status = &mut ended => match status {
+                Some(status) => break status,
+                None => return,
+            },
             frame = reader.next() => match frame {
                 Ok(Some(Frame::Data { stream, fin, data })) if streams.get("stdin") == Some(&stream) => {
                     if let Some(stdin) = &mut stdin {

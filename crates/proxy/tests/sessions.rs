@@ -1,0 +1,191 @@
+//! Remote commands between a client's WebSocket and a kubelet's SPDY, with both ends played here.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use binnacle_proxy::spdy::{Frame, Reader, Writer, header};
+use binnacle_proxy::{Streams, Target, translate};
+use binnacle_request::{
+    Body, ByteStream, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, ShutdownTrigger, Upgrade,
+    User,
+};
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt};
+use http::Method;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::Role;
+
+const PATH: &str = "/api/v1/namespaces/n/pods/p/exec";
+
+struct Session {
+    client: WebSocketStream<DuplexStream>,
+    reader: Reader<tokio::net::tcp::OwnedReadHalf>,
+    writer: Writer<tokio::net::tcp::OwnedWriteHalf>,
+    stdin: u32,
+    stdout: u32,
+    error: u32,
+    code: oneshot::Receiver<u16>,
+    trigger: ShutdownTrigger,
+}
+
+/// A session with stdin and stdout that both sides have opened.
+async fn session() -> Session {
+    let kubelet = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = kubelet.local_addr().unwrap().port();
+    let target = Target { host: "127.0.0.1".into(), port: Some(port), tls: None, addresses: None };
+    let (client, server) = duplex(16 * 1024);
+    let (trigger, shutdown) = ShutdownTrigger::new();
+    let mut headers = http::HeaderMap::new();
+    for (name, value) in [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("sec-websocket-protocol", "v5.channel.k8s.io"),
+    ] {
+        headers.insert(name, value.parse().unwrap());
+    }
+    let request = Request {
+        method: Method::GET,
+        uri: PATH.parse().unwrap(),
+        headers,
+        body: Body::empty(),
+        upgrade: Some(Upgrade::new(async { Ok(Box::new(server) as Box<dyn ByteStream>) })),
+        info: Arc::new(RequestInfo::parse(&Method::GET, PATH, &Query::default(), PATH).unwrap()),
+        query: Query::default(),
+        user: Arc::new(User::new("u", &[])),
+        permit: Permit::from_decision(&Decision::Allow("".into())).unwrap(),
+        connection: Arc::new(ConnectionInfo::default()),
+        record: Record::open(Method::GET, PATH.into(), None, None),
+        deadline: None,
+        shutdown,
+    };
+    let (told, code) = oneshot::channel();
+    let streams = Streams { stdin: true, stdout: true, stderr: false, tty: false };
+    let response = translate(request, target, "/exec/n/p/c?input=1&output=1".to_owned(), streams, |code| {
+        // Not every test asks.
+        let _ = told.send(code);
+    });
+    let response = response.unwrap();
+    assert_eq!(response.status(), 101);
+    assert_eq!(response.headers()["sec-websocket-protocol"], "v5.channel.k8s.io");
+    // The key and its answer are those of RFC 6455.
+    assert_eq!(response.headers()["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+
+    let (mut tcp, _) = kubelet.accept().await.unwrap();
+    let head = read_head(&mut tcp).await;
+    assert!(head.starts_with("POST /exec/n/p/c?input=1&output=1 HTTP/1.1\r\n"), "{head}");
+    let agreed = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\
+                  X-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n";
+    tcp.write_all(agreed.as_bytes()).await.unwrap();
+    let (read, write) = tcp.into_split();
+    let (mut reader, mut writer) = (Reader::new(read), Writer::new(write));
+    let mut ids = [0; 3];
+    for (id, kind) in ids.iter_mut().zip(["error", "stdin", "stdout"]) {
+        let Some(Frame::Open { stream, headers, .. }) = reader.next().await.unwrap() else { panic!("no stream") };
+        assert_eq!(header(&headers, "streamtype"), Some(kind));
+        writer.write(&Frame::Reply { stream, fin: false }).await.unwrap();
+        *id = stream;
+    }
+    let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+    assert_eq!(client.next().await.unwrap().unwrap(), Message::Binary(Bytes::from_static(&[1])));
+    let [error, stdin, stdout] = ids;
+    Session { client, reader, writer, stdin, stdout, error, code, trigger }
+}
+
+async fn read_head(tcp: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(tcp.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
+fn data(stream: u32, fin: bool, text: &'static [u8]) -> Frame {
+    Frame::Data { stream, fin, data: Bytes::from_static(text) }
+}
+
+#[tokio::test]
+async fn a_conversation() {
+    let Session { mut client, mut reader, mut writer, stdin, stdout, error, code, .. } = session().await;
+    client.send(Message::Binary(Bytes::from_static(b"\0hello"))).await.unwrap();
+    assert_eq!(reader.next().await.unwrap(), Some(data(stdin, false, b"hello")));
+    writer.write(&data(stdout, false, b"world")).await.unwrap();
+    assert_eq!(client.next().await.unwrap().unwrap(), Message::Binary(Bytes::from_static(b"\x01world")));
+    // The end of stdin, once; what comes behind it goes nowhere.
+    for message in [&[255, 0][..], &[255, 0], &[0, b'x'], &[9, b'x'], &[]] {
+        client.send(Message::Binary(Bytes::copy_from_slice(message))).await.unwrap();
+    }
+    assert_eq!(reader.next().await.unwrap(), Some(data(stdin, true, b"")));
+    writer.write(&data(stdout, true, b"bye")).await.unwrap();
+    let status = br#"{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"4"}]}}"#;
+    writer.write(&data(error, true, status)).await.unwrap();
+    assert_eq!(client.next().await.unwrap().unwrap(), Message::Binary(Bytes::from_static(b"\x01bye")));
+    let Message::Binary(outcome) = client.next().await.unwrap().unwrap() else { panic!("no outcome") };
+    let status: serde_json::Value = serde_json::from_slice(&outcome[1..]).unwrap();
+    assert_eq!((outcome[0], &status["reason"]), (3, &"NonZeroExitCode".into()));
+    assert_eq!(status["details"]["causes"][0]["message"], "4");
+    assert!(matches!(client.next().await, Some(Ok(Message::Close(_)))));
+    assert_eq!(code.await.unwrap(), 200);
+}
+
+/// A command that writes without end is only read from as far as its client reads.
+#[tokio::test]
+async fn nothing_is_collected() {
+    let Session { mut client, reader: _reader, mut writer, stdout, .. } = session().await;
+    let written = Arc::new(AtomicUsize::new(0));
+    let count = written.clone();
+    let kubelet = tokio::spawn(async move {
+        let frame = Frame::Data { stream: stdout, fin: false, data: Bytes::from(vec![b'x'; 32 * 1024]) };
+        while writer.write(&frame).await.is_ok() {
+            count.fetch_add(32 * 1024, Ordering::Relaxed);
+        }
+    });
+    // Until it no longer gets on.
+    let mut last = usize::MAX;
+    while last != written.load(Ordering::Relaxed) {
+        last = written.load(Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    // What the kernel keeps of a connection on this machine is a few megabytes.
+    assert!(last < 32 << 20, "{last} bytes are somewhere");
+    let mut read = 0;
+    while read <= last + (4 << 20) {
+        let Message::Binary(data) = client.next().await.unwrap().unwrap() else { panic!("no data") };
+        read += data.len() - 1;
+    }
+    drop(client);
+    kubelet.await.unwrap();
+}
+
+#[tokio::test]
+async fn ends() {
+    // The kubelet goes without a word.
+    let Session { mut client, reader, writer, .. } = session().await;
+    drop((reader, writer));
+    let Message::Binary(outcome) = client.next().await.unwrap().unwrap() else { panic!("no outcome") };
+    let status: serde_json::Value = serde_json::from_slice(&outcome[1..]).unwrap();
+    assert_eq!(status["message"], "Internal error occurred: error reading from error stream: unexpected EOF");
+
+    // The client goes: so do the streams.
+    let Session { client, mut reader, writer: _writer, .. } = session().await;
+    drop(client);
+    assert!(matches!(reader.next().await.unwrap(), Some(Frame::Reset { .. })));
+    // Until the end, or the reset of a connection on which nobody listens any more.
+    while let Ok(Some(frame)) = reader.next().await {
+        assert!(matches!(frame, Frame::Reset { .. } | Frame::GoAway));
+    }
+
+    // The server goes: the client is told, and the kubelet.
+    let Session { mut client, mut reader, writer: _writer, trigger, .. } = session().await;
+    trigger.fire();
+    assert!(matches!(client.next().await, Some(Ok(Message::Close(_)))));
+    assert!(matches!(reader.next().await.unwrap(), Some(Frame::Reset { .. })));
+}
