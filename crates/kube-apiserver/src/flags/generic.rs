@@ -9,7 +9,6 @@ use binnacle_server::Cors;
 
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
-use binnacle_meta::go_quote;
 
 pub(super) const GROUP: Group = Group {
     title: "Generic",
@@ -143,12 +142,8 @@ impl Generic {
         if !(0.0..=0.020_000_001).contains(&goaway_chance) {
             return Err(FlagError::new("--goaway-chance can not be less than 0 or greater than 0.02"));
         }
-        let address = given.text("advertise-address");
-        let advertise_address = address.map(|text| {
-            text.parse().map_err(|_| {
-                given.invalid("advertise-address", text, &format!("failed to parse IP: {}", go_quote(text)))
-            })
-        });
+        // An unspecified address is none.
+        let advertise_address = given.ip("advertise-address")?.filter(|ip| !ip.is_unspecified());
         let origins = list(given, "cors-allowed-origins");
         let cors = (!origins.is_empty()).then(|| Cors::new(&origins)).transpose().map_err(FlagError::new)?;
         let (max_mutating_requests, max_requests) =
@@ -165,7 +160,7 @@ impl Generic {
         let emulated = emulated_version(&given.all("emulated-version")).map_err(|error| failed(&error))?;
         let gates = Gates::parse(&given.all("feature-gates"), emulated).map_err(|error| failed(&error))?;
         Ok(Self {
-            advertise_address: advertise_address.transpose()?,
+            advertise_address,
             cors,
             gates,
             priority_and_fairness,

@@ -3,11 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use binnacle_meta::go_quote;
 use binnacle_server::{CertificateFiles, NamedCertificate, PortSharing, TlsSettings};
 
 use super::generic::list;
-use binnacle_meta::go_quote;
-
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
