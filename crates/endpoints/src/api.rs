@@ -7,7 +7,7 @@ use std::time::Duration;
 use binnacle_discovery::{Addresses, Answer as DiscoveryAnswer, Ask, Discovery, Served};
 use binnacle_meta::{GroupResource, GroupVersion, Status, Text};
 use binnacle_registry::{Resource, Warnings};
-use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_request::{Body, BoxFuture, Compressible, Link, Request, RequestInfo, Response};
 use binnacle_resources::{Release, SubresourceRole, Verb, Verbs};
 use http::Method;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
@@ -75,8 +75,18 @@ impl Api {
         Self { watch_timeout, ..self }
     }
 
+    /// Answers, and says of objects and lists that they may be compressed.
     async fn route(&self, request: Request) -> Response {
         let info = Arc::clone(&request.info);
+        let streams = info.is_long_running() || ["log", "proxy"].contains(&info.subresource.as_str());
+        let mut response = self.answer(request, &info).await;
+        if !streams {
+            response.extensions_mut().insert(Compressible);
+        }
+        response
+    }
+
+    async fn answer(&self, request: Request, info: &Arc<RequestInfo>) -> Response {
         if let Some(answer) = self.discover(&request) {
             return answer;
         }
@@ -85,7 +95,7 @@ impl Api {
         }
         let headers = request.headers.clone();
         let warnings = Warnings::default();
-        let response = match self.dispatch(request, &info, &warnings).await {
+        let response = match self.dispatch(request, info, &warnings).await {
             Ok(response) => response,
             Err(status) => failure::of_headers(&status, &headers),
         };

@@ -18,7 +18,7 @@ pub use audit::{AuditLevel, AuditNotes, Impersonated, Noted, ObjectNotes};
 pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
 pub use connection::ConnectionInfo;
 pub use info::{InfoError, RequestInfo, Verb};
-pub use link::{AnsweredStatus, BoxFuture, Link, Request, Response};
+pub use link::{AnsweredStatus, BoxFuture, Compressible, Link, Request, Response};
 pub use permit::{Decision, Permit};
 pub use query::{Query, decode_path};
 pub use record::{Facts, Record, RecordSink};

@@ -72,3 +72,8 @@ pub trait Link: Send + Sync {
         Vec::new()
     }
 }
+
+/// Marks an answer that is an object or a list of them, as extension: it may leave compressed. Logs, proxied answers and
+/// watches never do.
+#[derive(Clone, Copy, Debug)]
+pub struct Compressible;

@@ -14,6 +14,7 @@ use http::HeaderValue;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::answer::Refusal;
+use crate::compress::{self, Gzip};
 use crate::filters::audit::Ending;
 use crate::filters::authenticate::Authentication;
 use crate::filters::cors::Cors;
@@ -85,6 +86,7 @@ impl Chain {
         connection: Arc<ConnectionInfo>,
     ) -> http::Response<Tracked> {
         let is_head = request.method() == http::Method::HEAD;
+        let gzip_accepted = compress::accepted(request.headers());
         let record = filters::record::open(&request, &connection, &self.config.metrics);
         let (upgrade, kept) = filters::upgrade::of(request.extensions_mut());
         let trail = filters::audit::open(self.config.options.auditor.as_ref(), &record, request.headers(), &connection);
@@ -110,7 +112,8 @@ impl Chain {
             // The answer ends with its head; what it began goes on.
             kept.keep(ending.take());
         }
-        answer.map(|body| Tracked { body, record, ending })
+        let (answer, gzip) = if gzip_accepted { compress::begin(answer).await } else { (answer, None) };
+        answer.map(|body| Tracked { body, record, ending, gzip })
     }
 
     /// From the first look at the path to the link that answers, or the first filter that refuses.
@@ -218,6 +221,54 @@ pub struct Tracked {
     body: Body,
     record: Arc<Record>,
     ending: Option<Ending>,
+    gzip: Option<Gzip>,
+}
+
+impl Tracked {
+    /// The next frame as it was made.
+    fn poll_plain(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = filters::panics::catch(&self.record, || Pin::new(&mut self.body).poll_frame(cx));
+        let polled = polled.unwrap_or_else(|message| {
+            // Whatever the panic left behind is not asked again.
+            self.body = Body::empty();
+            if let Some(ending) = &mut self.ending {
+                ending.panicked(message);
+            }
+            Poll::Ready(Some(Err("the stream ended in a panic".into())))
+        });
+        if let (Poll::Ready(Some(Ok(frame))), Some(ending)) = (&polled, &mut self.ending)
+            && let Some(data) = frame.data_ref()
+        {
+            ending.piece(data);
+        }
+        polled
+    }
+
+    /// The next frame as it is sent.
+    fn poll_encoded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.gzip.is_none() {
+            return self.poll_plain(cx);
+        }
+        loop {
+            let polled = std::task::ready!(self.poll_plain(cx));
+            let Some(gzip) = &mut self.gzip else { return Poll::Ready(polled) };
+            let sent = match &polled {
+                Some(Ok(frame)) => frame.data_ref().map_or(Ok(None), |data| gzip.piece(data)),
+                None => {
+                    // It is not asked again when the last bytes have been sent.
+                    self.body = Body::empty();
+                    gzip.end()
+                }
+                Some(Err(_)) => return Poll::Ready(polled),
+            };
+            match sent {
+                Ok(Some(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(None) if polled.is_none() => return Poll::Ready(None),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+    }
 }
 
 impl HttpBody for Tracked {
@@ -226,22 +277,11 @@ impl HttpBody for Tracked {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
-        let polled = filters::panics::catch(&this.record, || Pin::new(&mut this.body).poll_frame(cx));
-        let polled = polled.unwrap_or_else(|message| {
-            // Whatever the panic left behind is not asked again.
-            this.body = Body::empty();
-            if let Some(ending) = &mut this.ending {
-                ending.panicked(message);
-            }
-            Poll::Ready(Some(Err("the stream ended in a panic".into())))
-        });
+        let polled = this.poll_encoded(cx);
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(data) = frame.data_ref()
         {
             this.record.add_response_bytes(data.len() as u64);
-            if let Some(ending) = &mut this.ending {
-                ending.piece(data);
-            }
         }
         if let (Poll::Ready(None), Some(ending)) = (&polled, &mut this.ending) {
             // It has ended, and is not asked again while this waits.
@@ -252,11 +292,11 @@ impl HttpBody for Tracked {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.is_end_stream() && self.gzip.as_ref().is_none_or(Gzip::has_ended)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        if self.gzip.is_some() { SizeHint::default() } else { self.body.size_hint() }
     }
 }
 

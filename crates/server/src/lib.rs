@@ -3,6 +3,7 @@
 
 mod answer;
 mod chain;
+mod compress;
 mod cork;
 mod duration;
 mod filters;

@@ -40,7 +40,12 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         if begun.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
         }
-        tracing::warn!(%error, range = ?shared.range.start, "watch of the store ended, beginning anew");
+        // The server stops, or is about to.
+        if matches!(error, StoreError::Closed) {
+            tracing::debug!(range = ?shared.range.start, "the store is closed");
+        } else {
+            tracing::warn!(%error, range = ?shared.range.start, "watch of the store ended, beginning anew");
+        }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

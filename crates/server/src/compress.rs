@@ -1,0 +1,173 @@
+//! Large answers leave compressed where the client accepts gzip (the reference's feature gate APIResponseCompression).
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use binnacle_request::{Body, BoxError, Compressible, Response};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY};
+use http::{HeaderMap, HeaderValue};
+use http_body::{Body as HttpBody, Frame};
+use http_body_util::BodyExt;
+
+/// Smaller answers are not worth it.
+const LARGE: usize = 128 * 1024;
+/// The least work, and nearly as good as more of it (kubernetes issue 112296).
+const LEVEL: u32 = 1;
+
+/// Whether one of the encodings is gzip and nothing else: the reference knows no quality values here.
+pub(crate) fn accepted(headers: &HeaderMap) -> bool {
+    let first = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    first.split(',').any(|token| token.trim() == "gzip")
+}
+
+/// Decides about an answer of a client that accepts gzip: the encoder for its body, or none. What had to be read of the
+/// body to know stands in front of it again.
+pub(crate) async fn begin(response: Response) -> (Response, Option<Gzip>) {
+    let encoded = response.headers().contains_key(CONTENT_ENCODING);
+    if encoded || response.extensions().get::<Compressible>().is_none() {
+        return (response, None);
+    }
+    let (mut parts, body) = response.into_parts();
+    let (body, large) = match body.whole() {
+        Some(whole) => (body, whole.len() > LARGE),
+        None => peek(body).await,
+    };
+    if !large {
+        return (Response::from_parts(parts, body), None);
+    }
+    parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    parts.headers.remove(CONTENT_LENGTH);
+    (Response::from_parts(parts, body), Some(Gzip::new()))
+}
+
+/// Reads until it is known whether the body is large.
+async fn peek(mut body: Body) -> (Body, bool) {
+    let mut frames = VecDeque::new();
+    let mut size = 0;
+    while size <= LARGE {
+        let Some(frame) = body.frame().await else { break };
+        size += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+        frames.push_back(frame);
+    }
+    (Body::new(Rejoined { frames, rest: body }), size > LARGE)
+}
+
+/// A body whose beginning has been read.
+struct Rejoined {
+    frames: VecDeque<Result<Frame<Bytes>, BoxError>>,
+    rest: Body,
+}
+
+impl HttpBody for Rejoined {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.frames.pop_front() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None => Pin::new(&mut self.rest).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty() && self.rest.is_end_stream()
+    }
+}
+
+/// Compresses a body while it is sent.
+pub(crate) struct Gzip {
+    /// `None` when the end has been written.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl Gzip {
+    fn new() -> Self {
+        Self { encoder: Some(GzEncoder::new(Vec::new(), Compression::new(LEVEL))) }
+    }
+
+    /// What is to be sent for a piece; often nothing yet.
+    pub(crate) fn piece(&mut self, data: &[u8]) -> Result<Option<Bytes>, BoxError> {
+        let Some(encoder) = &mut self.encoder else { return Ok(None) };
+        encoder.write_all(data)?;
+        let ready = std::mem::take(encoder.get_mut());
+        Ok((!ready.is_empty()).then(|| ready.into()))
+    }
+
+    /// What is left when the body has ended; nothing when asked again.
+    pub(crate) fn end(&mut self) -> Result<Option<Bytes>, BoxError> {
+        match self.encoder.take() {
+            Some(encoder) => Ok(Some(encoder.finish()?.into())),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.encoder.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn what_clients_accept() {
+        for (header, want) in [
+            ("gzip", true),
+            ("identity", false),
+            ("deflate, gzip", true),
+            ("br,gzip ,x", true),
+            ("gzip;q=1.0", false),
+            ("x-gzip", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(header))]);
+            assert_eq!(accepted(&headers), want, "{header}");
+        }
+    }
+
+    #[tokio::test]
+    async fn large_answers_only() {
+        let text: Vec<u8> = (0..300_000).map(|n: usize| b"kubernetes"[n / 7 * n % 10]).collect();
+        for (length, marked, want) in
+            [(300_000, true, true), (LARGE + 1, true, true), (LARGE, true, false), (300_000, false, false)]
+        {
+            for pieces in [1, 7] {
+                let chunks: Vec<_> = text[..length]
+                    .chunks(length.div_ceil(pieces))
+                    .map(|c| Ok::<_, BoxError>(Bytes::copy_from_slice(c)))
+                    .collect();
+                let body = match pieces {
+                    1 => Body::full(text[..length].to_vec()),
+                    _ => Body::stream(futures::stream::iter(chunks)),
+                };
+                let mut response = Response::new(body);
+                if marked {
+                    response.extensions_mut().insert(Compressible);
+                }
+                let (response, gzip) = begin(response).await;
+                assert_eq!(gzip.is_some(), want, "{length} {pieces}");
+                assert_eq!(response.headers().contains_key(CONTENT_ENCODING), want);
+                let plain = response.into_body().read(usize::MAX).await.unwrap();
+                assert!(plain == text[..length]);
+                let Some(mut gzip) = gzip else { continue };
+                let mut sent = Vec::new();
+                for piece in plain.chunks(10_000) {
+                    sent.extend(gzip.piece(piece).unwrap().into_iter().flatten());
+                }
+                sent.extend(gzip.end().unwrap().into_iter().flatten());
+                assert!(gzip.end().unwrap().is_none() && sent.len() < length / 2);
+                let mut back = Vec::new();
+                flate2::read::GzDecoder::new(&*sent).read_to_end(&mut back).unwrap();
+                assert!(back == plain);
+            }
+        }
+    }
+}
