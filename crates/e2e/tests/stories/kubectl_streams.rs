@@ -246,7 +246,7 @@ fn kubelets_in_trouble() {
         (true, "redirects", "invalid upgrade response: status code 302"),
         (true, "hangs-up", "EOF"),
     ] {
-        let outcome = cluster.run(spdy, &["exec", pod, "--", "sh", "-c", "echo out; sleep 60"], "");
+        let outcome = cluster.run(spdy, &["exec", pod, "--", "sh", "-c", "echo out; exec sleep 60"], "");
         assert!(!outcome.success && outcome.err.contains(want), "{pod} {spdy}: {outcome}");
     }
 
@@ -275,14 +275,14 @@ fn clients_that_go_and_servers_that_stop() {
         let kubectl = if spdy { cluster.kubectl.with_env(&SPDY) } else { cluster.kubectl.clone() };
         let gone = |kubelet: &Kubelet| kubelet.seen().iter().filter(|line| *line == "client gone").count();
         let before = gone(&cluster.kubelet);
-        let mut session = kubectl.follow(&["exec", "p", "--", "sh", "-c", "echo ready; sleep 600"]);
+        let mut session = kubectl.follow(&["exec", "p", "--", "sh", "-c", "echo ready; exec sleep 600"]);
         session.until("ready");
         drop(session);
         wait_until_blocking("the command ends with its client", || (gone(&cluster.kubelet) > before).then_some(()));
     }
     let mut sessions: Vec<_> = [
-        cluster.kubectl.follow(&["exec", "p", "--", "sh", "-c", "echo ready; sleep 600"]),
-        cluster.kubectl.with_env(&SPDY).follow(&["exec", "p", "--", "sh", "-c", "echo ready; sleep 600"]),
+        cluster.kubectl.follow(&["exec", "p", "--", "sh", "-c", "echo ready; exec sleep 600"]),
+        cluster.kubectl.with_env(&SPDY).follow(&["exec", "p", "--", "sh", "-c", "echo ready; exec sleep 600"]),
         cluster.kubectl.follow(&["logs", "-f", "p"]),
     ]
     .into();
