@@ -61,8 +61,10 @@ const FOREIGN_CASES: [&str; 15] = [
 
 /// The time of every request.
 const NOW: &str = "2023-11-14T22:13:20Z";
-const SITUATION: Situation<'static> =
-    Situation { now: 1_700_000_000, namespace: "ns", api_version: "", dry_run: false };
+
+fn situation(api_version: &str) -> Situation<'_> {
+    Situation { now: 1_700_000_000, namespace: "ns", api_version, dry_run: false }
+}
 
 #[test]
 fn writes_are_answered_as_recorded() {
@@ -192,9 +194,14 @@ impl Replay {
                 let mut object = kind.decode(&sent)?;
                 kind.set_defaults(&mut object);
                 if target.subresource.is_empty() {
-                    kind.strategy.prepare_for_update(&SITUATION, &mut object, &old);
+                    kind.strategy.prepare_for_update(&situation(&kind.api_version()), &mut object, &old);
                 } else {
-                    kind.strategy.prepare_for_subresource(&target.subresource, &SITUATION, &mut object, &old);
+                    kind.strategy.prepare_for_subresource(
+                        &target.subresource,
+                        &situation(&kind.api_version()),
+                        &mut object,
+                        &old,
+                    );
                 }
                 canonical::canonicalize(&mut object, kind.message);
                 let errors = kind.validate_update(&target.subresource, &object, &old);
@@ -328,8 +335,13 @@ impl Kind {
             let name = format!("{prefix}12345");
             metadata.insert("name", name);
         }
-        self.strategy.prepare_for_create(&SITUATION, object);
+        self.strategy.prepare_for_create(&situation(&self.api_version()), object);
         canonical::canonicalize(object, self.message);
+    }
+
+    /// The version of the request, on which some rules depend.
+    fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
     fn validate_create(&self, object: &Value) -> binnacle_meta::FieldErrors {
@@ -337,7 +349,7 @@ impl Kind {
         let none = Value::Null;
         let path = FieldPath::new("metadata");
         let mut errors = metadata::validate(object.get("metadata").unwrap_or(&none), self.namespaced, rule, &path);
-        errors.extend(self.strategy.validate(&SITUATION, object));
+        errors.extend(self.strategy.validate(&situation(&self.api_version()), object));
         errors
     }
 
@@ -350,9 +362,9 @@ impl Kind {
         let mut errors = metadata::validate(new_metadata, self.namespaced, rule, &path);
         errors.extend(metadata::validate_update(new_metadata, old_metadata, &path));
         errors.extend(if subresource.is_empty() {
-            self.strategy.validate_update(&SITUATION, object, old)
+            self.strategy.validate_update(&situation(&self.api_version()), object, old)
         } else {
-            self.strategy.validate_subresource(subresource, &SITUATION, object, old)
+            self.strategy.validate_subresource(subresource, &situation(&self.api_version()), object, old)
         });
         errors
     }
