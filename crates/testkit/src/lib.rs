@@ -12,8 +12,10 @@ mod kubectl;
 mod kubelet;
 #[cfg(feature = "kube")]
 mod kubers;
+mod network;
 mod program;
 mod server;
+mod slow_disk;
 mod temp_dir;
 mod wait;
 
@@ -25,5 +27,6 @@ pub use kubelet::{Kubelet, Trouble};
 pub use program::program;
 pub use rustix::process::Signal;
 pub use server::{Server, admin, somebody};
+pub use slow_disk::SlowDisk;
 pub use temp_dir::TempDir;
 pub use wait::{PATIENCE, wait_until, wait_until_blocking};
