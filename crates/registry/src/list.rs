@@ -1,6 +1,7 @@
 //! Lists: which snapshot, which objects of it, and where the next page begins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_meta::{FieldSelector, LabelSelector, Status, Text};
 use binnacle_store::{RangeRequest, Revision, StoreError, prefix_end};
@@ -88,9 +89,19 @@ impl Resource {
             version.reached(revision)?;
             return self.list_history(&selection, &scope, &start, options, revision).await;
         }
+        // While a value keeps the cache from being filled, what is cheap is read from the store, as the reference does
+        // (KEP 4568), so that the failure is told and the rest can be reached.
+        let plain = selection.is_everything() || selection.is_whole_namespace();
+        if options.limit > 0 && plain && collection.is_unreadable().await {
+            let current = collection.store.current_revision().await.map_err(store_failure)?;
+            version.reached(current)?;
+            let revision = if let Match::Exact(revision) = version { Revision(revision) } else { current };
+            return self.list_history(&selection, &scope, &start, options, revision).await;
+        }
+        let failed = |error| collection.cache_failure(error);
         let snapshot = match version {
-            Match::Consistent => collection.cache.wait_consistent(deadline()).await.map_err(cache_failure)?,
-            Match::Any => collection.cache.snapshot(deadline()).await.map_err(cache_failure)?,
+            Match::Consistent => collection.cache.wait_consistent(deadline()).await.map_err(failed)?,
+            Match::Any => collection.cache.snapshot(deadline()).await.map_err(failed)?,
             Match::NotOlderThan(revision) => collection.not_older_than(revision).await?,
             Match::Exact(revision) => match collection.exact(revision).await? {
                 Some(snapshot) => snapshot,
@@ -147,6 +158,8 @@ impl Resource {
             let response = match collection.store.range(request).await {
                 Ok(response) => response,
                 Err(StoreError::Compacted { .. }) => return Err(expired(options, start, scope)),
+                // Among many, it matters which.
+                Err(error @ StoreError::Transform { .. }) => return Err(Status::internal(error)),
                 Err(error) => return Err(store_failure(error)),
             };
             let read = response.kvs.len();
@@ -198,7 +211,37 @@ impl Collection {
 
     /// A snapshot at or after a revision, which may be one that another server has written.
     pub(crate) async fn not_older_than(&self, revision: u64) -> Result<Snapshot, Status> {
-        self.cache.wait_for(Revision(revision), deadline()).await.map_err(cache_failure)
+        self.cache.wait_for(Revision(revision), deadline()).await.map_err(|error| self.cache_failure(error))
+    }
+
+    /// Whether a value keeps the cache from serving anything.
+    pub(crate) async fn is_unreadable(&self) -> bool {
+        if self.cache.is_ready() {
+            return false;
+        }
+        // Nobody may have asked before: then it tries now.
+        let _ = self.cache.ready(deadline()).await;
+        self.cache.is_unreadable()
+    }
+
+    /// What a client is told when the cache cannot serve a read.
+    pub(crate) fn cache_failure(&self, error: CacheError) -> Status {
+        match error {
+            CacheError::TooLargeRevision { requested, current } => {
+                Status::too_large_resource_version(requested.0, current.0, RETRY)
+            }
+            CacheError::Store(error) => store_failure(error),
+            // The reference answers so while its cache is (re)initialized, and clients try again.
+            CacheError::NotReady(Some(trouble)) => {
+                let package = self.storage.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
+                let (kind, why) = (self.storage.kind, &trouble.error);
+                let message = format!("storage is (re)initializing: failed to list *{package}.{kind}: {why}");
+                Status::too_many_requests(message, retry_after(trouble.lasting))
+            }
+            CacheError::NotReady(None) | CacheError::Closed => {
+                Status::too_many_requests("storage is (re)initializing", RETRY)
+            }
+        }
     }
 
     /// The snapshot of just this revision, if the cache still has it.
@@ -257,14 +300,19 @@ fn expired(options: &ListOptions, start: &str, scope: &str) -> Status {
     Status::expired(EXPIRED_PAGE).with_continue(ContinueToken { revision: -1, start }.encode())
 }
 
-/// What a client is told when the cache cannot serve a read.
-pub(crate) fn cache_failure(error: CacheError) -> Status {
-    match error {
-        CacheError::TooLargeRevision { requested, current } => {
-            Status::too_large_resource_version(requested.0, current.0, RETRY)
+/// The longer it lasts, the less often clients ask again.
+fn retry_after(downtime: Duration) -> u32 {
+    (0.06 * downtime.as_secs_f64()).exp().clamp(1.0, 30.0) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_come_back_later_and_later() {
+        for (seconds, want) in [(0, 1), (10, 1), (12, 2), (30, 6), (56, 28), (57, 30), (100_000, 30)] {
+            assert_eq!(retry_after(Duration::from_secs(seconds)), want, "{seconds}");
         }
-        CacheError::Store(error) => store_failure(error),
-        // The reference answers so while its cache is (re)initialized, and clients try again.
-        CacheError::NotReady | CacheError::Closed => Status::too_many_requests("storage is (re)initializing", RETRY),
     }
 }

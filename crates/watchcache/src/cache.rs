@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use binnacle_store::{KeyValue, Revision, Store, WatchControl, prefix_range};
+use binnacle_store::{KeyValue, Revision, Store, StoreError, WatchControl, prefix_range};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
 use crate::entry::Entry;
-use crate::error::{CacheError, WatchError};
+use crate::error::{CacheError, Trouble, WatchError};
 use crate::follower;
 use crate::hub::Hub;
 use crate::index::Index;
@@ -73,6 +73,7 @@ impl Cache {
             applied: AtomicU64::new(0),
             initialized: AtomicBool::new(false),
             control: ArcSwapOption::empty(),
+            trouble: Mutex::default(),
             changed: Notify::new(),
             building: AtomicBool::new(false),
             born: Instant::now(),
@@ -97,6 +98,17 @@ impl Cache {
     /// Whether the cache has read its range and follows the store at this moment.
     pub fn is_ready(&self) -> bool {
         self.shared.control.load().is_some()
+    }
+
+    /// Whether a value of the range cannot be read, so that the cache will not be ready until it has changed. Single
+    /// objects can still be asked of the store.
+    pub fn is_unreadable(&self) -> bool {
+        self.shared.is_unreadable()
+    }
+
+    /// What a reader is told while the cache cannot serve it.
+    pub fn not_ready(&self) -> CacheError {
+        self.shared.not_ready()
     }
 
     /// Waits until the cache has read its range for the first time.
@@ -177,8 +189,11 @@ impl Cache {
         deadline: Instant,
     ) -> Result<Watcher, WatchError> {
         self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
+        if self.shared.is_unreadable() {
+            return Err(WatchError::NotReady);
+        }
         if let Start::After(revision) = start {
-            self.shared.reach_back(revision, deadline).await;
+            self.shared.reach_back(revision, deadline).await?;
         }
         Watcher::open(Arc::clone(&self.shared), selection, start)
     }
@@ -231,6 +246,8 @@ pub(crate) struct Shared {
     initialized: AtomicBool,
     /// There while the store is followed.
     pub(crate) control: ArcSwapOption<Box<dyn WatchControl>>,
+    /// Why the store is not followed, and since when.
+    trouble: Mutex<Option<(Arc<StoreError>, Instant)>>,
     /// Told of every step forward.
     pub(crate) changed: Notify,
     /// An index is being made.
@@ -272,8 +289,41 @@ impl Shared {
                 return Ok(());
             }
             self.start();
-            wait(changed, deadline).await?;
+            self.wait(changed, deadline).await?;
         }
+    }
+
+    /// Waits for a step forward, unless none is to be expected.
+    async fn wait(&self, changed: Notified<'_>, deadline: Instant) -> Result<(), CacheError> {
+        if self.is_unreadable() {
+            return Err(self.not_ready());
+        }
+        timeout_at(deadline, changed).await.map_err(|_| self.not_ready())
+    }
+
+    /// The store cannot be followed for now.
+    pub(crate) fn fail(&self, error: StoreError) {
+        let mut trouble = self.trouble.lock();
+        let since = trouble.as_ref().map_or_else(Instant::now, |(_, since)| *since);
+        *trouble = Some((Arc::new(error), since));
+    }
+
+    /// The store is followed.
+    pub(crate) fn recover(&self) {
+        *self.trouble.lock() = None;
+    }
+
+    pub(crate) fn is_unreadable(&self) -> bool {
+        // Readers ask this all the time: while the store is followed, without a lock.
+        let unreadable = |error: &StoreError| matches!(error, StoreError::Transform { .. });
+        self.control.load().is_none() && self.trouble.lock().as_ref().is_some_and(|(error, _)| unreadable(error))
+    }
+
+    pub(crate) fn not_ready(&self) -> CacheError {
+        let trouble = self.trouble.lock();
+        let described =
+            trouble.as_ref().map(|(error, since)| Trouble { error: Arc::clone(error), lasting: since.elapsed() });
+        CacheError::NotReady(described)
     }
 
     /// Asks the store where it is and waits until the cache knows everything up to there.
@@ -282,7 +332,7 @@ impl Shared {
             let changed = self.changed.notified();
             let Some(control) = self.control.load_full() else {
                 self.start();
-                wait(changed, deadline).await?;
+                self.wait(changed, deadline).await?;
                 continue;
             };
             let barrier = match timeout_at(deadline, control.barrier()).await {
@@ -297,7 +347,7 @@ impl Shared {
                     }
                     continue;
                 }
-                Err(_) => return Err(binnacle_store::StoreError::Timeout.into()),
+                Err(_) => return Err(StoreError::Timeout.into()),
             };
             loop {
                 let changed = self.changed.notified();
@@ -504,8 +554,4 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cache").field("range", &self.range).field("progress", &self.progress).finish_non_exhaustive()
     }
-}
-
-async fn wait(changed: Notified<'_>, deadline: Instant) -> Result<(), CacheError> {
-    timeout_at(deadline, changed).await.map_err(|_| CacheError::NotReady)
 }

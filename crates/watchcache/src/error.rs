@@ -1,6 +1,17 @@
 //! Why a read or a watch cannot be served from the cache.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use binnacle_store::{Revision, StoreError};
+
+/// What keeps a cache from following the store.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    pub error: Arc<StoreError>,
+    /// How long the cache has been without the store.
+    pub lasting: Duration,
+}
 
 /// A read that the cache cannot answer.
 #[derive(Debug, thiserror::Error)]
@@ -8,9 +19,9 @@ pub enum CacheError {
     /// The revision asked for was not reached in time: 504 with the cause `ResourceVersionTooLarge`.
     #[error("Too large resource version: {}, current: {}", requested.0, current.0)]
     TooLargeRevision { requested: Revision, current: Revision },
-    /// The cache has not read its range yet, or reads it again.
+    /// The cache has not read its range yet, or reads it again; and why that has failed, if it has.
     #[error("storage is (re)initializing")]
-    NotReady,
+    NotReady(Option<Trouble>),
     /// The store did not tell its revision.
     #[error(transparent)]
     Store(#[from] StoreError),

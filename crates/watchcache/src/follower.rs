@@ -28,14 +28,16 @@ const UPKEEP: Duration = Duration::from_secs(15);
 /// Runs until it is aborted.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut pause = FIRST_PAUSE;
+    let mut continues = true;
     loop {
         let begun = Instant::now();
-        let error = match connect(&shared).await {
+        let error = match connect(&shared, continues).await {
             Ok(watch) => follow(&shared, watch).await,
             Err(error) => error,
         };
+        // An event that cannot be read would be told again and again: what it was about is found by reading all.
+        continues = !matches!(error, StoreError::Transform { .. });
         shared.control.store(None);
-        shared.changed.notify_waiters();
         // A watch that was good for a while was no failure to begin.
         if begun.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
@@ -46,14 +48,16 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         } else {
             tracing::warn!(%error, range = ?shared.range.start, "watch of the store ended, beginning anew");
         }
+        shared.fail(error);
+        shared.changed.notify_waiters();
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// A watch that continues what the cache knows; where the store cannot continue it, everything is read again.
-async fn connect(shared: &Shared) -> Result<Watch, StoreError> {
-    if shared.has_begun() {
+/// A watch that continues what the cache knows, if it may; where the store cannot continue it, everything is read again.
+async fn connect(shared: &Shared, continues: bool) -> Result<Watch, StoreError> {
+    if continues && shared.has_begun() {
         let known = shared.progress();
         // A store that was restored from a backup may be behind, and its history is another.
         if shared.store.current_revision().await? >= known {
@@ -112,6 +116,7 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
 /// Reads the watch until it ends.
 async fn follow(shared: &Shared, mut watch: Watch) -> StoreError {
     shared.control.store(Some(Arc::new(watch.control)));
+    shared.recover();
     shared.changed.notify_waiters();
     let mut upkeep = pin!(sleep(UPKEEP));
     let mut idle = false;

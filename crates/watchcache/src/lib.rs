@@ -24,7 +24,7 @@ mod window;
 pub use attrs::{Attrs, IndexError, Indexer, Labels};
 pub use cache::{BLOCK_TIMEOUT, Cache, CacheStats};
 pub use entry::{Change, Entry, Event, WatchItem};
-pub use error::{CacheError, WatchError};
+pub use error::{CacheError, Trouble, WatchError};
 pub use forms::{FormBudget, FormId};
 pub use selection::{Interest, Selection};
 pub use snapshot::{Cursor, Snapshot};
