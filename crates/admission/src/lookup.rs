@@ -6,7 +6,7 @@ use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, UpdateOptions};
 use binnacle_request::BoxFuture;
-use binnacle_schema::Value;
+use binnacle_schema::{Value, value};
 use binnacle_watchcache::Entry;
 
 /// The kinds that plugins look up.
@@ -17,11 +17,13 @@ pub enum Kind {
     Namespace,
     Node,
     Pod,
+    PodGroup,
     PriorityClass,
     ResourceQuota,
     RuntimeClass,
     ServiceAccount,
     StorageClass,
+    Workload,
 }
 
 /// How sure an answer must be.
@@ -39,6 +41,13 @@ pub enum NamespaceState {
     Absent,
     Active,
     Terminating,
+}
+
+/// Which resource the objects of a kind are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub plural: Text,
+    pub namespaced: bool,
 }
 
 /// Keys and values.
@@ -76,6 +85,12 @@ pub trait Lookup: Send + Sync + 'static {
 
     /// Writes what is used of a quota; 409 when the quota has changed since it was read.
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
+
+    /// Makes a namespace as the server itself.
+    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
+
+    /// `None` when no such kind is served.
+    fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping>;
 }
 
 /// An object as the cache has it, or, where the cache has none, as it surely is.
@@ -103,19 +118,21 @@ impl ResourceLookup {
     }
 
     fn resource(&self, kind: Kind) -> Result<&Resource, Status> {
-        let (group, plural) = match kind {
-            Kind::IngressClass => ("networking.k8s.io", "ingressclasses"),
-            Kind::LimitRange => ("", "limitranges"),
-            Kind::Namespace => ("", "namespaces"),
-            Kind::Node => ("", "nodes"),
-            Kind::Pod => ("", "pods"),
-            Kind::PriorityClass => ("scheduling.k8s.io", "priorityclasses"),
-            Kind::ResourceQuota => ("", "resourcequotas"),
-            Kind::RuntimeClass => ("node.k8s.io", "runtimeclasses"),
-            Kind::ServiceAccount => ("", "serviceaccounts"),
-            Kind::StorageClass => ("storage.k8s.io", "storageclasses"),
+        let (group, version, plural) = match kind {
+            Kind::IngressClass => ("networking.k8s.io", "v1", "ingressclasses"),
+            Kind::LimitRange => ("", "v1", "limitranges"),
+            Kind::Namespace => ("", "v1", "namespaces"),
+            Kind::Node => ("", "v1", "nodes"),
+            Kind::Pod => ("", "v1", "pods"),
+            Kind::PodGroup => ("scheduling.k8s.io", "v1alpha2", "podgroups"),
+            Kind::PriorityClass => ("scheduling.k8s.io", "v1", "priorityclasses"),
+            Kind::ResourceQuota => ("", "v1", "resourcequotas"),
+            Kind::RuntimeClass => ("node.k8s.io", "v1", "runtimeclasses"),
+            Kind::ServiceAccount => ("", "v1", "serviceaccounts"),
+            Kind::StorageClass => ("storage.k8s.io", "v1", "storageclasses"),
+            Kind::Workload => ("scheduling.k8s.io", "v1alpha2", "workloads"),
         };
-        self.resources.require(group, "v1", plural).map(|resource| &**resource)
+        self.resources.require(group, version, plural).map(|resource| &**resource)
     }
 }
 
@@ -182,6 +199,32 @@ impl Lookup for ResourceLookup {
 
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move { write_status(self.resource(Kind::ResourceQuota)?, quota).await })
+    }
+
+    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let resource = self.resource(Kind::Namespace)?;
+            let context = Context::internal("");
+            let mut namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            resource.set_defaults(&mut namespace);
+            let update = Update {
+                message: resource.message,
+                api_version: resource.api_version(),
+                manager: MANAGER,
+                subresource: "",
+                now: context.now_seconds(),
+                reset: resource.description.resets,
+            };
+            track_update(&update, None, &mut namespace);
+            resource.to_stored(&mut namespace);
+            resource.create(&context, namespace).await.map(|_| ())
+        })
+    }
+
+    fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping> {
+        let described = binnacle_resources::find_kind(group, version, kind)?;
+        let served = self.resources.find(group, version, described.plural)?.description;
+        Some(Mapping { plural: served.plural.into(), namespaced: served.namespaced })
     }
 }
 
