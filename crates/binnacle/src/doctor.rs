@@ -309,7 +309,9 @@ mod tests {
         let other = POD.replace("Pod", "Gadget");
         let sealed = b"k8s:enc:aesgcm:v1:two:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
         let none: Option<&Path> = None;
-        let cases: &[(&str, &[u8], Option<&Path>, &[[&str; 3]])] = &[
+        // Key, value, configuration, and what is to be found; `*` stands for any words.
+        type Case<'a> = (&'a str, &'a [u8], Option<&'a Path>, &'a [[&'a str; 3]]);
+        let cases: &[Case<'_>] = &[
             (pod, POD.as_bytes(), none, &[]),
             (pod, POD.as_bytes(), Some(&config), &[]),
             (pod, b"k8s\0nonsense", none, &[["Undecodable", "pods", "*"]]),
