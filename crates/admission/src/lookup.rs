@@ -1,6 +1,6 @@
 //! What plugins may look up beside the object at hand.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Update, track_update};
@@ -8,6 +8,8 @@ use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, Upda
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 use binnacle_watchcache::Entry;
+
+use crate::decoded::Decoded;
 
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +26,41 @@ pub enum Kind {
     ServiceAccount,
     StorageClass,
     Workload,
+}
+
+const KINDS: usize = 12;
+
+impl Kind {
+    /// Group, version and plural name.
+    fn path(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::IngressClass => ("networking.k8s.io", "v1", "ingressclasses"),
+            Self::LimitRange => ("", "v1", "limitranges"),
+            Self::Namespace => ("", "v1", "namespaces"),
+            Self::Node => ("", "v1", "nodes"),
+            Self::Pod => ("", "v1", "pods"),
+            Self::PodGroup => ("scheduling.k8s.io", "v1alpha2", "podgroups"),
+            Self::PriorityClass => ("scheduling.k8s.io", "v1", "priorityclasses"),
+            Self::ResourceQuota => ("", "v1", "resourcequotas"),
+            Self::RuntimeClass => ("node.k8s.io", "v1", "runtimeclasses"),
+            Self::ServiceAccount => ("", "v1", "serviceaccounts"),
+            Self::StorageClass => ("storage.k8s.io", "v1", "storageclasses"),
+            Self::Workload => ("scheduling.k8s.io", "v1alpha2", "workloads"),
+        }
+    }
+
+    /// Whether few objects of the kind are asked for again and again.
+    fn is_settings(self) -> bool {
+        match self {
+            Self::IngressClass
+            | Self::LimitRange
+            | Self::PriorityClass
+            | Self::RuntimeClass
+            | Self::ServiceAccount
+            | Self::StorageClass => true,
+            Self::Namespace | Self::Node | Self::Pod | Self::PodGroup | Self::ResourceQuota | Self::Workload => false,
+        }
+    }
 }
 
 /// How sure an answer must be.
@@ -64,7 +101,7 @@ pub trait Lookup: Send + Sync + 'static {
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Option<Value>, Status>>;
+    ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>>;
 
     /// The labels of an object, which are at hand without decoding it; `None` when there is no such object.
     fn labels<'a>(
@@ -81,7 +118,7 @@ pub trait Lookup: Send + Sync + 'static {
         kind: Kind,
         namespace: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
+    ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>>;
 
     /// Writes what is used of a quota; 409 when the quota has changed since it was read.
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
@@ -99,7 +136,7 @@ pub(crate) async fn get_surely(
     kind: Kind,
     namespace: &str,
     name: &str,
-) -> Result<Option<Value>, Status> {
+) -> Result<Option<Arc<Value>>, Status> {
     match lookup.get(kind, namespace, name, Freshness::Cached).await? {
         Some(found) => Ok(Some(found)),
         None => lookup.get(kind, namespace, name, Freshness::Consistent).await,
@@ -110,29 +147,34 @@ pub(crate) async fn get_surely(
 #[derive(Clone)]
 pub struct ResourceLookup {
     resources: ResourceSet,
+    /// By kind: found once the set of resources is bound.
+    known: Arc<[Known; KINDS]>,
+}
+
+#[derive(Default)]
+struct Known {
+    resource: OnceLock<Arc<Resource>>,
+    decoded: Decoded,
 }
 
 impl ResourceLookup {
     pub fn new(resources: ResourceSet) -> Self {
-        Self { resources }
+        Self { resources, known: Arc::default() }
     }
 
     fn resource(&self, kind: Kind) -> Result<&Resource, Status> {
-        let (group, version, plural) = match kind {
-            Kind::IngressClass => ("networking.k8s.io", "v1", "ingressclasses"),
-            Kind::LimitRange => ("", "v1", "limitranges"),
-            Kind::Namespace => ("", "v1", "namespaces"),
-            Kind::Node => ("", "v1", "nodes"),
-            Kind::Pod => ("", "v1", "pods"),
-            Kind::PodGroup => ("scheduling.k8s.io", "v1alpha2", "podgroups"),
-            Kind::PriorityClass => ("scheduling.k8s.io", "v1", "priorityclasses"),
-            Kind::ResourceQuota => ("", "v1", "resourcequotas"),
-            Kind::RuntimeClass => ("node.k8s.io", "v1", "runtimeclasses"),
-            Kind::ServiceAccount => ("", "v1", "serviceaccounts"),
-            Kind::StorageClass => ("storage.k8s.io", "v1", "storageclasses"),
-            Kind::Workload => ("scheduling.k8s.io", "v1alpha2", "workloads"),
-        };
-        self.resources.require(group, version, plural).map(|resource| &**resource)
+        let known = &self.known[kind as usize].resource;
+        if let Some(resource) = known.get() {
+            return Ok(resource);
+        }
+        let (group, version, plural) = kind.path();
+        let found = self.resources.require(group, version, plural)?;
+        Ok(known.get_or_init(|| found.clone()))
+    }
+
+    fn tree(&self, kind: Kind, resource: &Resource, entry: &Entry) -> Result<Arc<Value>, Status> {
+        let decode = || resource.collection.decode(entry.value(), entry.revision());
+        if kind.is_settings() { self.known[kind as usize].decoded.tree(entry, decode) } else { decode().map(Arc::new) }
     }
 }
 
@@ -156,10 +198,11 @@ impl Lookup for ResourceLookup {
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Option<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>> {
         Box::pin(async move {
-            let found = self.resource(kind)?.get_object(&Context::internal(namespace), name, freshness.into()).await;
-            Ok(unless_absent(found)?.map(|stored| stored.object))
+            let resource = self.resource(kind)?;
+            let found = resource.get(&Context::internal(namespace), name, freshness.into()).await;
+            unless_absent(found)?.map(|entry| self.tree(kind, resource, &entry)).transpose()
         })
     }
 
@@ -182,7 +225,7 @@ impl Lookup for ResourceLookup {
         kind: Kind,
         namespace: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
         Box::pin(async move {
             let resource = self.resource(kind)?;
             let options = ListOptions { version: freshness.into(), ..ListOptions::default() };
@@ -190,7 +233,7 @@ impl Lookup for ResourceLookup {
             let mut objects = Vec::new();
             while let Some(chunk) = page.next_chunk() {
                 for entry in chunk {
-                    objects.push(resource.collection.decode(entry.value(), entry.revision())?);
+                    objects.push(self.tree(kind, resource, &entry)?);
                 }
             }
             Ok(objects)

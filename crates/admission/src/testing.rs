@@ -51,8 +51,8 @@ impl Lookup for Known {
         namespace: &'a str,
         name: &'a str,
         _: Freshness,
-    ) -> BoxFuture<'a, Result<Option<Value>, Status>> {
-        Box::pin(async move { Ok(self.find(kind, namespace, name)) })
+    ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>> {
+        Box::pin(async move { Ok(self.find(kind, namespace, name).map(Arc::new)) })
     }
 
     fn labels<'a>(
@@ -69,8 +69,13 @@ impl Lookup for Known {
         Box::pin(async move { Ok(labels) })
     }
 
-    fn list<'a>(&'a self, kind: Kind, namespace: &'a str, _: Freshness) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
-        Box::pin(async move { Ok(self.all(kind, namespace).collect()) })
+    fn list<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        _: Freshness,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
+        Box::pin(async move { Ok(self.all(kind, namespace).map(Arc::new).collect()) })
     }
 
     fn charge<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), Status>> {

@@ -30,7 +30,8 @@ impl JobValidation {
         } else {
             vec![self.lookup.get(Kind::PodGroup, namespace, named, Freshness::Cached).await.ok()??]
         };
-        let gang = |group: &&Value| group.at(&["spec", "schedulingPolicy", "gang"]).is_some_and(|gang| !gang.is_null());
+        let gang =
+            |group: &&Arc<Value>| group.at(&["spec", "schedulingPolicy", "gang"]).is_some_and(|gang| !gang.is_null());
         groups.iter().find(gang).map(|group| group.str_at(&["metadata", "name"]).to_owned())
     }
 }
