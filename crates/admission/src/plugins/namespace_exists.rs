@@ -84,7 +84,8 @@ impl Plugin for NamespaceAutoProvision {
 /// Whether a request is for something in a namespace.
 fn is_inside(attributes: &Attributes) -> bool {
     let kind = &attributes.kind;
-    !attributes.namespace.is_empty() && !(kind.group.is_empty() && kind.kind == "Namespace")
+    let is_namespace = kind.group.is_empty() && kind.kind == "Namespace";
+    !is_namespace && !attributes.namespace.is_empty()
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl OwnerReferences {
             api_version: &version.version,
             resource: &mapping.plural,
             name: owner.str_at(&["name"]),
-            ..access.clone()
+            ..*access
         };
         self.ask(&finalize).await.map_err(|why| {
             format!("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: {why}")

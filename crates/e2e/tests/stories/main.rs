@@ -7,6 +7,7 @@
 
 mod manifests;
 
+mod allocators;
 mod auditing;
 mod authorization;
 mod bad_input;

@@ -136,5 +136,5 @@ impl Scheduler {
 fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    ready && !node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
+    ready && node.spec.as_ref().is_none_or(|spec| spec.unschedulable != Some(true))
 }
