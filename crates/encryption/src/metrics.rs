@@ -16,6 +16,7 @@ use prometheus::{
 use sha2::{Digest, Sha256};
 use tonic::Code;
 
+use crate::config::ConfigError;
 use crate::transform::TransformError;
 
 /// So many keys are told at most; those that came first are forgotten, as in the reference.
@@ -189,6 +190,11 @@ impl Metrics {
             )?,
             told: Mutex::default(),
         })))
+    }
+
+    /// Families that nobody looks at, for tools.
+    pub fn unseen() -> Result<Self, ConfigError> {
+        Self::new(&Registry::new(), "").map_err(|error| ConfigError(error.to_string()))
     }
 
     /// A value was encrypted or decrypted with what `key_id` guards.

@@ -16,6 +16,7 @@ mod openid;
 mod pki;
 mod reload;
 mod signals;
+mod storage_metrics;
 mod stores;
 mod upkeep;
 

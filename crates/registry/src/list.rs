@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::continue_token::ContinueToken;
+use crate::counts::Counts;
 use crate::resource::{Collection, Resource};
 use crate::stored::store_failure;
 
@@ -48,9 +49,23 @@ pub struct Page {
 }
 
 enum Source {
-    Cursor(Cursor),
+    Cursor(Counted),
     /// A page with a limit, or one that was read from the store's history.
     Entries(Vec<Arc<Entry>>),
+}
+
+/// A list that is read piece by piece, counted at its end.
+struct Counted {
+    cursor: Cursor,
+    index: Text,
+    returned: usize,
+    counts: Arc<Counts>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counts.add_cached(&self.index, self.cursor.seen(), self.returned);
+    }
 }
 
 /// How many objects are taken from a snapshot at once.
@@ -100,7 +115,11 @@ impl Resource {
         }
         let failed = |error| collection.cache_failure(error);
         let snapshot = match version {
-            Match::Consistent => collection.cache.wait_consistent(deadline()).await.map_err(failed)?,
+            Match::Consistent => {
+                let waited = collection.cache.wait_consistent(deadline()).await;
+                collection.counts.add_consistent(waited.is_ok());
+                waited.map_err(failed)?
+            }
             Match::Any => collection.cache.snapshot(deadline()).await.map_err(failed)?,
             Match::NotOlderThan(revision) => collection.not_older_than(revision).await?,
             Match::Exact(revision) => match collection.exact(revision).await? {
@@ -118,11 +137,16 @@ impl Resource {
         }
         // What is at hand is given whole, as the reference's cache does.
         if options.limit == 0 || version == Match::Any {
-            let source = Source::Cursor(snapshot.cursor(selection, &start));
+            let index = snapshot.index(&selection, collection.cache.fields());
+            let cursor = snapshot.cursor(selection, &start);
+            let source = Source::Cursor(Counted { cursor, index, returned: 0, counts: collection.counts.clone() });
             return Ok(Page { revision, continue_token: None, remaining: None, source });
         }
         let mut entries = Vec::with_capacity(options.limit.min(1024));
-        snapshot.cursor(selection.clone(), &start).fill(options.limit, &mut entries);
+        let mut cursor = snapshot.cursor(selection.clone(), &start);
+        cursor.fill(options.limit, &mut entries);
+        let index = snapshot.index(&selection, collection.cache.fields());
+        collection.counts.add_cached(&index, cursor.seen(), entries.len());
         // The next page is to be of the same state.
         collection.cache.retain(&snapshot);
         let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
@@ -149,6 +173,7 @@ impl Resource {
         let collection = &self.collection;
         let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
         let mut entries = Vec::new();
+        let (mut fetched, mut evaluated) = (0, 0);
         let mut from = [&collection.prefix, start.as_bytes()].concat();
         let end = prefix_end(&[&collection.prefix, scope.as_bytes()].concat());
         loop {
@@ -166,8 +191,10 @@ impl Resource {
                 Err(error) => return Err(store_failure(error)),
             };
             let read = response.kvs.len();
+            fetched += read;
             for (i, kv) in response.kvs.into_iter().enumerate() {
                 let entry = collection.cache.entry(&kv);
+                evaluated += 1;
                 from = [&kv.key[..], b"\0"].concat();
                 if !selection.selects(&entry) {
                     continue;
@@ -176,6 +203,7 @@ impl Resource {
                 let next = format!("{}\0", entry.path());
                 entries.push(entry);
                 if full {
+                    collection.counts.add_stored(fetched, evaluated, entries.len());
                     let remaining = response.count.saturating_sub(i + 1);
                     page.go_on(scope, &next, revision, remaining, selection);
                     page.source = Source::Entries(entries);
@@ -183,6 +211,7 @@ impl Resource {
                 }
             }
             if !response.more || read == 0 {
+                collection.counts.add_stored(fetched, evaluated, entries.len());
                 page.source = Source::Entries(entries);
                 return Ok(page);
             }
@@ -268,9 +297,10 @@ impl Page {
     /// The next objects; `None` at the end.
     pub fn next_chunk(&mut self) -> Option<Vec<Arc<Entry>>> {
         match &mut self.source {
-            Source::Cursor(cursor) => {
-                let mut chunk = Vec::with_capacity(CHUNK.min(cursor.snapshot().len()));
-                cursor.fill(CHUNK, &mut chunk);
+            Source::Cursor(list) => {
+                let mut chunk = Vec::with_capacity(CHUNK.min(list.cursor.snapshot().len()));
+                list.cursor.fill(CHUNK, &mut chunk);
+                list.returned += chunk.len();
                 (!chunk.is_empty()).then_some(chunk)
             }
             Source::Entries(entries) => (!entries.is_empty()).then(|| std::mem::take(entries)),

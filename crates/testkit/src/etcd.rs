@@ -210,6 +210,28 @@ impl Etcd {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Puts a value of any bytes under a key.
+    pub fn put(&self, key: &str, value: &[u8]) {
+        let endpoint = format!("--endpoints={}", self.members[0].endpoint);
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args([&endpoint, "put", key]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), value).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+
+    /// The bytes under a key, none if there is nothing.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Vec<u8> {
+        let endpoint = format!("--endpoints={}", self.members[0].endpoint);
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args([&endpoint, "get", key, "--print-value-only"]);
+        let mut value = command.output().unwrap().stdout;
+        // A line end follows it.
+        value.pop();
+        value
+    }
+
     fn signal(&self, member: usize, signal: Signal) {
         if let Some(child) = &self.members[member].child {
             kill_process(Pid::from_child(child), signal).unwrap();

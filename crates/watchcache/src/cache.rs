@@ -6,23 +6,25 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use binnacle_meta::Text;
 use binnacle_store::{KeyValue, Revision, Store, StoreError, WatchControl, prefix_range};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
+use crate::distribution::Distribution;
 use crate::entry::Entry;
-use crate::error::{CacheError, Trouble, WatchError};
+use crate::error::{CacheError, WatchError};
 use crate::follower;
 use crate::hub::Hub;
 use crate::index::Index;
 use crate::selection::{Interest, Property, Selection};
 use crate::snapshot::{Snapshot, SnapshotInner};
 use crate::state::{State, catch_up};
+use crate::stats::{CacheStats, Counters, READ_WAITS};
 use crate::watcher::{Start, Watcher};
 use crate::window::WindowLimits;
 
@@ -45,19 +47,6 @@ pub struct Cache {
     shared: Arc<Shared>,
 }
 
-/// For metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStats {
-    pub objects: usize,
-    /// About how much memory the objects take, wire forms aside.
-    pub bytes: usize,
-    pub watchers: usize,
-    pub window_events: usize,
-    pub window_bytes: usize,
-    pub indexes: usize,
-    pub retained_snapshots: usize,
-}
-
 impl Cache {
     /// A cache of the keys that start with `prefix`, which ends with a slash.
     pub fn new(store: Arc<dyn Store>, prefix: &str, indexer: Arc<dyn Indexer>, limits: WindowLimits) -> Self {
@@ -74,6 +63,8 @@ impl Cache {
             initialized: AtomicBool::new(false),
             control: ArcSwapOption::empty(),
             trouble: Mutex::default(),
+            counters: Counters::default(),
+            waits: Distribution::new(&READ_WAITS),
             changed: Notify::new(),
             building: AtomicBool::new(false),
             born: Instant::now(),
@@ -218,6 +209,16 @@ impl Cache {
     pub fn stats(&self) -> CacheStats {
         self.shared.stats()
     }
+
+    /// How many seconds reads waited for the cache to be as new as the store.
+    pub fn waits(&self) -> &Distribution {
+        &self.shared.waits
+    }
+
+    /// The selectable fields that objects are indexed by.
+    pub fn fields(&self) -> &[Text] {
+        self.shared.indexer.fields()
+    }
 }
 
 impl Drop for Cache {
@@ -247,7 +248,9 @@ pub(crate) struct Shared {
     /// There while the store is followed.
     pub(crate) control: ArcSwapOption<Box<dyn WatchControl>>,
     /// Why the store is not followed, and since when.
-    trouble: Mutex<Option<(Arc<StoreError>, Instant)>>,
+    pub(crate) trouble: Mutex<Option<(Arc<StoreError>, Instant)>>,
+    pub(crate) counters: Counters,
+    waits: Distribution,
     /// Told of every step forward.
     pub(crate) changed: Notify,
     /// An index is being made.
@@ -293,41 +296,15 @@ impl Shared {
         }
     }
 
-    /// Waits for a step forward, unless none is to be expected.
-    async fn wait(&self, changed: Notified<'_>, deadline: Instant) -> Result<(), CacheError> {
-        if self.is_unreadable() {
-            return Err(self.not_ready());
-        }
-        timeout_at(deadline, changed).await.map_err(|_| self.not_ready())
-    }
-
-    /// The store cannot be followed for now.
-    pub(crate) fn fail(&self, error: StoreError) {
-        let mut trouble = self.trouble.lock();
-        let since = trouble.as_ref().map_or_else(Instant::now, |(_, since)| *since);
-        *trouble = Some((Arc::new(error), since));
-    }
-
-    /// The store is followed.
-    pub(crate) fn recover(&self) {
-        *self.trouble.lock() = None;
-    }
-
-    pub(crate) fn is_unreadable(&self) -> bool {
-        // Readers ask this all the time: while the store is followed, without a lock.
-        let unreadable = |error: &StoreError| matches!(error, StoreError::Transform { .. });
-        self.control.load().is_none() && self.trouble.lock().as_ref().is_some_and(|(error, _)| unreadable(error))
-    }
-
-    pub(crate) fn not_ready(&self) -> CacheError {
-        let trouble = self.trouble.lock();
-        let described =
-            trouble.as_ref().map(|(error, since)| Trouble { error: Arc::clone(error), lasting: since.elapsed() });
-        CacheError::NotReady(described)
-    }
-
     /// Asks the store where it is and waits until the cache knows everything up to there.
     async fn barrier(&self, deadline: Instant) -> Result<Revision, CacheError> {
+        let begun = std::time::Instant::now();
+        let reached = self.reach(deadline).await;
+        self.waits.add(begun.elapsed().as_secs_f64());
+        reached
+    }
+
+    async fn reach(&self, deadline: Instant) -> Result<Revision, CacheError> {
         loop {
             let changed = self.changed.notified();
             let Some(control) = self.control.load_full() else {
@@ -532,10 +509,11 @@ impl Shared {
     }
 
     fn stats(&self) -> CacheStats {
-        let (objects, bytes, indexes) = {
+        let (objects, bytes, value_bytes, indexes) = {
             let state = self.state.lock();
-            (state.objects.len(), state.bytes, state.indexes.len())
+            (state.objects.len(), state.bytes, state.value_bytes, state.indexes.len())
         };
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let retained_snapshots = self.retained.lock().len();
         let hub = self.hub.lock();
         CacheStats {
@@ -546,6 +524,13 @@ impl Shared {
             window_bytes: hub.window.bytes(),
             indexes,
             retained_snapshots,
+            value_bytes,
+            capacity: hub.window.capacity(),
+            initializations: count(&self.counters.initializations),
+            initial_events: count(&self.counters.initial_events),
+            events_received: count(&self.counters.events_received),
+            events_dispatched: count(&self.counters.events_dispatched),
+            terminated: count(&self.counters.terminated),
         }
     }
 }

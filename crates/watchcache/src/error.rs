@@ -1,17 +1,8 @@
 //! Why a read or a watch cannot be served from the cache.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use binnacle_store::{Revision, StoreError};
 
-/// What keeps a cache from following the store.
-#[derive(Clone, Debug)]
-pub struct Trouble {
-    pub error: Arc<StoreError>,
-    /// How long the cache has been without the store.
-    pub lasting: Duration,
-}
+use crate::trouble::Trouble;
 
 /// A read that the cache cannot answer.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use binnacle_store::{KeyValue, RangeRequest, Revision, StoreError, Watch, WatchMessage};
@@ -70,6 +71,8 @@ async fn connect(shared: &Shared, continues: bool) -> Result<Watch, StoreError> 
     let revision = shared.store.current_revision().await?;
     let objects = read_all(shared, revision).await?;
     let continues = shared.has_begun() && shared.progress() == revision;
+    shared.counters.initializations.fetch_add(1, Ordering::Relaxed);
+    shared.counters.initial_events.fetch_add(objects.len() as u64, Ordering::Relaxed);
     shared.change(|state| state.replace(objects, revision));
     if !continues {
         // What happened between is unknown, so no watch can go on without a gap.
@@ -156,6 +159,7 @@ const CHUNK_DELIVERIES: usize = 16_384;
 
 async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) {
     let at = Instant::now();
+    shared.counters.events_received.fetch_add(events.len() as u64, Ordering::Relaxed);
     // Looking at objects is the dear part and happens while readers go on.
     let mut changes: VecDeque<Prepared> = events.into_iter().filter_map(|event| prepare(shared, event)).collect();
     while let Some(first) = changes.front() {
@@ -171,6 +175,7 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) {
         }
         let events: Vec<Event> =
             shared.change(|state| chunk.into_iter().filter_map(|prepared| make(state, prepared, at)).collect());
+        shared.counters.events_dispatched.fetch_add(events.len() as u64, Ordering::Relaxed);
         shared.hub.lock().publish_all(events);
         shared.advance(Some(last), last);
         shared.bound_retained();
