@@ -26,7 +26,7 @@ use binnacle_controlplane::EndpointReconciler;
 use binnacle_meta::go_quote;
 
 pub(crate) use api_enablement::ApiEnablement;
-pub(crate) use authentication::{Authentication, Oidc, Webhook};
+pub(crate) use authentication::{Authentication, Issuers, Webhook};
 pub(crate) use authorization::{Authorization, Source};
 pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
@@ -84,7 +84,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     if let Some(text) = global::version(&given)? {
         return Ok(Command::Print(text));
     }
-    let config = Config {
+    let mut config = Config {
         generic: Generic::read(&given)?,
         inert: inert::given(&given),
         storage: Storage::read(&given)?,
@@ -97,6 +97,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         misc: Misc::read(&given)?,
     };
     check_families(&config)?;
+    // Who may do everything must be somebody.
+    config.authentication.anonymous &= !config.authorization.allows_everything();
     Ok(Command::Serve(Box::new(config)))
 }
 
@@ -216,6 +218,12 @@ mod tests {
     }
 
     #[test]
+    fn nobody_may_do_everything() {
+        assert!(config(&[]).authentication.anonymous);
+        assert!(!config(&["--authorization-mode=AlwaysAllow"]).authentication.anonymous);
+    }
+
+    #[test]
     fn errors() {
         for (arguments, want) in [
             (&["--nothing"][..], "unknown flag: --nothing"),
@@ -278,8 +286,12 @@ mod tests {
                 "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",
             ),
             (
-                &["--oidc-client-id=a", "--oidc-issuer-url=http://b"],
-                "jwt[0].issuer.url: Invalid value: \"http://b\": URL scheme must be https",
+                &["--oidc-username-claim=a"],
+                "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",
+            ),
+            (
+                &["--authentication-config=a", "--oidc-groups-prefix="],
+                "authentication-config file and oidc-* flags are mutually exclusive",
             ),
             (
                 &["--oidc-client-id=a", "--oidc-issuer-url=https://b", "--oidc-signing-algs=HS256"],
