@@ -12,10 +12,13 @@ use binnacle_watchcache::Entry;
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
+    CsiDriver,
     IngressClass,
     LimitRange,
     Namespace,
     Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PriorityClass,
     ResourceQuota,
@@ -104,10 +107,13 @@ impl ResourceLookup {
 
     fn resource(&self, kind: Kind) -> Result<&Resource, Status> {
         let (group, plural) = match kind {
+            Kind::CsiDriver => ("storage.k8s.io", "csidrivers"),
             Kind::IngressClass => ("networking.k8s.io", "ingressclasses"),
             Kind::LimitRange => ("", "limitranges"),
             Kind::Namespace => ("", "namespaces"),
             Kind::Node => ("", "nodes"),
+            Kind::PersistentVolume => ("", "persistentvolumes"),
+            Kind::PersistentVolumeClaim => ("", "persistentvolumeclaims"),
             Kind::Pod => ("", "pods"),
             Kind::PriorityClass => ("scheduling.k8s.io", "priorityclasses"),
             Kind::ResourceQuota => ("", "resourcequotas"),

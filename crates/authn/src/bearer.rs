@@ -14,30 +14,50 @@ use crate::{Authenticated, Authenticator, AuthnError, Credentials, TokenAuthenti
 pub const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 const INVALID: &str = "invalid bearer token";
 
+/// Takes tokens out of requests.
+pub struct Bearer<T> {
+    tokens: T,
+}
+
 /// All that understand tokens, in order.
-pub struct Bearer {
+pub struct TokenUnion {
     members: Vec<Box<dyn TokenAuthenticator>>,
 }
 
-impl Bearer {
-    pub fn new(members: Vec<Box<dyn TokenAuthenticator>>) -> Self {
-        Self { members }
-    }
-
-    async fn holder(&self, token: &str, audiences: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
-        let mut errors = vec![INVALID.to_owned()];
-        for member in &self.members {
-            match member.authenticate_token(token, audiences).await {
-                Ok(Some(holder)) => return Ok(Some(holder)),
-                Ok(None) => {}
-                Err(error) => errors.push(error.0),
-            }
-        }
-        AuthnError::all(errors).map_or(Ok(None), Err)
+impl<T: TokenAuthenticator> Bearer<T> {
+    pub fn new(tokens: T) -> Self {
+        Self { tokens }
     }
 }
 
-impl Authenticator for Bearer {
+impl TokenUnion {
+    pub fn new(members: Vec<Box<dyn TokenAuthenticator>>) -> Self {
+        Self { members }
+    }
+}
+
+impl TokenAuthenticator for TokenUnion {
+    /// A token that nobody knows is not good.
+    fn authenticate_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [Text],
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        Box::pin(async move {
+            let mut errors = vec![INVALID.to_owned()];
+            for member in &self.members {
+                match member.authenticate_token(token, audiences).await {
+                    Ok(Some(holder)) => return Ok(Some(holder)),
+                    Ok(None) => {}
+                    Err(error) => errors.push(error.0),
+                }
+            }
+            AuthnError::all(errors).map_or(Ok(None), Err)
+        })
+    }
+}
+
+impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
@@ -47,7 +67,7 @@ impl Authenticator for Bearer {
             if let Some(token) = header_token(credentials.headers) {
                 // Tokens are text; what is not is nobody's.
                 let outcome = match std::str::from_utf8(token) {
-                    Ok(token) => self.holder(token, credentials.audiences).await,
+                    Ok(token) => self.tokens.authenticate_token(token, credentials.audiences).await,
                     Err(_) => Err(AuthnError::new(INVALID)),
                 };
                 match outcome {
@@ -57,7 +77,7 @@ impl Authenticator for Bearer {
             }
             match protocol_token(credentials.headers) {
                 Ok(None) => {}
-                Ok(Some(token)) => match self.holder(&token, credentials.audiences).await {
+                Ok(Some(token)) => match self.tokens.authenticate_token(&token, credentials.audiences).await {
                     Err(error) => errors.push(error.0),
                     known => return known,
                 },
@@ -129,7 +149,7 @@ mod tests {
 
     async fn ask(headers: &HeaderMap) -> Result<Option<String>, String> {
         let tokens = TokenFile::parse("tokens", b"secret,me,1\n").unwrap();
-        let bearer = Bearer::new(vec![Box::new(tokens)]);
+        let bearer = Bearer::new(TokenUnion::new(vec![Box::new(tokens)]));
         let connection = ConnectionInfo::default();
         let credentials = Credentials { headers, connection: &connection, path: "/", audiences: &[] };
         let result = bearer.authenticate(credentials).await;

@@ -318,11 +318,12 @@ async fn the_file_may_name_others() {
     assert_eq!(ask(&oidc, &one).await, Ok("1 system:authenticated".to_owned()));
     assert_eq!(ask(&oidc, &two).await, Ok("nobody".to_owned()));
 
+    let second_url = second.issuer.lock().clone();
     // What is wrong changes nothing: not a broken file, nor a wish to let in everybody, nor one's own issuer.
     for (at, wrong) in [
         "jwt: [".to_owned(),
         format!("{}anonymous: {{enabled: true}}\n", entry(&second)),
-        entry(&second).replace(&*second.issuer.lock(), "https://own.test"),
+        entry(&second).replace(&second_url, "https://own.test"),
     ]
     .into_iter()
     .enumerate()

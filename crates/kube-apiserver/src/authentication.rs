@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use binnacle_authn::config::AnonymousConfig;
 use binnacle_authn::{
-    Anonymous, Authenticator, Authorities, AuthoritiesError, Bearer, BootstrapTokens, FailFast, FrontProxy,
-    FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenAuthenticator,
-    TokenFile, TokenFileError, Union, WebhookOptions, WebhookTokens, WebhookVersion, X509,
+    Anonymous, Authenticator, AuthnError, Authorities, AuthoritiesError, Bearer, BootstrapTokens, CacheTimes, FailFast,
+    FrontProxy, FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens,
+    TokenAuthenticator, TokenCache, TokenCacheMetrics, TokenFile, TokenFileError, TokenUnion, Union, WebhookOptions,
+    WebhookTokens, WebhookVersion, X509,
 };
 use binnacle_controlplane::RequestHeader;
 use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
@@ -41,6 +42,8 @@ pub(crate) enum AuthenticationError {
     WebhookTarget(#[source] TargetError),
     #[error("cannot register metrics: {0}")]
     Metrics(#[from] prometheus::Error),
+    #[error(transparent)]
+    Memory(#[from] AuthnError),
 }
 
 /// What was read from the files that flags name.
@@ -140,13 +143,15 @@ pub(crate) fn audiences(flags: &flags::Authentication) -> Vec<Text> {
     flags.api_audiences.iter().map(Text::from).collect()
 }
 
+/// How long it is remembered who holds a token.
+const TOKEN_TIMES: CacheTimes = CacheTimes { success: Duration::from_secs(10), failure: Duration::ZERO };
 /// The longest that one call of the token webhook may take.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn webhook_tokens(flags: &flags::Webhook, audiences: Vec<Text>) -> Result<WebhookTokens, AuthenticationError> {
     let client = Client::new(load(&flags.config_file)?, WEBHOOK_TIMEOUT).map_err(AuthenticationError::WebhookTarget)?;
     let version = if flags.version == "v1" { WebhookVersion::V1 } else { WebhookVersion::V1beta1 };
-    Ok(WebhookTokens::new(client, WebhookOptions { version, cache_ttl: flags.cache_ttl, audiences }))
+    Ok(WebhookTokens::new(client, WebhookOptions { version, audiences }))
 }
 
 /// What the flags say of proxies in front, as others are told of it.
@@ -190,9 +195,12 @@ pub(crate) fn build(
         tokens.push(Box::new(BootstrapTokens::new(objects, audiences.clone())));
     }
     tokens.push(Box::new(issuers.issuers.clone()));
-    if let Some(webhook) = named.webhook {
-        tokens.push(Box::new(webhook));
+    let cache = TokenCacheMetrics::register(metrics.registry())?;
+    if let (Some(webhook), Some(flags)) = (named.webhook, &flags.webhook) {
+        let times = CacheTimes { success: flags.cache_ttl, failure: flags.cache_ttl };
+        tokens.push(Box::new(TokenCache::new(webhook, times, cache.clone())?));
     }
+    let tokens = TokenCache::new(TokenUnion::new(tokens), TOKEN_TIMES, cache)?;
 
     let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect::<Vec<_>>();
     let mut known: Vec<Box<dyn Authenticator>> = Vec::new();
