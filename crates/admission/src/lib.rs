@@ -3,6 +3,7 @@
 //! A plugin sees objects in their storage version and asks for what else it must know through [`Lookup`].
 
 mod chain;
+mod decoded;
 mod lookup;
 mod plugin;
 mod plugins;

@@ -1,6 +1,6 @@
 //! What plugins may look up beside the object at hand.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Update, track_update};
@@ -8,6 +8,8 @@ use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, Upda
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_watchcache::Entry;
+
+use crate::decoded::Decoded;
 
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +27,47 @@ pub enum Kind {
     RuntimeClass,
     ServiceAccount,
     StorageClass,
+}
+
+const KINDS: usize = 13;
+
+impl Kind {
+    fn group_and_plural(self) -> (&'static str, &'static str) {
+        match self {
+            Self::CsiDriver => ("storage.k8s.io", "csidrivers"),
+            Self::IngressClass => ("networking.k8s.io", "ingressclasses"),
+            Self::LimitRange => ("", "limitranges"),
+            Self::Namespace => ("", "namespaces"),
+            Self::Node => ("", "nodes"),
+            Self::PersistentVolume => ("", "persistentvolumes"),
+            Self::PersistentVolumeClaim => ("", "persistentvolumeclaims"),
+            Self::Pod => ("", "pods"),
+            Self::PriorityClass => ("scheduling.k8s.io", "priorityclasses"),
+            Self::ResourceQuota => ("", "resourcequotas"),
+            Self::RuntimeClass => ("node.k8s.io", "runtimeclasses"),
+            Self::ServiceAccount => ("", "serviceaccounts"),
+            Self::StorageClass => ("storage.k8s.io", "storageclasses"),
+        }
+    }
+
+    /// Whether few objects of the kind are asked for again and again.
+    fn is_settings(self) -> bool {
+        match self {
+            Self::CsiDriver
+            | Self::IngressClass
+            | Self::LimitRange
+            | Self::PriorityClass
+            | Self::RuntimeClass
+            | Self::ServiceAccount
+            | Self::StorageClass => true,
+            Self::Namespace
+            | Self::Node
+            | Self::PersistentVolume
+            | Self::PersistentVolumeClaim
+            | Self::Pod
+            | Self::ResourceQuota => false,
+        }
+    }
 }
 
 /// How sure an answer must be.
@@ -58,7 +101,7 @@ pub trait Lookup: Send + Sync + 'static {
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Option<Value>, Status>>;
+    ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>>;
 
     /// The labels of an object, which are at hand without decoding it; `None` when there is no such object.
     fn labels<'a>(
@@ -75,7 +118,7 @@ pub trait Lookup: Send + Sync + 'static {
         kind: Kind,
         namespace: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
+    ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>>;
 
     /// Writes what is used of a quota; 409 when the quota has changed since it was read.
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
@@ -87,7 +130,7 @@ pub(crate) async fn get_surely(
     kind: Kind,
     namespace: &str,
     name: &str,
-) -> Result<Option<Value>, Status> {
+) -> Result<Option<Arc<Value>>, Status> {
     match lookup.get(kind, namespace, name, Freshness::Cached).await? {
         Some(found) => Ok(Some(found)),
         None => lookup.get(kind, namespace, name, Freshness::Consistent).await,
@@ -98,30 +141,34 @@ pub(crate) async fn get_surely(
 #[derive(Clone)]
 pub struct ResourceLookup {
     resources: ResourceSet,
+    /// By kind: found once the set of resources is bound.
+    known: Arc<[Known; KINDS]>,
+}
+
+#[derive(Default)]
+struct Known {
+    resource: OnceLock<Arc<Resource>>,
+    decoded: Decoded,
 }
 
 impl ResourceLookup {
     pub fn new(resources: ResourceSet) -> Self {
-        Self { resources }
+        Self { resources, known: Arc::default() }
     }
 
     fn resource(&self, kind: Kind) -> Result<&Resource, Status> {
-        let (group, plural) = match kind {
-            Kind::CsiDriver => ("storage.k8s.io", "csidrivers"),
-            Kind::IngressClass => ("networking.k8s.io", "ingressclasses"),
-            Kind::LimitRange => ("", "limitranges"),
-            Kind::Namespace => ("", "namespaces"),
-            Kind::Node => ("", "nodes"),
-            Kind::PersistentVolume => ("", "persistentvolumes"),
-            Kind::PersistentVolumeClaim => ("", "persistentvolumeclaims"),
-            Kind::Pod => ("", "pods"),
-            Kind::PriorityClass => ("scheduling.k8s.io", "priorityclasses"),
-            Kind::ResourceQuota => ("", "resourcequotas"),
-            Kind::RuntimeClass => ("node.k8s.io", "runtimeclasses"),
-            Kind::ServiceAccount => ("", "serviceaccounts"),
-            Kind::StorageClass => ("storage.k8s.io", "storageclasses"),
-        };
-        self.resources.require(group, "v1", plural).map(|resource| &**resource)
+        let known = &self.known[kind as usize].resource;
+        if let Some(resource) = known.get() {
+            return Ok(resource);
+        }
+        let (group, plural) = kind.group_and_plural();
+        let found = self.resources.require(group, "v1", plural)?;
+        Ok(known.get_or_init(|| found.clone()))
+    }
+
+    fn tree(&self, kind: Kind, resource: &Resource, entry: &Entry) -> Result<Arc<Value>, Status> {
+        let decode = || resource.collection.decode(entry.value(), entry.revision());
+        if kind.is_settings() { self.known[kind as usize].decoded.tree(entry, decode) } else { decode().map(Arc::new) }
     }
 }
 
@@ -145,10 +192,11 @@ impl Lookup for ResourceLookup {
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Option<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>> {
         Box::pin(async move {
-            let found = self.resource(kind)?.get_object(&Context::internal(namespace), name, freshness.into()).await;
-            Ok(unless_absent(found)?.map(|stored| stored.object))
+            let resource = self.resource(kind)?;
+            let found = resource.get(&Context::internal(namespace), name, freshness.into()).await;
+            unless_absent(found)?.map(|entry| self.tree(kind, resource, &entry)).transpose()
         })
     }
 
@@ -171,7 +219,7 @@ impl Lookup for ResourceLookup {
         kind: Kind,
         namespace: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
         Box::pin(async move {
             let resource = self.resource(kind)?;
             let options = ListOptions { version: freshness.into(), ..ListOptions::default() };
@@ -179,7 +227,7 @@ impl Lookup for ResourceLookup {
             let mut objects = Vec::new();
             while let Some(chunk) = page.next_chunk() {
                 for entry in chunk {
-                    objects.push(resource.collection.decode(entry.value(), entry.revision())?);
+                    objects.push(self.tree(kind, resource, &entry)?);
                 }
             }
             Ok(objects)

@@ -122,7 +122,7 @@ impl NodeRestriction {
     }
 
     /// An object as the cache knows it. `singular` is what errors call its kind.
-    async fn known(&self, kind: Kind, singular: &str, namespace: &str, name: &str) -> Result<Value, Status> {
+    async fn known(&self, kind: Kind, singular: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
         let group = if kind == Kind::CsiDriver { "storage.k8s.io" } else { "" };
         let found = self.lookup.get(kind, namespace, name, Freshness::Cached).await?;
         found.ok_or_else(|| Status::not_found(&GroupResource::new(group, singular), name))

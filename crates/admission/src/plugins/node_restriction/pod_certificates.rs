@@ -1,5 +1,7 @@
 //! PodCertificateRequests (KEP-4317): a node asks for certificates of the pods that run on it.
 
+use std::sync::Arc;
+
 use binnacle_meta::{StatusReason, go_quote};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::Value;
@@ -83,7 +85,7 @@ impl NodeRestriction {
         namespace: &str,
         name: &str,
         what: &str,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Arc<Value>, Refusal> {
         self.known(kind, singular, namespace, name).await.map_err(|status| {
             let why = format!("while retrieving {what} named in the PodCertificateRequest: {}", status.message());
             // It may be on its way.

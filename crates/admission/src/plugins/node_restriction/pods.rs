@@ -1,5 +1,7 @@
 //! Pods: a node mirrors those that it runs by itself, deletes and evicts its own, and tells their status.
 
+use std::sync::Arc;
+
 use binnacle_meta::{Status, StatusReason, go_quote};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::{Object, Value};
@@ -129,7 +131,7 @@ impl NodeRestriction {
         }
     }
 
-    pub(super) async fn known_pod(&self, namespace: &str, name: &str) -> Result<Value, Refusal> {
+    pub(super) async fn known_pod(&self, namespace: &str, name: &str) -> Result<Arc<Value>, Refusal> {
         self.known(Kind::Pod, "pod", namespace, name).await.map_err(absent_or_forbidden)
     }
 }

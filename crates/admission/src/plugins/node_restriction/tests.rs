@@ -28,9 +28,9 @@ impl Lookup for Objects {
         _: &'a str,
         name: &'a str,
         _: Freshness,
-    ) -> BoxFuture<'a, Result<Option<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>> {
         let named = |(of, object): &&(Kind, Value)| *of == kind && object.str_at(&["metadata", "name"]) == name;
-        let found = self.0.iter().find(named).map(|(_, object)| object.clone());
+        let found = self.0.iter().find(named).map(|(_, object)| Arc::new(object.clone()));
         Box::pin(async { Ok(found) })
     }
 
@@ -44,7 +44,7 @@ impl Lookup for Objects {
         Box::pin(async { Ok(None) })
     }
 
-    fn list<'a>(&'a self, _: Kind, _: &'a str, _: Freshness) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+    fn list<'a>(&'a self, _: Kind, _: &'a str, _: Freshness) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
