@@ -12,7 +12,7 @@ use binnacle_schema::{Value, value};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
 use super::*;
-use crate::lookup::{Labels, NamespaceState};
+use crate::lookup::{Labels, Mapping, NamespaceState};
 
 /// Objects by kind and name, wherever they are.
 struct Objects(Vec<(Kind, Value)>);
@@ -50,6 +50,14 @@ impl Lookup for Objects {
 
     fn charge<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn make_namespace<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn mapping(&self, _: &str, _: &str, _: &str) -> Option<Mapping> {
+        None
     }
 }
 
