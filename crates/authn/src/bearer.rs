@@ -28,6 +28,12 @@ impl<T: TokenAuthenticator> Bearer<T> {
     pub fn new(tokens: T) -> Self {
         Self { tokens }
     }
+
+    /// Who shows a token that nobody knows is not the same as who shows none.
+    async fn holder(&self, token: &str, audiences: &[Text]) -> Result<Authenticated, AuthnError> {
+        let holder = self.tokens.authenticate_token(token, audiences).await?;
+        holder.ok_or_else(|| AuthnError::new(INVALID))
+    }
 }
 
 impl TokenUnion {
@@ -37,7 +43,7 @@ impl TokenUnion {
 }
 
 impl TokenAuthenticator for TokenUnion {
-    /// A token that nobody knows is not good.
+    /// A token that nobody knows is an error beside those of the members.
     fn authenticate_token<'a>(
         &'a self,
         token: &'a str,
@@ -67,19 +73,19 @@ impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
             if let Some(token) = header_token(credentials.headers) {
                 // Tokens are text; what is not is nobody's.
                 let outcome = match std::str::from_utf8(token) {
-                    Ok(token) => self.tokens.authenticate_token(token, credentials.audiences).await,
+                    Ok(token) => self.holder(token, credentials.audiences).await,
                     Err(_) => Err(AuthnError::new(INVALID)),
                 };
                 match outcome {
+                    Ok(known) => return Ok(Some(known)),
                     Err(error) => errors.push(error.0),
-                    known => return known,
                 }
             }
             match protocol_token(credentials.headers) {
                 Ok(None) => {}
-                Ok(Some(token)) => match self.tokens.authenticate_token(&token, credentials.audiences).await {
+                Ok(Some(token)) => match self.holder(&token, credentials.audiences).await {
+                    Ok(known) => return Ok(Some(known)),
                     Err(error) => errors.push(error.0),
-                    known => return known,
                 },
                 Err(error) => errors.push(error.0),
             }
