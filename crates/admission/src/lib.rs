@@ -7,8 +7,10 @@ mod decoded;
 mod lookup;
 mod plugin;
 mod plugins;
+#[cfg(test)]
+mod testing;
 
-pub use chain::{Chain, ORDER, UnknownPlugin};
-pub use lookup::{Freshness, Kind, Labels, Lookup, NamespaceState, ResourceLookup};
+pub use chain::{Chain, ORDER, UnknownPlugin, is_built, is_default};
+pub use lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState, ResourceLookup};
 pub use plugin::{Plugin, Request, Stage, forbidden};
 pub use plugins::{Options, all};

@@ -6,7 +6,7 @@ use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, UpdateOptions};
 use binnacle_request::BoxFuture;
-use binnacle_schema::Value;
+use binnacle_schema::{Value, value};
 use binnacle_watchcache::Entry;
 
 use crate::decoded::Decoded;
@@ -19,28 +19,33 @@ pub enum Kind {
     Namespace,
     Node,
     Pod,
+    PodGroup,
     PriorityClass,
     ResourceQuota,
     RuntimeClass,
     ServiceAccount,
     StorageClass,
+    Workload,
 }
 
-const KINDS: usize = 10;
+const KINDS: usize = 12;
 
 impl Kind {
-    fn group_and_plural(self) -> (&'static str, &'static str) {
+    /// Group, version and plural name.
+    fn path(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::IngressClass => ("networking.k8s.io", "ingressclasses"),
-            Self::LimitRange => ("", "limitranges"),
-            Self::Namespace => ("", "namespaces"),
-            Self::Node => ("", "nodes"),
-            Self::Pod => ("", "pods"),
-            Self::PriorityClass => ("scheduling.k8s.io", "priorityclasses"),
-            Self::ResourceQuota => ("", "resourcequotas"),
-            Self::RuntimeClass => ("node.k8s.io", "runtimeclasses"),
-            Self::ServiceAccount => ("", "serviceaccounts"),
-            Self::StorageClass => ("storage.k8s.io", "storageclasses"),
+            Self::IngressClass => ("networking.k8s.io", "v1", "ingressclasses"),
+            Self::LimitRange => ("", "v1", "limitranges"),
+            Self::Namespace => ("", "v1", "namespaces"),
+            Self::Node => ("", "v1", "nodes"),
+            Self::Pod => ("", "v1", "pods"),
+            Self::PodGroup => ("scheduling.k8s.io", "v1alpha2", "podgroups"),
+            Self::PriorityClass => ("scheduling.k8s.io", "v1", "priorityclasses"),
+            Self::ResourceQuota => ("", "v1", "resourcequotas"),
+            Self::RuntimeClass => ("node.k8s.io", "v1", "runtimeclasses"),
+            Self::ServiceAccount => ("", "v1", "serviceaccounts"),
+            Self::StorageClass => ("storage.k8s.io", "v1", "storageclasses"),
+            Self::Workload => ("scheduling.k8s.io", "v1alpha2", "workloads"),
         }
     }
 
@@ -53,7 +58,7 @@ impl Kind {
             | Self::RuntimeClass
             | Self::ServiceAccount
             | Self::StorageClass => true,
-            Self::Namespace | Self::Node | Self::Pod | Self::ResourceQuota => false,
+            Self::Namespace | Self::Node | Self::Pod | Self::PodGroup | Self::ResourceQuota | Self::Workload => false,
         }
     }
 }
@@ -73,6 +78,13 @@ pub enum NamespaceState {
     Absent,
     Active,
     Terminating,
+}
+
+/// Which resource the objects of a kind are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub plural: Text,
+    pub namespaced: bool,
 }
 
 /// Keys and values.
@@ -110,6 +122,12 @@ pub trait Lookup: Send + Sync + 'static {
 
     /// Writes what is used of a quota; 409 when the quota has changed since it was read.
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
+
+    /// Makes a namespace as the server itself.
+    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
+
+    /// `None` when no such kind is served.
+    fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping>;
 }
 
 /// An object as the cache has it, or, where the cache has none, as it surely is.
@@ -149,8 +167,8 @@ impl ResourceLookup {
         if let Some(resource) = known.get() {
             return Ok(resource);
         }
-        let (group, plural) = kind.group_and_plural();
-        let found = self.resources.require(group, "v1", plural)?;
+        let (group, version, plural) = kind.path();
+        let found = self.resources.require(group, version, plural)?;
         Ok(known.get_or_init(|| found.clone()))
     }
 
@@ -224,6 +242,32 @@ impl Lookup for ResourceLookup {
 
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move { write_status(self.resource(Kind::ResourceQuota)?, quota).await })
+    }
+
+    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let resource = self.resource(Kind::Namespace)?;
+            let context = Context::internal("");
+            let mut namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            resource.set_defaults(&mut namespace);
+            let update = Update {
+                message: resource.message,
+                api_version: resource.api_version(),
+                manager: MANAGER,
+                subresource: "",
+                now: context.now_seconds(),
+                reset: resource.description.resets,
+            };
+            track_update(&update, None, &mut namespace);
+            resource.to_stored(&mut namespace);
+            resource.create(&context, namespace).await.map(|_| ())
+        })
+    }
+
+    fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping> {
+        let described = binnacle_resources::find_kind(group, version, kind)?;
+        let served = self.resources.find(group, version, described.plural)?.description;
+        Some(Mapping { plural: served.plural.into(), namespaced: served.namespaced })
     }
 }
 
