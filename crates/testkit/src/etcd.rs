@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::network::{Network, Side};
+use crate::relays::{Relays, Side};
 use crate::{SlowDisk, TempDir, wait_until_blocking};
 
 /// A cluster of one or more members. They are killed with the value, and their data is removed.
@@ -15,7 +15,7 @@ pub struct Etcd {
     members: Vec<Member>,
     temp: TempDir,
     /// Between the members, where it can be cut.
-    network: Option<Network>,
+    network: Option<Relays>,
     /// Under all members.
     disk: Option<SlowDisk>,
 }
@@ -63,7 +63,7 @@ impl Etcd {
     #[must_use]
     pub fn fragile(members: usize) -> Self {
         let disk = SlowDisk::available().then(SlowDisk::new);
-        let etcd = Self::start(members, None, Some(Network::new()), disk);
+        let etcd = Self::start(members, None, Some(Relays::new()), disk);
         // ID, whether it has started, name, URLs.
         for line in etcd.ctl(0, &["member", "list"]).lines() {
             let words: Vec<_> = line.split(", ").collect();
@@ -79,7 +79,7 @@ impl Etcd {
         Self::start(1, Some(tls), None, None)
     }
 
-    fn start(count: usize, tls: Option<&EtcdTls<'_>>, network: Option<Network>, disk: Option<SlowDisk>) -> Self {
+    fn start(count: usize, tls: Option<&EtcdTls<'_>>, network: Option<Relays>, disk: Option<SlowDisk>) -> Self {
         let temp = TempDir::new();
         let ports: Vec<(u16, u16)> = (0..count).map(|_| (free_port(), free_port())).collect();
         let known_as = |member, side, port| match &network {
