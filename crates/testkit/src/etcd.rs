@@ -4,11 +4,16 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::relays::{Relays, Side};
+use crate::wait::wait_blocking;
 use crate::{SlowDisk, TempDir, wait_until_blocking};
+
+/// A member that was killed comes back when the others have told it all that it missed, on a busy machine too.
+const READY: Duration = Duration::from_secs(120);
 
 /// A cluster of one or more members. They are killed with the value, and their data is removed.
 pub struct Etcd {
@@ -256,7 +261,7 @@ impl Etcd {
     fn wait_ready(&mut self, member: usize) {
         let log = self.log(member);
         let child = self.members[member].child.as_mut().unwrap();
-        wait_until_blocking("etcd is ready", || {
+        wait_blocking(READY, "etcd is ready", || {
             let said = String::from_utf8_lossy(&std::fs::read(&log).unwrap()).into_owned();
             if let Some(status) = child.try_wait().unwrap() {
                 panic!("etcd ended with {status}: {said}");
