@@ -33,9 +33,11 @@ mod namespaces;
 mod protobuf_client;
 mod proxies;
 mod python_client;
+mod reference_data;
 mod reflector;
 mod resumption;
 mod stopping;
+mod storage_metrics;
 mod storage_versions;
 
 /// Makes a namespace.
