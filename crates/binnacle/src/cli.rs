@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use binnacle_store_etcd::TlsPaths;
 use clap::builder::ValueParser;
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
 use crate::place::{EtcdAccess, Opened, Place};
-use crate::{Error, check, doctor, sizes};
+use crate::{Error, check, doctor, migrate, sizes};
 
 const ABOUT: &str = "\
 Looks into the data of a Kubernetes API server, checks it, moves it between the embedded store and etcd, saves and restores it.
@@ -29,6 +29,7 @@ pub fn command() -> Command {
         .subcommand(check_command())
         .subcommand(doctor_command())
         .subcommand(sizes_command())
+        .subcommand(migrate_command())
 }
 
 fn check_command() -> Command {
@@ -80,6 +81,44 @@ fn sizes_command() -> Command {
         .arg(largest)
         .args(etcd_flags())
         .arg(output())
+}
+
+fn migrate_command() -> Command {
+    let named = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("STORE").required(true).value_parser(place()).help(help)
+    };
+    let online = Arg::new("online").long("online").action(ArgAction::SetTrue).help(
+        "The source is in use: copy it, follow it, and switch when its servers have stopped. An embedded source's server is \
+         noticed to stop; with etcd type 'switch' or send SIGUSR1 when they have",
+    );
+    let to_file = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
+    };
+    let to_etcd = [
+        Arg::new("to-etcd-prefix")
+            .long("to-etcd-prefix")
+            .value_name("PREFIX")
+            .help("As --etcd-prefix, for a target that is another etcd than the source"),
+        to_file("to-etcd-cafile", "As --etcd-cafile, for a target that is another etcd than the source"),
+        to_file("to-etcd-certfile", "As --etcd-certfile, for a target that is another etcd than the source"),
+        to_file("to-etcd-keyfile", "As --etcd-keyfile, for a target that is another etcd than the source"),
+    ];
+    Command::new("migrate")
+        .about("Moves all data from one store to another")
+        .long_about(
+            "Copies all objects from one store to an empty one, keeping keys, values, the order of their last changes and the \
+             time that events have left; verifies at the end that both hold the same.\n\nRevisions, which are objects' \
+             resourceVersions, are a store's own: in the target each object has a higher one than in the source, and the \
+             target's history begins after the source's last revision, so clients that come back with a version of the source \
+             are told that it is gone (410) and read anew. In etcd this takes as many writes as the source has revisions; an \
+             etcd that was restored with --bump-revision is spared them.\n\nWhat was interrupted, by kill -9 as well, goes \
+             on where it was when the same command is given again. Until it has finished, the target must not be served.",
+        )
+        .arg(named("from", "The store to read: embedded:DIR or etcd:URL[,URL...]"))
+        .arg(named("to", "The store to fill; it must be empty, or an unfinished migration from the same source"))
+        .arg(online)
+        .args(etcd_flags())
+        .args(to_etcd)
 }
 
 fn store() -> Arg {
@@ -138,6 +177,20 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             print(matches, sizes.text(), &sizes.json())?;
             Ok(true)
         }
+        "migrate" => {
+            let place = |name: &str| matches.get_one::<Place>(name).cloned().ok_or_else(|| Error::new("no store"));
+            let from_access = etcd_access(matches);
+            let order = migrate::Order {
+                from: place("from")?,
+                to: place("to")?,
+                to_access: target_access(matches, &from_access),
+                from_access,
+                online: matches.get_flag("online"),
+            };
+            let report = migrate::run(&order).await?;
+            write(&report)?;
+            Ok(true)
+        }
         other => Err(Error::new(format!("there is no command {other:?}"))),
     }
 }
@@ -156,13 +209,30 @@ fn etcd_access(matches: &ArgMatches) -> EtcdAccess {
     EtcdAccess::new(tls, matches.get_one::<String>("etcd-prefix").map_or("", String::as_str))
 }
 
+/// What is not said of the target is as with the source.
+fn target_access(matches: &ArgMatches, source: &EtcdAccess) -> EtcdAccess {
+    let tls = TlsPaths {
+        ca: path(matches, "to-etcd-cafile"),
+        certificate: path(matches, "to-etcd-certfile"),
+        key: path(matches, "to-etcd-keyfile"),
+    };
+    let tls = if tls.any() { tls } else { source.tls.clone() };
+    match matches.get_one::<String>("to-etcd-prefix") {
+        Some(prefix) => EtcdAccess::new(tls, prefix),
+        None => EtcdAccess { tls, root: source.root.clone() },
+    }
+}
+
 fn path(matches: &ArgMatches, name: &str) -> Option<PathBuf> {
     matches.get_one::<PathBuf>(name).cloned()
 }
 
 fn print(matches: &ArgMatches, text: String, json: &Value) -> Result<(), Error> {
     let json_wanted = matches.get_one::<String>("output").is_some_and(|form| form == "json");
-    let text = if json_wanted { format!("{json:#}\n") } else { text };
+    write(&if json_wanted { format!("{json:#}\n") } else { text })
+}
+
+fn write(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Error::doing("standard output", error))
 }
@@ -182,6 +252,9 @@ mod tests {
             ("doctor /data", false),
             ("sizes embedded:/data --largest 3", true),
             ("sizes embedded:/data -o yaml", false),
+            ("migrate --from embedded:/a --to etcd:http://a:1 --etcd-prefix /k", true),
+            ("migrate --from etcd:a:1 --to etcd:b:1 --to-etcd-prefix /k --to-etcd-cafile f --online", true),
+            ("migrate --from embedded:/a", false),
             ("", false),
         ] {
             let words = std::iter::once("binnacle").chain(line.split_whitespace());

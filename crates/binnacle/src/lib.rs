@@ -8,9 +8,12 @@ pub mod cli;
 mod doctor;
 mod error;
 mod keys;
+mod migrate;
 mod pages;
 mod place;
+mod progress;
 mod sizes;
+mod target;
 #[cfg(test)]
 mod testing;
 mod text;

@@ -1,6 +1,8 @@
 //! Where data is: `embedded:DIR` or `etcd:URL,URL`, and how it is opened.
 
 use std::fmt;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use std::sync::Arc;
 use binnacle_registry::ROOT;
 use binnacle_store::{Store, prefix_range};
 use binnacle_store_embedded::OfflineStore;
-use binnacle_store_etcd::{EtcdStore, Metrics, Options as EtcdOptions, TlsPaths};
+use binnacle_store_etcd::{ADMIN_SOCKET, EtcdStore, Metrics, Options as EtcdOptions, TlsPaths};
 use bytes::Bytes;
 
 use crate::Error;
@@ -42,18 +44,19 @@ pub(crate) struct Opened {
 // === impl Place ===
 
 impl Place {
-    /// Opens the store for reading. An embedded store must not be in use; it is not changed.
+    /// Opens the store for reading. An embedded store is not changed; where a server runs on it, that one is asked.
     pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<Opened, Error> {
         match self {
             Self::Embedded(dir) => {
                 let dir = store_dir(dir);
+                if let Ok(running) = admin_socket(&dir).await {
+                    return Ok(running);
+                }
                 let opened = tokio::task::spawn_blocking(move || OfflineStore::open(&dir)).await;
                 let offline = opened.map_err(|error| Error::doing("opening the store", error))??;
-                Ok(Opened { store: offline.store(), root: ROOT.to_owned(), _guard: Some(offline) })
+                Ok(Opened::offline(offline))
             }
-            Self::Etcd(endpoints) => {
-                Ok(Opened { store: Arc::new(etcd(endpoints, access)?), root: access.root.clone(), _guard: None })
-            }
+            Self::Etcd(endpoints) => Ok(Opened::of(Arc::new(etcd(endpoints, access)?), &access.root)),
         }
     }
 }
@@ -102,6 +105,29 @@ pub(crate) fn store_dir(dir: &Path) -> PathBuf {
     if !dir.join("log").exists() && inner.join("log").exists() { inner } else { dir.to_owned() }
 }
 
+/// The store's directory in a server's data directory that is new, or has none yet.
+pub(crate) fn new_store_dir(dir: &Path) -> Result<PathBuf, Error> {
+    if dir.join("log").exists() {
+        return Ok(dir.to_owned());
+    }
+    let store = dir.join("store");
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&store);
+    made.map_err(|error| Error::doing(&format!("cannot make {}", store.display()), error))?;
+    Ok(store)
+}
+
+/// The store of a running server, through the socket in its directory.
+pub(crate) async fn admin_socket(dir: &Path) -> Result<Opened, Error> {
+    let socket = dir.join(ADMIN_SOCKET);
+    let path =
+        socket.canonicalize().map_err(|error| Error::doing(&format!("no server at {}", socket.display()), error))?;
+    let access = EtcdAccess { tls: TlsPaths::default(), root: ROOT.to_owned() };
+    let store = etcd(&[format!("unix://{}", path.display())], &access)?;
+    let answered = store.current_revision().await;
+    answered.map_err(|error| Error::doing(&format!("the server at {} does not answer", socket.display()), error))?;
+    Ok(Opened::of(Arc::new(store), ROOT))
+}
+
 pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStore, Error> {
     let metrics = Metrics::new(&prometheus::Registry::new(), Vec::new());
     let options = EtcdOptions {
@@ -114,9 +140,12 @@ pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStor
 }
 
 impl Opened {
-    #[cfg(test)]
     pub(crate) fn of(store: Arc<dyn Store>, root: &str) -> Self {
         Self { store, root: root.to_owned(), _guard: None }
+    }
+
+    pub(crate) fn offline(offline: OfflineStore) -> Self {
+        Self { store: offline.store(), root: ROOT.to_owned(), _guard: Some(offline) }
     }
 
     /// The range of all objects' keys.

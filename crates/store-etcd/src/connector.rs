@@ -1,4 +1,4 @@
-//! Connections to one member: TCP, or TLS over it.
+//! Connections to one member: TCP, TLS over it, or a socket in the file system.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 
@@ -49,6 +49,9 @@ pub(crate) fn channel(endpoint: &str, tls: Option<&Arc<ClientConfig>>, secure: b
         None if secure => ("https", endpoint),
         None => ("http", endpoint),
     };
+    if scheme == "unix" {
+        return Ok(unix_channel(address));
+    }
     let authority: http::uri::Authority =
         address.trim_end_matches('/').parse().map_err(|error| bad(format!("{error}")))?;
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -72,6 +75,19 @@ pub(crate) fn channel(endpoint: &str, tls: Option<&Arc<ClientConfig>>, secure: b
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW);
     Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_| connect(target.clone()))))
+}
+
+/// A channel to a socket in the file system.
+fn unix_channel(path: &str) -> Channel {
+    let path = PathBuf::from(path);
+    let endpoint = Endpoint::from_static("http://localhost")
+        .connect_timeout(CONNECT_TIMEOUT)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    endpoint.connect_with_connector_lazy(tower::service_fn(move |_| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    }))
 }
 
 async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io::Error> {
@@ -179,6 +195,7 @@ mod tests {
             ("127.0.0.1:2379", true, true),
             ("http://[::1]:2379", false, true),
             ("https://[::1]:2379", true, true),
+            ("unix:///run/etcd.sock", false, true),
             ("http://127.0.0.1", false, false),
             ("ftp://127.0.0.1:1", false, false),
             ("http://", false, false),

@@ -15,6 +15,9 @@ mod store;
 mod stream;
 mod watcher;
 
+/// The name of the socket at which a server offers its embedded store, in the store's directory.
+pub const ADMIN_SOCKET: &str = "admin.sock";
+
 pub use hub::WatchLimits;
 pub use metrics::{KeyOwner, Metrics};
 pub use options::{ConnectError, Options, TlsPaths};
