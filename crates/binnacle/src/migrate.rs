@@ -10,7 +10,7 @@ mod follow;
 mod marker;
 mod verify;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep};
 use self::follow::{Ended, Switch};
 use self::marker::Marker;
 use crate::Error;
-use crate::place::{EtcdAccess, Opened, Place, admin_socket, etcd, new_store_dir, store_dir};
+use crate::place::{EtcdAccess, Opened, Place, admin_socket, etcd, new_store_dir, socket, store_dir};
 use crate::progress::Progress;
 use crate::target::Target;
 
@@ -61,7 +61,7 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     let followed = order.online && matches!(order.from, Place::Etcd(_));
     let switch = if followed { Switch::by_operator()? } else { Switch::now() };
     let report = loop {
-        match migration.fill(&*source.opened.store, &switch, source.live).await? {
+        match migration.fill(&*source.opened.store, &switch, source.live.as_deref()).await? {
             Ended::CaughtUp(revision) => break migration.finish(&*source.opened.store, revision).await?,
             // The server has stopped: what it wrote last is in its directory.
             Ended::SourceGone(reason) => {
@@ -87,8 +87,8 @@ struct Source {
     opened: Opened,
     /// What tells it from others, whichever way it is reached.
     identity: String,
-    /// A server owns it, and we ask that server.
-    live: bool,
+    /// A server owns it, and is asked at this socket.
+    live: Option<PathBuf>,
 }
 
 // === impl Source ===
@@ -101,7 +101,7 @@ impl Source {
                 let store = Arc::new(etcd(endpoints, access)?);
                 let id = store.cluster_id().await.map_err(|error| Error::doing("asking the source", error))?;
                 let identity = format!("etcd cluster {id:x} {}", access.root);
-                Ok(Self { opened: Opened::of(store, &access.root), identity, live: false })
+                Ok(Self { opened: Opened::of(store, &access.root), identity, live: None })
             }
             Place::Embedded(dir) if order.online => {
                 let dir = store_dir(dir);
@@ -109,7 +109,7 @@ impl Source {
                 let opened = admin_socket(&dir).await.map_err(|error| {
                     Error::new(format!("{error}; without --online the data of a stopped server is moved"))
                 })?;
-                Ok(Self { opened, identity, live: true })
+                Ok(Self { opened, identity, live: Some(socket(&dir)) })
             }
             Place::Embedded(dir) => Self::offline(dir, Instant::now()).await,
         }
@@ -123,7 +123,7 @@ impl Source {
             let path = dir.clone();
             let opened = tokio::task::spawn_blocking(move || OfflineStore::open(&path)).await;
             match opened.map_err(|error| Error::doing("opening the store", error))? {
-                Ok(offline) => return Ok(Self { opened: Opened::offline(offline), identity, live: false }),
+                Ok(offline) => return Ok(Self { opened: Opened::offline(offline), identity, live: None }),
                 Err(OpenError::Locked { .. }) if Instant::now() < until => sleep(Duration::from_millis(50)).await,
                 Err(error @ OpenError::Locked { .. }) => {
                     return Err(Error::new(format!("{error}: stop it first, or follow it with --online")));
@@ -180,10 +180,10 @@ async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Pro
 
 impl Migration<'_> {
     /// Fills the target until it has all that the source has.
-    async fn fill(&mut self, source: &dyn Store, switch: &Switch, live: bool) -> Result<Ended, Error> {
+    async fn fill(&mut self, source: &dyn Store, switch: &Switch, live: Option<&Path>) -> Result<Ended, Error> {
         self.note().await?;
         loop {
-            let Some(revision) = or_gone(self.pass(source).await, live)? else {
+            let Some(revision) = or_gone(self.pass(source).await, live.is_some())? else {
                 return Ok(Ended::SourceGone("the server does not answer".to_owned()));
             };
             match self.follow(source, revision, switch, live).await? {

@@ -12,6 +12,7 @@ use binnacle_store::{Store, prefix_range};
 use binnacle_store_embedded::OfflineStore;
 use binnacle_store_etcd::{ADMIN_SOCKET, EtcdStore, Metrics, Options as EtcdOptions, TlsPaths};
 use bytes::Bytes;
+use tokio::net::UnixStream;
 
 use crate::Error;
 
@@ -116,15 +117,20 @@ pub(crate) fn new_store_dir(dir: &Path) -> Result<PathBuf, Error> {
     Ok(store)
 }
 
+/// The socket at which a running server offers its store.
+pub(crate) fn socket(dir: &Path) -> PathBuf {
+    dir.join(ADMIN_SOCKET)
+}
+
 /// The store of a running server, through the socket in its directory.
 pub(crate) async fn admin_socket(dir: &Path) -> Result<Opened, Error> {
-    let socket = dir.join(ADMIN_SOCKET);
-    let path =
-        socket.canonicalize().map_err(|error| Error::doing(&format!("no server at {}", socket.display()), error))?;
+    let socket = socket(dir);
+    let unreachable = |error| Error::doing(&format!("no server answers at {}", socket.display()), error);
+    let path = socket.canonicalize().map_err(unreachable)?;
+    // A server that was killed has left its socket behind.
+    UnixStream::connect(&path).await.map_err(unreachable)?;
     let access = EtcdAccess { tls: TlsPaths::default(), root: ROOT.to_owned() };
     let store = etcd(&[format!("unix://{}", path.display())], &access)?;
-    let answered = store.current_revision().await;
-    answered.map_err(|error| Error::doing(&format!("the server at {} does not answer", socket.display()), error))?;
     Ok(Opened::of(Arc::new(store), ROOT))
 }
 

@@ -59,8 +59,9 @@ impl Target {
         &self.store
     }
 
-    /// Writes a key as it stands in `source`, after all writes before.
-    pub(crate) async fn put(&mut self, source: &dyn Store, key: Bytes, kv: KeyValue) -> Result<(), Error> {
+    /// Writes a key as it stood in another store, after all writes before. `source` is asked what is left of leases; where
+    /// there is none, those that are over are the ones that were not [granted](Self::grant).
+    pub(crate) async fn put(&mut self, source: Option<&dyn Store>, key: Bytes, kv: KeyValue) -> Result<(), Error> {
         let lease = match kv.lease {
             None => None,
             Some(lease) => match self.lease(source, lease).await? {
@@ -179,21 +180,26 @@ impl Target {
     }
 
     /// The lease that stands for one of the first store, with the time that it has left; `None` when it is over.
-    async fn lease(&mut self, source: &dyn Store, lease: LeaseId) -> Result<Option<LeaseId>, Error> {
+    async fn lease(&mut self, source: Option<&dyn Store>, lease: LeaseId) -> Result<Option<LeaseId>, Error> {
         if let Some(known) = self.leases.get(&lease) {
             let left = known.until.saturating_duration_since(Instant::now());
             return Ok((left >= LEAST_LEASE).then_some(known.id));
         }
+        let Some(source) = source else { return Ok(None) };
+        match source.lease_remaining(lease).await {
+            Ok(left) if left >= LEAST_LEASE => self.grant(lease, left).await.map(Some),
+            Ok(_) | Err(StoreError::LeaseNotFound) => Ok(None),
+            Err(error) => Err(Error::doing("asking what is left of a lease", error)),
+        }
+    }
+
+    /// Makes the lease that stands for one of another store, which has `left` to live.
+    pub(crate) async fn grant(&mut self, lease: LeaseId, left: Duration) -> Result<LeaseId, Error> {
         let begun = Instant::now();
-        let left = match source.lease_remaining(lease).await {
-            Ok(left) if left >= LEAST_LEASE => left,
-            Ok(_) | Err(StoreError::LeaseNotFound) => return Ok(None),
-            Err(error) => return Err(Error::doing("asking what is left of a lease", error)),
-        };
         let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
         let id = self.store.grant_lease(seconds).await.map_err(|error| Error::doing("granting a lease", error))?;
         self.leases.insert(lease, Lease { id, until: begun + Duration::from_secs(seconds) });
-        Ok(Some(id))
+        Ok(id)
     }
 }
 
@@ -222,7 +228,7 @@ mod tests {
             for key in ["/registry/a", "/registry/b"] {
                 let kv = kv(&source, key).await;
                 let at = kv.mod_revision;
-                target.put(&source, kv.key.clone(), kv).await.expect("a put");
+                target.put(Some(&source), kv.key.clone(), kv).await.expect("a put");
                 target.flush().await.expect("durable");
                 assert!(self::kv(&*store, key).await.mod_revision > at);
             }

@@ -15,6 +15,7 @@ mod kubers;
 mod program;
 mod server;
 mod temp_dir;
+mod tool;
 mod wait;
 
 pub use etcd::{Etcd, EtcdTls};
@@ -22,8 +23,9 @@ pub use hook::Hook;
 pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use kubelet::{Kubelet, Trouble};
-pub use program::program;
+pub use program::{program, tool};
 pub use rustix::process::Signal;
 pub use server::{Server, admin, somebody};
 pub use temp_dir::TempDir;
+pub use tool::{Tool, ToolOutcome};
 pub use wait::{PATIENCE, wait_until, wait_until_blocking};

@@ -60,7 +60,7 @@ impl Migration<'_> {
                 String::from_utf8_lossy(key)
             )));
         }
-        self.target.put(source, target_key, kv).await
+        self.target.put(Some(source), target_key, kv).await
     }
 
     /// Notes that everything up to a revision of the source is in the target.

@@ -1,10 +1,12 @@
 //! Following the source from the end of a pass until the switch.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Event, Revision, Store, StoreError, Watch, WatchMessage, prefix_range};
 use futures::StreamExt;
+use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -68,8 +70,9 @@ impl Migration<'_> {
         source: &dyn Store,
         after: Revision,
         switch: &Switch,
-        live: bool,
+        live: Option<&Path>,
     ) -> Result<Option<Ended>, Error> {
+        let (socket, live) = (live, live.is_some());
         let range = prefix_range(self.source_root.as_bytes());
         let mut watch = match source.watch(range, after).await {
             Err(StoreError::Compacted { .. }) => return Ok(None),
@@ -94,6 +97,13 @@ impl Migration<'_> {
             }
             let message = match tokio::time::timeout(TICK, watch.messages.next()).await {
                 Err(_) => {
+                    // A watch that broke is begun again and again: it does not tell that the server has gone.
+                    if let Some(socket) = socket
+                        && UnixStream::connect(socket).await.is_err()
+                    {
+                        self.reached(reached.0).await?;
+                        return Ok(Some(Ended::SourceGone("nobody answers at its socket".to_owned())));
+                    }
                     self.progress.state(|| format!("following the source: revision {}", reached.0));
                     continue;
                 }

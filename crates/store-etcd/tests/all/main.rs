@@ -2,5 +2,6 @@
 
 mod contract;
 mod faults;
+mod served;
 mod support;
 mod tls;
