@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_store::{RangeRequest, Revision, Store, StoreError};
+use binnacle_registry::ROOT;
+use binnacle_store::{RangeRequest, Revision, Store, StoreError, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedStore, OfflineStore, OpenError, Options};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
@@ -22,7 +23,7 @@ use tokio::time::{Instant, sleep};
 use self::follow::{Ended, Switch};
 use self::marker::Marker;
 use crate::Error;
-use crate::place::{EtcdAccess, Opened, Place, admin_socket, etcd, new_store_dir, socket, store_dir};
+use crate::place::{EtcdAccess, NewStore, Opened, Place, admin_socket, etcd, socket, store_dir};
 use crate::progress::Progress;
 use crate::target::Target;
 
@@ -53,7 +54,7 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     let mut progress = Progress::new();
     let mut source = Source::open(order).await?;
     let begun = source.opened.store.current_revision().await?;
-    let (store, root, ordered) = open_target(order, begun).await?;
+    let (store, root, ordered) = open_target(order, begun, &source.identity).await?;
     let marker = prepare(&*store, &root, &source.identity, &mut progress).await?;
     let target = Target::new(Arc::clone(&store), ordered, &root).await?;
     let source_root = source.opened.root.clone();
@@ -140,20 +141,32 @@ fn identity(dir: &Path) -> Result<String, Error> {
 }
 
 /// The store that is to be filled, how its keys begin, and whether it keeps the order in which it is asked.
-async fn open_target(order: &Order, begun: Revision) -> Result<(Arc<dyn Store>, String, bool), Error> {
+async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Arc<dyn Store>, String, bool), Error> {
     match &order.to {
         Place::Etcd(endpoints) => {
             let store: Arc<dyn Store> = Arc::new(etcd(endpoints, &order.to_access)?);
             Ok((store, order.to_access.root.clone(), false))
         }
         Place::Embedded(dir) => {
-            let dir = new_store_dir(dir)?;
-            let options = Options { first_revision: begun.0, ..Options::new(dir) };
-            let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
-            let store = opened.map_err(|error| Error::doing("opening the target", error))??;
-            Ok((Arc::new(store), binnacle_registry::ROOT.to_owned(), true))
+            // When servers can find it, it says that it is not finished.
+            if let Some(new) = NewStore::prepare(dir)? {
+                let options = Options { first_revision: begun.0, ..Options::new(&new.unfinished) };
+                let store = open_embedded(options).await?;
+                let mut target = Target::new(store.clone(), true, ROOT).await?;
+                let marker = Marker { source: source.to_owned(), reached: 0 };
+                target.note(unfinished_migration_key(ROOT), marker.text()).await?;
+                drop(target);
+                store.close().await;
+                new.finish()?;
+            }
+            Ok((open_embedded(Options::new(store_dir(dir))).await?, ROOT.to_owned(), true))
         }
     }
+}
+
+async fn open_embedded(options: Options) -> Result<Arc<EmbeddedStore>, Error> {
+    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
+    Ok(Arc::new(opened.map_err(|error| Error::doing("opening the target", error))??))
 }
 
 /// Makes sure that the target is empty or filled by an earlier attempt of ours, and marks it as unfinished.
@@ -166,10 +179,13 @@ async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Pro
                 marker.source
             )));
         }
-        progress.say(&format!("Going on with a migration that had come to revision {} of the source.", marker.reached));
+        if marker.reached > 0 {
+            progress
+                .say(&format!("Going on with a migration that had come to revision {} of the source.", marker.reached));
+        }
         return Ok(marker);
     }
-    let range = binnacle_store::prefix_range(root.as_bytes());
+    let range = prefix_range(root.as_bytes());
     let request = RangeRequest { range, revision: None, limit: 1, count_only: true };
     let count = store.range(request).await.map_err(failed)?.count;
     if count > 0 {
@@ -216,7 +232,7 @@ impl Migration<'_> {
 
     async fn note(&mut self) -> Result<(), Error> {
         let value = self.marker.text();
-        self.target.note(binnacle_store::unfinished_migration_key(&self.target_root), value).await
+        self.target.note(unfinished_migration_key(&self.target_root), value).await
     }
 
     /// The key in the target for one of the source.

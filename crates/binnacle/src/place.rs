@@ -1,7 +1,8 @@
 //! Where data is: `embedded:DIR` or `etcd:URL,URL`, and how it is opened.
 
 use std::fmt;
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder, File};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -106,15 +107,35 @@ pub(crate) fn store_dir(dir: &Path) -> PathBuf {
     if !dir.join("log").exists() && inner.join("log").exists() { inner } else { dir.to_owned() }
 }
 
-/// The store's directory in a server's data directory that is new, or has none yet.
-pub(crate) fn new_store_dir(dir: &Path) -> Result<PathBuf, Error> {
-    if dir.join("log").exists() {
-        return Ok(dir.to_owned());
+/// The directory of a store that is being made beside its final place, where no server finds it.
+pub(crate) struct NewStore {
+    pub(crate) unfinished: PathBuf,
+    pub(crate) dir: PathBuf,
+}
+
+impl NewStore {
+    /// Makes the directory; what another attempt left there is removed. `None` when the data directory has a store.
+    pub(crate) fn prepare(data: &Path) -> Result<Option<Self>, Error> {
+        let (unfinished, dir) = (data.join("store.unfinished"), data.join("store"));
+        if dir.join("log").exists() || data.join("log").exists() {
+            return Ok(None);
+        }
+        let about = |error: io::Error| Error::doing(&unfinished.display().to_string(), error);
+        match fs::remove_dir_all(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(about(error)),
+            _ => {}
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(&unfinished).map_err(about)?;
+        Ok(Some(Self { unfinished, dir }))
     }
-    let store = dir.join("store");
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&store);
-    made.map_err(|error| Error::doing(&format!("cannot make {}", store.display()), error))?;
-    Ok(store)
+
+    /// Puts the closed store where servers look for it.
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        let about = |error: io::Error| Error::doing(&self.dir.display().to_string(), error);
+        fs::rename(&self.unfinished, &self.dir).map_err(about)?;
+        let parent = self.dir.parent().unwrap_or(Path::new("."));
+        File::open(parent).and_then(|parent| parent.sync_all()).map_err(about)
+    }
 }
 
 /// The socket at which a running server offers its store.

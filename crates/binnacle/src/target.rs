@@ -128,6 +128,9 @@ impl Target {
     /// Forgets all history: nothing before this moment can be asked for.
     pub(crate) async fn forget_history(&mut self) -> Result<u64, Error> {
         self.flush().await?;
+        // One that was killed may have left it.
+        let answer = self.store.txn(self.filling(Op::Delete)).await;
+        self.done(answer)?;
         let now = self.store.current_revision().await?.0;
         self.compact(now).await?;
         Ok(now)

@@ -1,10 +1,9 @@
 //! From a file into a new data directory, as of any revision that the file has.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use bytes::Bytes;
 
 use super::file::{Frame, Reader};
 use crate::Error;
+use crate::place::NewStore;
 use crate::progress::Progress;
 use crate::target::Target;
 
@@ -48,7 +48,8 @@ pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump
     let contents = Contents::read(&mut reader, head.begins, revision.map(Revision)).map_err(about)?;
     let begins = contents.newest.0.checked_add(bump).filter(|begins| *begins < i64::MAX as u64);
     let begins = Revision(begins.ok_or_else(|| Error::new("--bump-revision leads beyond what revisions can be"))?);
-    let place = Place::prepare(dir)?;
+    let place = NewStore::prepare(dir)?
+        .ok_or_else(|| Error::new(format!("there is a store in {}: restore into a new directory", dir.display())))?;
     let options = Options { first_revision: begins.0, ..Options::new(&place.unfinished) };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
     let store = Arc::new(opened.map_err(|error| Error::doing("making the store", error))??);
@@ -132,37 +133,6 @@ impl Contents {
     }
 }
 
-/// Where the store is made, and where it goes when it is whole.
-struct Place {
-    unfinished: PathBuf,
-    store: PathBuf,
-}
-
-// === impl Place ===
-
-impl Place {
-    fn prepare(dir: &Path) -> Result<Self, Error> {
-        let (unfinished, store) = (dir.join("store.unfinished"), dir.join("store"));
-        if store.exists() || dir.join("log").exists() {
-            return Err(Error::new(format!("there is a store in {}: restore into a new directory", dir.display())));
-        }
-        let about = |error: io::Error| Error::doing(&unfinished.display().to_string(), error);
-        match fs::remove_dir_all(&unfinished) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(about(error)),
-            _ => {}
-        }
-        DirBuilder::new().recursive(true).mode(0o700).create(&unfinished).map_err(about)?;
-        Ok(Self { unfinished, store })
-    }
-
-    fn finish(&self) -> Result<(), Error> {
-        let about = |error: io::Error| Error::doing(&self.store.display().to_string(), error);
-        fs::rename(&self.unfinished, &self.store).map_err(about)?;
-        let parent = self.store.parent().unwrap_or(Path::new("."));
-        File::open(parent).and_then(|parent| parent.sync_all()).map_err(about)
-    }
-}
-
 // === impl Restored ===
 
 impl Restored {
@@ -240,10 +210,10 @@ mod tests {
             assert!(restore(&file, &data, None, 0).await.is_err(), "no store is overwritten");
         }
         assert!(restore(&file, &dir.path().join("later"), Some(newest + 1), 0).await.is_err());
-        let mut damaged = fs::read(&file).expect("the file");
+        let mut damaged = std::fs::read(&file).expect("the file");
         let middle = damaged.len() / 2;
         damaged[middle] ^= 1;
-        fs::write(&file, damaged).expect("the file is damaged");
+        std::fs::write(&file, damaged).expect("the file is damaged");
         let refused = restore(&file, &dir.path().join("damaged"), None, 0).await.err().expect("it is refused");
         assert!(refused.to_string().contains("checksum"), "{refused}");
     }

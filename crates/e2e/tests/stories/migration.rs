@@ -1,11 +1,14 @@
 //! Data moves from the embedded store to etcd and back: at rest, under load, and through the tool's own death.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use binnacle_testkit::{Etcd, Server, Signal, TempDir, Tool, wait_until, wait_until_blocking};
+use binnacle_testkit::{Etcd, PATIENCE, Server, Signal, TempDir, Tool, wait_until, wait_until_blocking};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
 use kube::{Client, ResourceExt};
@@ -164,13 +167,11 @@ async fn killed_and_resumed() {
         std::thread::sleep(Duration::from_millis(patience));
         tool.signal(Signal::KILL);
         let outcome = tool.wait();
-        if outcome.code.is_none() && std::path::Path::new(&format!("{data}/store/log")).exists() {
+        if outcome.code.is_none() && Path::new(&data).join("store/log").exists() {
             // Half of the data is not served.
-            let mut program = binnacle_testkit::program();
-            let output = program.args(["--secure-port=0", "--data-dir", &data]).output();
-            let said = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
-            refused += usize::from(said.contains("a migration into this store was not finished"));
-            break;
+            let said = refusal(&data);
+            assert!(said.contains("a migration into this store was not finished"), "{said}");
+            refused += 1;
         }
     }
     println!("the server refused {refused} times");
@@ -179,6 +180,25 @@ async fn killed_and_resumed() {
     Tool::succeed(&["check", &data]);
     let third = Server::start(&["--data-dir", &data]);
     assert_eq!(contents(&third.kube().await).await.0, before);
+}
+
+/// What the server says when it does not start on a data directory.
+fn refusal(data: &str) -> String {
+    let temp = TempDir::new();
+    let log = temp.path().join("log");
+    let mut program = binnacle_testkit::program();
+    program.args(["--secure-port=0", "--data-dir", data]).stderr(File::create(&log).unwrap());
+    let mut child = program.stdout(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("the server started on it");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::read_to_string(log).unwrap()
 }
 
 /// Writes until told to stop or until nobody answers.
