@@ -5,5 +5,6 @@ mod file;
 mod restore;
 mod save;
 
+pub(crate) use file::examine;
 pub(crate) use restore::restore;
 pub(crate) use save::save;

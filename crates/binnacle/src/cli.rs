@@ -35,15 +35,17 @@ pub fn command() -> Command {
 }
 
 fn check_command() -> Command {
+    let path = Arg::new("path").value_name("DIR|FILE").required(true).value_parser(value_parser!(PathBuf));
     Command::new("check")
-        .about("Tells whether a data directory is whole")
+        .about("Tells whether a data directory, or a backup, is whole")
         .long_about(
             "Reads all of the embedded store in a data directory and tells everything that is damaged: records that do not \
              decode or whose checksum is wrong, revisions that are missing, versions that do not follow each other, what a \
              compaction should have kept, leases, and a log that ends before what was acknowledged. No server may run on it; \
-             nothing in it is changed.\n\nExit status: 0 when it is whole, 1 when it is damaged or cannot be read.",
+             nothing in it is changed. Of a file it tells whether it is a whole backup.\n\nExit status: 0 when it is whole, 1 \
+             when it is damaged or cannot be read.",
         )
-        .arg(Arg::new("dir").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help("The data directory"))
+        .arg(path.help("The data directory, or a file of 'binnacle backup'"))
         .arg(output())
 }
 
@@ -201,11 +203,11 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
     let Some((name, matches)) = matches.subcommand() else { return Err(Error::new("no command")) };
     match name {
         "check" => {
-            let dir = path(matches, "dir").ok_or_else(|| Error::new("no directory"))?;
-            let checked = tokio::task::spawn_blocking(move || check::run(&dir)).await;
-            let checked = checked.map_err(|error| Error::doing("checking", error))??;
-            print(matches, check::to_text(&checked), &check::to_json(&checked))?;
-            Ok(check::whole(&checked))
+            let path = path(matches, "path").ok_or_else(|| Error::new("no directory"))?;
+            let report = tokio::task::spawn_blocking(move || check::run(&path)).await;
+            let report = report.map_err(|error| Error::doing("checking", error))??;
+            print(matches, report.text(), &report.json())?;
+            Ok(report.whole())
         }
         "doctor" => {
             let encryption = path(matches, "encryption-provider-config");

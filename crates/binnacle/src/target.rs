@@ -13,6 +13,7 @@ use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, StoreError,
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{StreamExt, poll, stream};
+use tokio::time::sleep;
 
 use crate::Error;
 use crate::progress::Progress;
@@ -43,6 +44,12 @@ const LEAST_LEASE: Duration = Duration::from_millis(1500);
 /// How many writes that only move the revision are under way at once, and how many there are between compactions.
 const FILLERS: usize = 512;
 const FILLERS_PER_COMPACTION: u64 = 50_000;
+
+/// How long a cluster that does not answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(200);
+/// So many writes of no meaning take a while: the operator may know a shorter way.
+const MANY_FILLERS: u64 = 5_000_000;
 
 // === impl Target ===
 
@@ -101,11 +108,18 @@ impl Target {
         if begin >= revision {
             return Ok(());
         }
+        if revision - begin > MANY_FILLERS {
+            progress.say(
+                "The target's revision is far behind: an empty etcd that was restored with 'etcdutl snapshot restore \
+                 --bump-revision' would be there at once.",
+            );
+        }
         progress.begin();
         let mut compacted = begin;
         while self.revision < revision {
             let count = (revision - self.revision).min(FILLERS_PER_COMPACTION);
-            let writes = (0..count).map(|_| self.store.txn(self.filling(Op::Put { value: Bytes::new(), lease: None })));
+            let writes = (0..count)
+                .map(|_| insist(&*self.store, self.filling(Op::Put { value: Bytes::new(), lease: None }), PATIENCE));
             let mut writes = stream::iter(writes).buffer_unordered(FILLERS);
             let mut newest = self.revision;
             while let Some(answer) = writes.next().await {
@@ -158,7 +172,9 @@ impl Target {
     async fn write(&mut self, key: Bytes, op: Op) -> Result<(), Error> {
         let store = Arc::clone(&self.store);
         let txn = Txn { key, expect: Expect::Anything, op };
-        let mut write: BoxFuture<'static, _> = Box::pin(async move { store.txn(txn).await });
+        // Where several are under way, one that is repeated would come after those behind it.
+        let patience = if self.window == 1 { PATIENCE } else { Duration::ZERO };
+        let mut write: BoxFuture<'static, _> = Box::pin(async move { insist(&*store, txn, patience).await });
         // What is polled first is asked for first.
         if let Poll::Ready(answer) = poll!(&mut write) {
             self.flush().await?;
@@ -203,6 +219,18 @@ impl Target {
         let id = self.store.grant_lease(seconds).await.map_err(|error| Error::doing("granting a lease", error))?;
         self.leases.insert(lease, Lease { id, until: begun + Duration::from_secs(seconds) });
         Ok(id)
+    }
+}
+
+/// Repeats a write whose outcome is not known: done twice it is as good as once, and a cluster that is looking for a leader
+/// is no reason to give up.
+async fn insist(store: &dyn Store, txn: Txn, patience: Duration) -> Result<TxnResponse, StoreError> {
+    let begun = Instant::now();
+    loop {
+        match store.txn(txn.clone()).await {
+            Err(StoreError::Unavailable(_) | StoreError::Timeout) if begun.elapsed() < patience => sleep(PAUSE).await,
+            answer => return answer,
+        }
     }
 }
 

@@ -54,6 +54,18 @@ const DELETE: u8 = 3;
 const LEASE: u8 = 4;
 const END: u8 = 5;
 
+/// Reads all of a file; how many frames it has, its first and its newest revision.
+pub(crate) fn examine(file: File) -> io::Result<(u64, Revision, Revision)> {
+    let (mut reader, head) = Reader::open(file)?;
+    loop {
+        match reader.next()? {
+            Some((_, Frame::End { frames, revision, .. })) => return Ok((frames, head.begins, revision)),
+            Some(_) => {}
+            None => return Err(damaged("it has no end")),
+        }
+    }
+}
+
 /// Writes frames.
 pub(super) struct Writer {
     out: BufWriter<File>,
@@ -306,6 +318,8 @@ mod tests {
             writer.write(&frame).expect("a frame");
         }
         let bytes = writer.finish(Revision(9)).expect("an end");
+        let examined = examine(File::open(&path).expect("the file")).expect("it is whole");
+        assert_eq!(examined, (5, Revision(1), Revision(9)));
         let whole = std::fs::read(&path).expect("the file");
         assert_eq!(bytes, whole.len() as u64);
         let found: Vec<_> = read(&path).expect("it is whole").into_iter().map(|(_, frame)| frame).collect();
@@ -318,6 +332,7 @@ mod tests {
             let mut changed = whole.clone();
             changed[at] ^= 4;
             assert!(try_bytes(&changed), "byte {at}");
+            assert!(examine(File::open(&path).expect("the file")).is_err(), "byte {at}");
             assert!(try_bytes(&whole[..at]), "cut at {at}");
         }
         assert!(try_bytes(&[&whole[..], b"x"].concat()));

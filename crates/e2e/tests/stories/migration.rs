@@ -253,7 +253,17 @@ async fn all_acknowledged(client: &Client, known: &Known) {
 
 /// A running server's data is copied and followed while clients write; when the server stops, the switch is made.
 #[tokio::test(flavor = "multi_thread")]
-async fn online_from_a_running_server() {
+async fn online_from_a_server_that_stops() {
+    online_until(|server| drop(server.terminate())).await;
+}
+
+/// The same when it is killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn online_from_a_server_that_is_killed() {
+    online_until(Server::kill).await;
+}
+
+async fn online_until(end: impl Fn(&mut Server)) {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
     let mut server = Server::durable();
     let client = server.kube().await;
@@ -269,7 +279,7 @@ async fn online_from_a_running_server() {
     let _ = tokio::task::block_in_place(|| tool.wait());
     let mut tool = Tool::start(&["migrate", "--online", "--from", &from, "--to", &to]);
     tokio::task::block_in_place(|| tool.wait_for("Following the source"));
-    tokio::task::block_in_place(|| server.terminate());
+    tokio::task::block_in_place(|| end(&mut server));
     done.store(true, Ordering::SeqCst);
     for writer in writers {
         writer.await.unwrap();

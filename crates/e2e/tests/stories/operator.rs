@@ -127,6 +127,7 @@ async fn a_running_store_is_saved_and_restored() {
     let before = acknowledged.load(Ordering::SeqCst);
     let store = format!("embedded:{}", server.temp().join("data"));
     tokio::task::block_in_place(|| Tool::succeed(&["backup", &store, &file]));
+    tokio::task::block_in_place(|| Tool::succeed(&["check", &file]));
     wait_until("more writes", async || (acknowledged.load(Ordering::SeqCst) > before + 20).then_some(())).await;
     done.store(true, Ordering::SeqCst);
     writer.await.unwrap();
