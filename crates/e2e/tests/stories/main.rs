@@ -33,10 +33,12 @@ mod migration;
 mod namespaces;
 mod operator;
 mod protobuf_client;
+mod proxies;
 mod python_client;
 mod reflector;
 mod resumption;
 mod stopping;
+mod storage_versions;
 
 /// Makes a namespace.
 async fn namespace(client: &kube::Client, name: &str) {
