@@ -254,7 +254,10 @@ async fn all_acknowledged(client: &Client, known: &Known) {
 /// A running server's data is copied and followed while clients write; when the server stops, the switch is made.
 #[tokio::test(flavor = "multi_thread")]
 async fn online_from_a_server_that_stops() {
-    online_until(|server| drop(server.terminate())).await;
+    online_until(|server| {
+        server.terminate();
+    })
+    .await;
 }
 
 /// The same when it is killed.
