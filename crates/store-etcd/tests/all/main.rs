@@ -5,3 +5,4 @@ mod faults;
 mod served;
 mod support;
 mod tls;
+mod unix;
