@@ -2,6 +2,7 @@
 
 mod assemble;
 mod authentication;
+mod authorities;
 mod authorization;
 mod bound_objects;
 mod data_dir;

@@ -9,6 +9,7 @@ mod manifests;
 
 mod allocators;
 mod auditing;
+mod authentication;
 mod authorization;
 mod bad_input;
 mod cluster;
@@ -30,6 +31,7 @@ mod kubectl_streams;
 mod kubectl_watch;
 mod kubectl_writes;
 mod namespaces;
+mod nodes;
 mod protobuf_client;
 mod proxies;
 mod python_client;
