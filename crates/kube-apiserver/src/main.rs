@@ -18,6 +18,7 @@ mod openid;
 mod pki;
 mod reload;
 mod signals;
+mod storage_metrics;
 mod stores;
 mod upkeep;
 
