@@ -10,6 +10,7 @@ mod manifests;
 mod auditing;
 mod authorization;
 mod bad_input;
+mod compression;
 mod controller;
 mod durability;
 mod election;
