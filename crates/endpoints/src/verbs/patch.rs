@@ -103,6 +103,7 @@ impl Patch {
         let Some(live) = live else { return Err(Status::not_found(&target.resource.group_resource(), name)) };
         let mut versioned = live.clone();
         target.resource.from_stored(&mut versioned);
+        unpack(&mut versioned);
         let message = target.resource.message;
         let patched = match &self.kind {
             Kind::Json(patch) => patch.apply(versioned)?,
@@ -239,6 +240,16 @@ pub(crate) fn refused(error: &apply::ApplyError) -> Status {
                 field: conflict.field.clone(),
             };
             Status::apply_conflict(conflicts.iter().map(cause).collect(), error.to_string())
+        }
+    }
+}
+
+/// Patches are made to what an object says in JSON, and lose the text in which free-form parts of it were sent. The
+/// managed fields of the metadata stay text.
+fn unpack(object: &mut Value) {
+    for (name, member) in object.as_object_mut().into_iter().flat_map(|members| members.iter_mut()) {
+        if name != "metadata" {
+            json::unpack(member);
         }
     }
 }
