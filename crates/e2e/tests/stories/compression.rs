@@ -185,3 +185,26 @@ async fn with_kubectl() {
     let told = kubectl.run(&["get", "--raw", &format!("{MAPS}/map-1"), "-v=8"]);
     assert!(told.success && !told.err.contains("Vary"), "{}", told.err.lines().take(40).collect::<String>());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_of_all_kinds() {
+    const OPENAPI: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    let server = Server::ephemeral();
+    let mut client = server.client().await;
+    for accept in ["application/json", OPENAPI] {
+        let (headers, plain) = get(&mut client, "/openapi/v2", &[("accept", accept)]).await;
+        assert_eq!((values(&headers, "content-encoding").as_str(), headers.get_all("vary").iter().count()), ("", 2));
+        for (encodings, packed) in [("gzip", true), ("gzip;q=0.5", true), ("gzip;q=0", false)] {
+            let wanted = [("accept", accept), ("accept-encoding", encodings)];
+            let (headers, body) = get(&mut client, "/openapi/v2", &wanted).await;
+            assert_eq!(values(&headers, "content-encoding"), if packed { "gzip" } else { "" }, "{encodings}");
+            assert!((if packed { unpacked(&body) } else { body }) == plain, "{accept} {encodings}");
+            let etag = headers["etag"].to_str().unwrap();
+            let again = [("accept", accept), ("accept-encoding", encodings), ("if-none-match", etag)];
+            let answer = client.send("GET", "/openapi/v2", &again, "").await.unwrap();
+            assert_eq!((answer.status, answer.header("content-encoding"), answer.body.as_str()), (304, "", ""));
+        }
+    }
+    let (headers, _) = get(&mut client, "/openapi/v3/api/v1", &[("accept-encoding", "gzip")]).await;
+    assert_eq!((values(&headers, "content-encoding").as_str(), values(&headers, "vary").as_str()), ("", "Accept"));
+}

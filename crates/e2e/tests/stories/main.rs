@@ -14,6 +14,7 @@ mod compression;
 mod controller;
 mod durability;
 mod election;
+mod empty_fields;
 mod encryption;
 mod etcd;
 mod evictions;
