@@ -480,8 +480,8 @@ fn white_space_belongs_to_nobody() {
         world.owners(),
         [
             r#"one Apply {"f:data":{},"f:revision":{}}"#,
-            r#"maker Update {"f:data":{},"f:revision":{}}"#,
             r#"two Apply {"f:data":{},"f:metadata":{"f:labels":{"f:x":{}}},"f:revision":{}}"#,
+            r#"maker Update {"f:data":{},"f:revision":{}}"#,
         ]
     );
 }
