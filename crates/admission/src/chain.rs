@@ -55,6 +55,47 @@ pub const ORDER: &[&str] = &[
     "AlwaysDeny",
 ];
 
+/// Those of [`ORDER`] that are only asked when a flag says so.
+const OFF_BY_DEFAULT: &[&str] = &[
+    "AlwaysAdmit",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "LimitPodHardAntiAffinityTopology",
+    "NodeRestriction",
+    "AlwaysPullImages",
+    "ImagePolicyWebhook",
+    "PodNodeSelector",
+    "PodTolerationRestriction",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "OwnerReferencesPermissionEnforcement",
+    "DenyServiceExternalIPs",
+    "AlwaysDeny",
+];
+
+/// Those of [`ORDER`] that flags may name and that cannot be had yet.
+const NOT_BUILT: &[&str] = &[
+    "NodeRestriction",
+    "ImagePolicyWebhook",
+    "PodNodeSelector",
+    "PodTolerationRestriction",
+    "EventRateLimit",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
+
+/// Whether a plugin of [`ORDER`] does anything here.
+pub fn is_built(name: &str) -> bool {
+    !NOT_BUILT.contains(&name)
+}
+
+/// Whether a plugin of [`ORDER`] is asked unless a flag says otherwise.
+pub fn is_default(name: &str) -> bool {
+    !OFF_BY_DEFAULT.contains(&name)
+}
+
 /// A plugin whose place in [`ORDER`] is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPlugin(pub &'static str);
@@ -123,5 +164,32 @@ impl Admission for Chain {
             }
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nobody;
+
+    impl binnacle_authz::Authorizer for Nobody {
+        fn authorize<'a>(
+            &'a self,
+            _: &'a binnacle_authz::Attributes<'a>,
+        ) -> BoxFuture<'a, Result<binnacle_request::Decision, binnacle_authz::AuthzError>> {
+            Box::pin(async { Ok(binnacle_request::Decision::NoOpinion("".into())) })
+        }
+    }
+
+    #[test]
+    fn names() {
+        let authorizer: Arc<dyn binnacle_authz::Authorizer> = Arc::new(Nobody);
+        let lookup = crate::testing::Known::new(Vec::new());
+        let plugins = crate::all(lookup, &authorizer, &crate::Options::default());
+        let chain = Chain::new(plugins).expect("all have a place");
+        let built: Vec<_> = ORDER.iter().copied().filter(|name| is_built(name)).collect();
+        assert_eq!(chain.names().collect::<Vec<_>>(), built);
+        assert!(OFF_BY_DEFAULT.iter().chain(NOT_BUILT).all(|name| ORDER.contains(name)));
     }
 }

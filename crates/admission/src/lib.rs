@@ -3,11 +3,14 @@
 //! A plugin sees objects in their storage version and asks for what else it must know through [`Lookup`].
 
 mod chain;
+mod decoded;
 mod lookup;
 mod plugin;
 mod plugins;
+#[cfg(test)]
+mod testing;
 
-pub use chain::{Chain, ORDER, UnknownPlugin};
-pub use lookup::{Freshness, Kind, Labels, Lookup, NamespaceState, ResourceLookup};
+pub use chain::{Chain, ORDER, UnknownPlugin, is_built, is_default};
+pub use lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState, ResourceLookup};
 pub use plugin::{Plugin, Request, Stage, forbidden};
 pub use plugins::{Options, all};

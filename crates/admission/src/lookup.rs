@@ -1,13 +1,15 @@
 //! What plugins may look up beside the object at hand.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, UpdateOptions};
 use binnacle_request::BoxFuture;
-use binnacle_schema::Value;
+use binnacle_schema::{Value, value};
 use binnacle_watchcache::Entry;
+
+use crate::decoded::Decoded;
 
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,11 +19,48 @@ pub enum Kind {
     Namespace,
     Node,
     Pod,
+    PodGroup,
     PriorityClass,
     ResourceQuota,
     RuntimeClass,
     ServiceAccount,
     StorageClass,
+    Workload,
+}
+
+const KINDS: usize = 12;
+
+impl Kind {
+    /// Group, version and plural name.
+    fn path(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::IngressClass => ("networking.k8s.io", "v1", "ingressclasses"),
+            Self::LimitRange => ("", "v1", "limitranges"),
+            Self::Namespace => ("", "v1", "namespaces"),
+            Self::Node => ("", "v1", "nodes"),
+            Self::Pod => ("", "v1", "pods"),
+            Self::PodGroup => ("scheduling.k8s.io", "v1alpha2", "podgroups"),
+            Self::PriorityClass => ("scheduling.k8s.io", "v1", "priorityclasses"),
+            Self::ResourceQuota => ("", "v1", "resourcequotas"),
+            Self::RuntimeClass => ("node.k8s.io", "v1", "runtimeclasses"),
+            Self::ServiceAccount => ("", "v1", "serviceaccounts"),
+            Self::StorageClass => ("storage.k8s.io", "v1", "storageclasses"),
+            Self::Workload => ("scheduling.k8s.io", "v1alpha2", "workloads"),
+        }
+    }
+
+    /// Whether few objects of the kind are asked for again and again.
+    fn is_settings(self) -> bool {
+        match self {
+            Self::IngressClass
+            | Self::LimitRange
+            | Self::PriorityClass
+            | Self::RuntimeClass
+            | Self::ServiceAccount
+            | Self::StorageClass => true,
+            Self::Namespace | Self::Node | Self::Pod | Self::PodGroup | Self::ResourceQuota | Self::Workload => false,
+        }
+    }
 }
 
 /// How sure an answer must be.
@@ -41,6 +80,13 @@ pub enum NamespaceState {
     Terminating,
 }
 
+/// Which resource the objects of a kind are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub plural: Text,
+    pub namespaced: bool,
+}
+
 /// Keys and values.
 pub type Labels = Vec<(Text, Text)>;
 
@@ -55,7 +101,7 @@ pub trait Lookup: Send + Sync + 'static {
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Option<Value>, Status>>;
+    ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>>;
 
     /// The labels of an object, which are at hand without decoding it; `None` when there is no such object.
     fn labels<'a>(
@@ -72,10 +118,16 @@ pub trait Lookup: Send + Sync + 'static {
         kind: Kind,
         namespace: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
+    ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>>;
 
     /// Writes what is used of a quota; 409 when the quota has changed since it was read.
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
+
+    /// Makes a namespace as the server itself.
+    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
+
+    /// `None` when no such kind is served.
+    fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping>;
 }
 
 /// An object as the cache has it, or, where the cache has none, as it surely is.
@@ -84,7 +136,7 @@ pub(crate) async fn get_surely(
     kind: Kind,
     namespace: &str,
     name: &str,
-) -> Result<Option<Value>, Status> {
+) -> Result<Option<Arc<Value>>, Status> {
     match lookup.get(kind, namespace, name, Freshness::Cached).await? {
         Some(found) => Ok(Some(found)),
         None => lookup.get(kind, namespace, name, Freshness::Consistent).await,
@@ -95,27 +147,34 @@ pub(crate) async fn get_surely(
 #[derive(Clone)]
 pub struct ResourceLookup {
     resources: ResourceSet,
+    /// By kind: found once the set of resources is bound.
+    known: Arc<[Known; KINDS]>,
+}
+
+#[derive(Default)]
+struct Known {
+    resource: OnceLock<Arc<Resource>>,
+    decoded: Decoded,
 }
 
 impl ResourceLookup {
     pub fn new(resources: ResourceSet) -> Self {
-        Self { resources }
+        Self { resources, known: Arc::default() }
     }
 
     fn resource(&self, kind: Kind) -> Result<&Resource, Status> {
-        let (group, plural) = match kind {
-            Kind::IngressClass => ("networking.k8s.io", "ingressclasses"),
-            Kind::LimitRange => ("", "limitranges"),
-            Kind::Namespace => ("", "namespaces"),
-            Kind::Node => ("", "nodes"),
-            Kind::Pod => ("", "pods"),
-            Kind::PriorityClass => ("scheduling.k8s.io", "priorityclasses"),
-            Kind::ResourceQuota => ("", "resourcequotas"),
-            Kind::RuntimeClass => ("node.k8s.io", "runtimeclasses"),
-            Kind::ServiceAccount => ("", "serviceaccounts"),
-            Kind::StorageClass => ("storage.k8s.io", "storageclasses"),
-        };
-        self.resources.require(group, "v1", plural).map(|resource| &**resource)
+        let known = &self.known[kind as usize].resource;
+        if let Some(resource) = known.get() {
+            return Ok(resource);
+        }
+        let (group, version, plural) = kind.path();
+        let found = self.resources.require(group, version, plural)?;
+        Ok(known.get_or_init(|| found.clone()))
+    }
+
+    fn tree(&self, kind: Kind, resource: &Resource, entry: &Entry) -> Result<Arc<Value>, Status> {
+        let decode = || resource.collection.decode(entry.value(), entry.revision());
+        if kind.is_settings() { self.known[kind as usize].decoded.tree(entry, decode) } else { decode().map(Arc::new) }
     }
 }
 
@@ -139,10 +198,11 @@ impl Lookup for ResourceLookup {
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Option<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>> {
         Box::pin(async move {
-            let found = self.resource(kind)?.get_object(&Context::internal(namespace), name, freshness.into()).await;
-            Ok(unless_absent(found)?.map(|stored| stored.object))
+            let resource = self.resource(kind)?;
+            let found = resource.get(&Context::internal(namespace), name, freshness.into()).await;
+            unless_absent(found)?.map(|entry| self.tree(kind, resource, &entry)).transpose()
         })
     }
 
@@ -165,7 +225,7 @@ impl Lookup for ResourceLookup {
         kind: Kind,
         namespace: &'a str,
         freshness: Freshness,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
         Box::pin(async move {
             let resource = self.resource(kind)?;
             let options = ListOptions { version: freshness.into(), ..ListOptions::default() };
@@ -173,7 +233,7 @@ impl Lookup for ResourceLookup {
             let mut objects = Vec::new();
             while let Some(chunk) = page.next_chunk() {
                 for entry in chunk {
-                    objects.push(resource.collection.decode(entry.value(), entry.revision())?);
+                    objects.push(self.tree(kind, resource, &entry)?);
                 }
             }
             Ok(objects)
@@ -182,6 +242,32 @@ impl Lookup for ResourceLookup {
 
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move { write_status(self.resource(Kind::ResourceQuota)?, quota).await })
+    }
+
+    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let resource = self.resource(Kind::Namespace)?;
+            let context = Context::internal("");
+            let mut namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            resource.set_defaults(&mut namespace);
+            let update = Update {
+                message: resource.message,
+                api_version: resource.api_version(),
+                manager: MANAGER,
+                subresource: "",
+                now: context.now_seconds(),
+                reset: resource.description.resets,
+            };
+            track_update(&update, None, &mut namespace);
+            resource.to_stored(&mut namespace);
+            resource.create(&context, namespace).await.map(|_| ())
+        })
+    }
+
+    fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping> {
+        let described = binnacle_resources::find_kind(group, version, kind)?;
+        let served = self.resources.find(group, version, described.plural)?.description;
+        Some(Mapping { plural: served.plural.into(), namespaced: served.namespaced })
     }
 }
 

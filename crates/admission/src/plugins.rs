@@ -1,11 +1,21 @@
 //! The plugins, and the list of those that are built.
 
+mod always;
+mod always_pull_images;
 mod certificates;
 mod default_class;
 mod default_toleration_seconds;
+mod deny_service_external_ips;
+mod extended_resource_toleration;
+mod hard_anti_affinity;
+mod job_validation;
 mod limit_ranger;
+mod namespace_exists;
 mod namespace_lifecycle;
+mod node_declared_features;
+mod owner_references;
 mod persistent_volume_claim_resize;
+mod pod_group;
 mod pod_resize_validator;
 mod pod_resources;
 mod pod_security;
@@ -40,7 +50,7 @@ impl Default for Options {
     }
 }
 
-/// The plugins that are built and that the reference enables by default.
+/// The plugins that are built, those among them that are off by default included.
 pub fn all(lookup: Arc<dyn Lookup>, authorizer: &Arc<dyn Authorizer>, options: &Options) -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(namespace_lifecycle::NamespaceLifecycle::new(lookup.clone())),
@@ -60,6 +70,20 @@ pub fn all(lookup: Arc<dyn Lookup>, authorizer: &Arc<dyn Authorizer>, options: &
         Arc::new(default_class::DefaultClass::of_ingresses(lookup.clone())),
         Arc::new(pod_topology_labels::PodTopologyLabels::new(lookup.clone())),
         Arc::new(pod_resize_validator::PodResizeValidator::new(lookup.clone())),
+        Arc::new(always::AlwaysAdmit),
+        Arc::new(namespace_exists::NamespaceAutoProvision::new(lookup.clone())),
+        Arc::new(namespace_exists::NamespaceExists::new(lookup.clone())),
+        Arc::new(hard_anti_affinity::LimitPodHardAntiAffinityTopology),
+        Arc::new(always_pull_images::AlwaysPullImages),
+        Arc::new(extended_resource_toleration::ExtendedResourceToleration),
+        Arc::new(pod_group::PodGroupProtection),
+        Arc::new(owner_references::OwnerReferences::new(lookup.clone(), authorizer.clone())),
+        Arc::new(certificates::TrustBundleAttest::new(authorizer.clone())),
+        Arc::new(deny_service_external_ips::DenyServiceExternalIps),
+        Arc::new(pod_group::PodGroupWorkloadExists::new(lookup.clone())),
+        Arc::new(node_declared_features::NodeDeclaredFeatures::new(lookup.clone())),
+        Arc::new(job_validation::JobValidation::new(lookup.clone())),
         Arc::new(resource_quota::ResourceQuota::new(lookup)),
+        Arc::new(always::AlwaysDeny),
     ]
 }

@@ -19,7 +19,7 @@ impl StorageKeys {
     }
 
     /// `None` for what is no resource: allocations, the servers' own notes.
-    pub(crate) fn resource(&self, key: &[u8]) -> Option<GroupResource> {
+    pub fn resource(&self, key: &[u8]) -> Option<GroupResource> {
         let path = std::str::from_utf8(key).ok()?.strip_prefix(&*self.root)?;
         let mut segments = path.split('/');
         let first = segments.next()?;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_store::{
     Event, Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse,
@@ -47,6 +48,11 @@ impl Encryption {
     /// What is in use.
     pub fn now(&self) -> Arc<Transformers> {
         self.current.read().clone()
+    }
+
+    /// The plain value of what an engine holds under the key.
+    pub async fn read(&self, key: &Bytes, value: &Bytes) -> Result<Bytes, StoreError> {
+        self.open(key, value).await.map(|opened| opened.value)
     }
 
     async fn open(&self, key: &Bytes, value: &Bytes) -> Result<Opened, StoreError> {
@@ -175,6 +181,10 @@ impl<S: Store + ?Sized> Store for EncryptedStore<S> {
 
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.revoke_lease(lease)
+    }
+
+    fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>> {
+        self.inner.lease_remaining(lease)
     }
 
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -101,6 +101,8 @@ pub(crate) enum StartError {
     Authorization(#[from] AuthorizationError),
     #[error("unable to reach kubelets: {0}")]
     Kubelets(#[from] binnacle_kubelet::ConfigError),
+    #[error("admission plugin {0} is not built yet")]
+    Plugin(&'static str),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -112,6 +114,10 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         tracing::warn!("--{flag} has no effect: {why}");
     }
     let named = Named::load(&config)?;
+    let missing = config.admission.beyond_default().find(|name| !binnacle_admission::is_built(name));
+    if let Some(name) = missing {
+        return Err(StartError::Plugin(name));
+    }
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
     let url = format!("https://{}", reachable(port.address()));
     let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
@@ -323,7 +329,8 @@ fn built_in(
         ..control_plane_config(config, address, &served)
     };
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
-    let plugins = binnacle_admission::all(lookup, &access.authorizer, &binnacle_admission::Options::default());
+    let mut plugins = binnacle_admission::all(lookup, &access.authorizer, &config.admission.options);
+    plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order");
     let specials = Specials {
         store: storage.store.clone(),

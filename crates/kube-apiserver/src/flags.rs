@@ -3,6 +3,7 @@
 //! Names, meanings and messages are those of the reference; where a default differs, because this program starts without
 //! any flag, the description says what it is.
 
+mod admission;
 mod api_enablement;
 mod auditing;
 mod authentication;
@@ -25,6 +26,7 @@ use std::ffi::OsString;
 use binnacle_controlplane::EndpointReconciler;
 use binnacle_meta::go_quote;
 
+pub(crate) use admission::Admission;
 pub(crate) use api_enablement::ApiEnablement;
 pub(crate) use authentication::{Authentication, Oidc, Webhook};
 pub(crate) use authorization::{Authorization, Source};
@@ -38,7 +40,7 @@ pub(crate) use table::FlagError;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 12] = [
     generic::GROUP,
     storage::GROUP,
     serving::GROUP,
@@ -46,6 +48,7 @@ const GROUPS: [Group; 11] = [
     authentication::GROUP,
     authorization::GROUP,
     api_enablement::GROUP,
+    admission::GROUP,
     logs::GROUP,
     misc::GROUP,
     inert::GROUP,
@@ -69,6 +72,7 @@ pub(crate) struct Config {
     pub(crate) authentication: Authentication,
     pub(crate) authorization: Authorization,
     pub(crate) api_enablement: ApiEnablement,
+    pub(crate) admission: Admission,
     pub(crate) logs: Logs,
     pub(crate) misc: Misc,
     /// Flags that were given and change nothing, with the reasons.
@@ -93,6 +97,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         authentication: Authentication::read(&given)?,
         authorization: Authorization::read(&given)?,
         api_enablement: ApiEnablement::read(&given)?,
+        admission: Admission::read(&given)?,
         logs: Logs::read(&given)?,
         misc: Misc::read(&given)?,
     };
@@ -216,8 +221,39 @@ mod tests {
     }
 
     #[test]
+    fn admission_plugins() {
+        let asked = |arguments: &[&str], plugin: &str| config(arguments).admission.enables(plugin);
+        let both = ["--enable-admission-plugins=AlwaysPullImages", "--disable-admission-plugins=Priority,PodSecurity"];
+        for (arguments, plugin, want) in [
+            (&[][..], "Priority", true),
+            (&[], "AlwaysPullImages", false),
+            (&both, "AlwaysPullImages", true),
+            (&both, "PodSecurity", false),
+            (&both, "ResourceQuota", true),
+            (&["--admission-control=Priority,AlwaysDeny"], "AlwaysDeny", true),
+            (&["--admission-control=Priority,AlwaysDeny"], "ResourceQuota", false),
+        ] {
+            assert_eq!(asked(arguments, plugin), want, "{arguments:?} {plugin}");
+        }
+        assert_eq!(config(&both).admission.beyond_default().collect::<Vec<_>>(), ["AlwaysPullImages"]);
+        let options = config(&["--default-not-ready-toleration-seconds=5"]).admission.options;
+        assert_eq!((options.not_ready_toleration_seconds, options.unreachable_toleration_seconds), (5, 300));
+    }
+
+    #[test]
     fn errors() {
         for (arguments, want) in [
+            (&["--enable-admission-plugins=Nothing"][..], "enable-admission-plugins plugin \"Nothing\" is unknown"),
+            (&["--disable-admission-plugins=Nothing"], "disable-admission-plugins plugin \"Nothing\" is unknown"),
+            (&["--admission-control=Nothing"], "admission-control plugin \"Nothing\" is unknown"),
+            (
+                &["--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"],
+                "[Priority] in enable-admission-plugins and disable-admission-plugins overlapped",
+            ),
+            (
+                &["--admission-control=Priority", "--disable-admission-plugins=Priority"],
+                "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive",
+            ),
             (&["--nothing"][..], "unknown flag: --nothing"),
             (&["--nothing=1"], "unknown flag: --nothing"),
             (&["--feature-gates=Nothing=true"], "unrecognized feature gate: Nothing"),

@@ -19,15 +19,28 @@ impl FieldPath {
     }
 
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+        if self.0.is_empty() { Self(name.to_owned()) } else { self.with([".", name, ""]) }
     }
 
     pub fn index(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0))
+        // Lists are short: most of their places need no formatting.
+        const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+        match DIGITS.get(index) {
+            Some(digit) => self.key(digit),
+            None => self.key(&index.to_string()),
+        }
     }
 
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        self.with(["[", key, "]"])
+    }
+
+    /// With more at its end. Rules make far more paths than they report, so a path costs one allocation and no formatting.
+    fn with(&self, parts: [&str; 3]) -> Self {
+        let mut path = String::with_capacity(self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>());
+        path.push_str(&self.0);
+        parts.iter().for_each(|part| path.push_str(part));
+        Self(path)
     }
 
     pub fn as_str(&self) -> &str {

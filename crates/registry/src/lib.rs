@@ -33,7 +33,7 @@ pub use create::NAMESPACE_MISMATCH;
 pub use delete::{DeleteOptions, Deleted};
 pub use index::ResourceIndexer;
 pub use list::{ListOptions, Match, Page};
-pub use media::MediaType;
+pub use media::{MediaType, decode_stored};
 pub use names::generate as generate_name;
 pub use resource::{Collection, Conversion, ROOT, Resource};
 pub use set::ResourceSet;

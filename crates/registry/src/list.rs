@@ -102,6 +102,9 @@ impl Resource {
             Match::Exact(revision) => Revision(revision),
             _ => snapshot.revision(),
         };
+        if snapshot.is_empty() {
+            return Ok(Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) });
+        }
         // What is at hand is given whole, as the reference's cache does.
         if options.limit == 0 || version == Match::Any {
             let source = Source::Cursor(snapshot.cursor(selection, &start));
@@ -223,7 +226,7 @@ impl Page {
     pub fn next_chunk(&mut self) -> Option<Vec<Arc<Entry>>> {
         match &mut self.source {
             Source::Cursor(cursor) => {
-                let mut chunk = Vec::with_capacity(CHUNK);
+                let mut chunk = Vec::with_capacity(CHUNK.min(cursor.snapshot().len()));
                 cursor.fill(CHUNK, &mut chunk);
                 (!chunk.is_empty()).then_some(chunk)
             }

@@ -44,7 +44,7 @@ pub(crate) struct StoredKind<'a> {
 }
 
 /// How deep a stored object may be nested; what was accepted as JSON is never deeper.
-pub(crate) const DEPTH: usize = 256;
+const DEPTH: usize = 256;
 /// A stored object is no larger than etcd lets a request be, unless it was told otherwise.
 const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: DEPTH, max_yaml_nodes: 4 << 20 };
 
@@ -108,6 +108,14 @@ impl StoredKind<'_> {
         self.rewritten(&kind, object).map(Cow::Owned)
     }
 
+    /// The object of what stands in the store, in the storage version.
+    pub(crate) fn read(&self, stored: &[u8]) -> Result<Value, String> {
+        let value = self.envelope(stored)?;
+        let envelope = proto::unwrap(&value).map_err(|error| error.to_string())?;
+        proto::decode_object(envelope.raw, self.message, self.api_version, self.kind, DEPTH)
+            .map_err(|error| error.to_string())
+    }
+
     fn known(&self, kind: &GroupVersionKind) -> Result<&'static Message, String> {
         let known = tables::kind(&kind.group, &kind.version, &kind.kind).filter(|_| kind.kind == self.kind);
         known.ok_or_else(|| format!("it is a {} of {}, which is not known here", kind.kind, kind.api_version()))
@@ -123,6 +131,15 @@ impl StoredKind<'_> {
         canonical::canonicalize(&mut object, self.message);
         Ok(self.write(MediaType::Protobuf, &object))
     }
+}
+
+/// The object that `stored` holds where objects of this group, version and kind are kept, in that version; the error says
+/// why no server of this release can read it.
+pub fn decode_stored(group: &str, version: &str, kind: &str, stored: &[u8]) -> Result<Value, String> {
+    let kind = GroupVersionKind::new(group, version, kind);
+    let message = tables::kind(group, version, &kind.kind).ok_or_else(|| format!("{kind} is not known here"))?;
+    let api_version = kind.api_version();
+    StoredKind { group, version, kind: &kind.kind, api_version: &api_version, message }.read(stored)
 }
 
 fn kind_of(api_version: &str, kind: &str) -> Result<GroupVersionKind, String> {

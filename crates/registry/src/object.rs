@@ -85,3 +85,16 @@ pub fn dedup_owner_references(object: &mut Value) -> bool {
     *references = kept;
     references.len() < before
 }
+
+/// Whether an update changes nothing but what the garbage collector must be able to change: whoever may write the object
+/// at all may write those without holding what the rest of the object grants.
+pub fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
+    let without = |object: &Value| {
+        let mut rest = object.clone();
+        for member in ["ownerReferences", "finalizers", "selfLink", "managedFields"] {
+            set_metadata(&mut rest, member, None);
+        }
+        rest
+    };
+    without(object) == without(old)
+}

@@ -2,11 +2,10 @@
 //! resourceVersion, which is the revision of its key.
 
 use binnacle_meta::Status;
-use binnacle_schema::{Message, Presence, Ty, Value, canonical, proto};
+use binnacle_schema::{Message, Presence, Ty, Value, canonical};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
-use crate::media::DEPTH;
 use crate::object;
 use crate::resource::Collection;
 
@@ -30,15 +29,10 @@ impl Collection {
 
     /// The object of stored bytes, with the resourceVersion that `revision` gives it.
     pub fn decode(&self, value: &[u8], revision: Revision) -> Result<Value, Status> {
-        let damaged = |why: &dyn std::fmt::Display| {
+        let mut object = self.stored_kind().read(value).map_err(|why| {
             tracing::error!(kind = self.storage.kind, %why, "stored object cannot be decoded");
             Status::internal("the stored object cannot be decoded")
-        };
-        let value = self.stored_kind().envelope(value).map_err(|e| damaged(&e))?;
-        let envelope = proto::unwrap(&value).map_err(|e| damaged(&e))?;
-        let kind = self.storage.kind;
-        let mut object = proto::decode_object(envelope.raw, self.message, &self.api_version, kind, DEPTH)
-            .map_err(|e| damaged(&e))?;
+        })?;
         object::metadata_mut(&mut object).insert("resourceVersion", revision.0.to_string());
         // The version takes its place among the fields.
         if let (Some(field), Some(metadata)) = (self.message.get("metadata"), object.get_mut("metadata"))

@@ -53,6 +53,10 @@ impl Leases {
         self.by_id.contains_key(&id)
     }
 
+    pub(crate) fn remaining(&self, id: i64, now: Instant) -> Option<Duration> {
+        self.by_id.get(&id).map(|lease| lease.deadline.saturating_duration_since(now))
+    }
+
     /// The keys of a lease, in order; `None` when there is no such lease.
     pub(crate) fn keys(&self, id: i64) -> Option<Vec<Bytes>> {
         let mut keys: Vec<_> = self.by_id.get(&id)?.keys.iter().cloned().collect();

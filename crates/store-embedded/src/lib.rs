@@ -4,6 +4,7 @@
 //! the disk. A single thread turns concurrent transactions into one durable write. `docs/store-format.md` draws what is
 //! on disk and why the order of writes is safe.
 
+mod check;
 mod committer;
 mod compaction;
 pub mod disk;
@@ -12,6 +13,7 @@ mod history;
 mod index;
 mod lease;
 mod lock;
+mod offline;
 mod options;
 mod record;
 mod recovery;
@@ -19,6 +21,8 @@ mod shared;
 mod store;
 mod watch;
 
+pub use check::{Checked, check};
 pub use error::OpenError;
+pub use offline::OfflineStore;
 pub use options::{Options, WatchOptions};
 pub use store::EmbeddedStore;

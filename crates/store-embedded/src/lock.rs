@@ -14,6 +14,18 @@ pub(crate) struct DirLock {
 // === impl DirLock ===
 
 impl DirLock {
+    /// Keeps others out without leaving a trace in the directory, which must exist.
+    pub(crate) fn acquire_silently(dir: &Path) -> Result<Self, OpenError> {
+        let path = dir.join("lock");
+        let io_error = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
+        let file = File::open(&path).map_err(io_error)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned(), pid: holder(&path) }),
+            Err(TryLockError::Error(source)) => Err(io_error(source)),
+        }
+    }
+
     pub(crate) fn acquire(dir: &Path) -> Result<Self, OpenError> {
         let io_error = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
         create_durably(dir).map_err(io_error)?;
@@ -23,8 +35,7 @@ impl DirLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
-                return Err(OpenError::Locked { dir: dir.to_owned(), pid });
+                return Err(OpenError::Locked { dir: dir.to_owned(), pid: holder(&path) });
             }
             Err(TryLockError::Error(source)) => return Err(io_error(source)),
         }
@@ -35,6 +46,11 @@ impl DirLock {
         }
         Ok(Self { _file: file })
     }
+}
+
+/// The pid that the holder of the lock has noted.
+fn holder(path: &Path) -> Option<u32> {
+    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())
 }
 
 /// Creates a directory and those above it, so that a power cut does not take away again what was put into them.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::recovery::FIRST_REVISION;
+
 /// How to open a store. `Options::new(dir)` has values that suit a server with a small memory budget.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -12,6 +14,10 @@ pub struct Options {
     pub cache_bytes: u64,
     /// How much is collected in memory before it becomes a sorted file.
     pub memtable_bytes: u64,
+    /// The revision that a store has when it is made: its first write gets the next one, and everything up to it counts
+    /// as compacted. For data that comes from elsewhere, where clients have seen revisions already. Means nothing to a
+    /// store that is there.
+    pub first_revision: u64,
     pub watch: WatchOptions,
 }
 
@@ -30,7 +36,13 @@ pub struct WatchOptions {
 
 impl Options {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), cache_bytes: 2 << 20, memtable_bytes: 8 << 20, watch: WatchOptions::default() }
+        Self {
+            dir: dir.into(),
+            cache_bytes: 2 << 20,
+            memtable_bytes: 8 << 20,
+            first_revision: FIRST_REVISION,
+            watch: WatchOptions::default(),
+        }
     }
 }
 

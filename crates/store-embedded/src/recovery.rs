@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compaction::{MARKER_KEY, Marker};
 use crate::disk::{Batch, Disk};
+use crate::error::OpenError;
 use crate::index::{Index, Kept, Live};
 use crate::lease::Leases;
 use crate::record::{self, Record};
@@ -55,8 +57,14 @@ pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option
     (key, value)
 }
 
-pub(crate) fn load(disk: &dyn Disk) -> Result<Recovered, Unusable> {
-    let facts = Facts::read(disk)?;
+/// `first_revision` is what a store that is not there yet begins with.
+pub(crate) fn load(disk: &dyn Disk, first_revision: u64) -> Result<Recovered, Unusable> {
+    let mut facts = Facts::read(disk)?;
+    if !facts.has_format && first_revision > FIRST_REVISION {
+        let marker = Marker { revision: first_revision, ..Marker::default() };
+        disk.commit(&Batch { meta: vec![format_fact(), marker.fact()], records: Vec::new() })?;
+        facts = Facts::read(disk)?;
+    }
     let mut loader = Loader { index: Index::default(), reached: 0, compacted: facts.marker.revision, problem: None };
     loader.read(disk)?;
     if let Some(problem) = loader.problem {
@@ -81,7 +89,7 @@ pub(crate) fn load(disk: &dyn Disk) -> Result<Recovered, Unusable> {
 }
 
 /// Takes out of the index what the last compaction forgot, and checks that what it kept is all there.
-fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, Unusable> {
+pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, Unusable> {
     let mut kept = Kept::default();
     let mut leftover = Vec::new();
     let mut keys = Vec::new();
@@ -116,9 +124,9 @@ struct Loader {
     problem: Option<String>,
 }
 
-struct Facts {
+pub(crate) struct Facts {
     has_format: bool,
-    marker: Marker,
+    pub(crate) marker: Marker,
     leases: Vec<(i64, u64)>,
 }
 
@@ -195,7 +203,7 @@ impl Loader {
 // === impl Facts ===
 
 impl Facts {
-    fn read(disk: &dyn Disk) -> Result<Self, Unusable> {
+    pub(crate) fn read(disk: &dyn Disk) -> Result<Self, Unusable> {
         let mut facts = Self { has_format: false, marker: Marker::default(), leases: Vec::new() };
         for (key, value) in disk.meta()? {
             facts.add(&key, &value)?;
@@ -228,7 +236,7 @@ impl Facts {
     }
 
     /// Every lease gets its full time again, as in etcd: better late than early.
-    fn leases(&self, index: &Index) -> Result<Leases, Unusable> {
+    pub(crate) fn leases(&self, index: &Index) -> Result<Leases, Unusable> {
         let mut leases = Leases::default();
         let now = Instant::now();
         for &(id, ttl) in &self.leases {
@@ -248,6 +256,16 @@ impl Facts {
 }
 
 // === impl Unusable ===
+
+impl Unusable {
+    pub(crate) fn of(self, dir: PathBuf) -> OpenError {
+        match self {
+            Self::Damaged(detail) => OpenError::Damaged { dir, detail },
+            Self::Format(found) => OpenError::Format { dir, found, known: FORMAT },
+            Self::Io(source) => OpenError::Io { dir, source },
+        }
+    }
+}
 
 impl From<io::Error> for Unusable {
     fn from(error: io::Error) -> Self {

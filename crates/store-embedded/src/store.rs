@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use binnacle_store::{
     KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
@@ -19,7 +20,7 @@ use crate::error::OpenError;
 use crate::index::At;
 use crate::lock::DirLock;
 use crate::options::{Options, WatchOptions};
-use crate::recovery::{self, FORMAT, Recovered, Unusable};
+use crate::recovery::{self, FIRST_REVISION, Recovered, Unusable};
 use crate::shared::Shared;
 use crate::{compaction, history, watch};
 
@@ -40,12 +41,8 @@ impl EmbeddedStore {
         let dir = options.dir.clone();
         let lock = DirLock::acquire(&dir)?;
         let opened = FjallDisk::open(&dir, &options, lock).map_err(Unusable::from);
-        let result = opened.and_then(|disk| Self::start(Arc::new(disk), options.watch));
-        result.map_err(|unusable| match unusable {
-            Unusable::Damaged(detail) => OpenError::Damaged { dir, detail },
-            Unusable::Format(found) => OpenError::Format { dir, found, known: FORMAT },
-            Unusable::Io(source) => OpenError::Io { dir, source },
-        })
+        let result = opened.and_then(|disk| Self::start(Arc::new(disk), options.watch, options.first_revision));
+        result.map_err(|unusable| unusable.of(dir))
     }
 
     /// A store in memory, for tests and throw-away servers.
@@ -53,7 +50,7 @@ impl EmbeddedStore {
     /// # Panics
     /// When the operating system refuses a thread.
     pub fn ephemeral() -> Self {
-        match Self::start(Arc::new(MemoryDisk::default()), WatchOptions::default()) {
+        match Self::start(Arc::new(MemoryDisk::default()), WatchOptions::default(), FIRST_REVISION) {
             Ok(store) => store,
             Err(unusable) => panic!("an empty store in memory cannot be started: {unusable:?}"),
         }
@@ -62,15 +59,11 @@ impl EmbeddedStore {
     /// A store on a disk of the caller's making, such as one that fails when a test wants it to.
     pub fn open_on(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, OpenError> {
         let dir = std::path::PathBuf::new();
-        Self::start(disk, watch).map_err(|unusable| match unusable {
-            Unusable::Damaged(detail) => OpenError::Damaged { dir, detail },
-            Unusable::Format(found) => OpenError::Format { dir, found, known: FORMAT },
-            Unusable::Io(source) => OpenError::Io { dir, source },
-        })
+        Self::start(disk, watch, FIRST_REVISION).map_err(|unusable| unusable.of(dir))
     }
 
-    fn start(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, Unusable> {
-        let Recovered { state, leftover } = recovery::load(&*disk)?;
+    fn start(disk: Arc<dyn Disk>, watch: WatchOptions, first_revision: u64) -> Result<Self, Unusable> {
+        let Recovered { state, leftover } = recovery::load(&*disk, first_revision)?;
         let shared = Arc::new(Shared::new(disk.clone(), state, watch));
         compaction::resume(&shared, leftover).map_err(Unusable::Io)?;
         let committer = committer::spawn(shared.clone(), disk).map_err(Unusable::Io)?;
@@ -220,6 +213,12 @@ impl Store for EmbeddedStore {
 
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
         self.ask(move |reply| Command::Revoke { lease: lease.0, reply }).boxed()
+    }
+
+    fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>> {
+        let state = self.shared.state.read();
+        let left = state.leases.remaining(lease.0, Instant::now()).ok_or(StoreError::LeaseNotFound);
+        ready(state.open().and(left)).boxed()
     }
 
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -13,6 +13,7 @@ pub(crate) mod path {
     pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
     pub(crate) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
     pub(crate) const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
+    pub(crate) const LEASE_TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
     pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 }
 
@@ -260,6 +261,21 @@ pub(crate) struct LeaseRevokeRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeaseRevokeResponse {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LeaseTimeToLiveRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) id: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LeaseTimeToLiveResponse {
+    #[prost(int64, tag = "2")]
+    pub(crate) id: i64,
+    /// Seconds that are left, -1 when there is no such lease.
+    #[prost(int64, tag = "3")]
+    pub(crate) ttl: i64,
+}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatusRequest {}

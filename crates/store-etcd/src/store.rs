@@ -12,8 +12,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 
 use crate::api::{
-    self, COMPARE_MOD, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, PutRequest, RequestOp,
-    RequestUnion, ResponseOp, ResponseUnion, TxnRequest, path,
+    self, COMPARE_MOD, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
+    LeaseTimeToLiveResponse, PutRequest, RequestOp, RequestUnion, ResponseOp, ResponseUnion, TxnRequest, path,
 };
 use crate::cluster::{Call, Cluster};
 use crate::error::Failure;
@@ -40,6 +40,7 @@ const TXN: Call = Call { path: path::TXN, repeatable: false, patience: WRITE };
 const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, patience: WRITE };
 /// A lease that nobody knows of expires by itself.
 const GRANT: Call = Call { path: path::LEASE_GRANT, repeatable: true, patience: WRITE };
+const TIME_TO_LIVE: Call = Call { path: path::LEASE_TIME_TO_LIVE, repeatable: true, patience: READ };
 const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, patience: WRITE };
 
 // === impl EtcdStore ===
@@ -222,6 +223,19 @@ impl Store for EtcdStore {
             let request = LeaseRevokeRequest { id: lease.0 };
             let answer: Result<api::LeaseRevokeResponse, _> = self.hub.cluster.call(REVOKE, request).await;
             answer.map(|_| ()).map_err(Failure::into_store_error)
+        }
+        .boxed()
+    }
+
+    fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>> {
+        async move {
+            let request = LeaseTimeToLiveRequest { id: lease.0 };
+            let answer: Result<LeaseTimeToLiveResponse, _> = self.hub.cluster.call(TIME_TO_LIVE, request).await;
+            // etcd does not call it an error when there is no such lease.
+            match answer.map_err(Failure::into_store_error)?.ttl {
+                gone if gone < 0 => Err(StoreError::LeaseNotFound),
+                seconds => Ok(Duration::from_secs(unsigned(seconds))),
+            }
         }
         .boxed()
     }

@@ -34,8 +34,8 @@ macro_rules! contract_tests {
             watches: events_with_previous_values, from_an_older_revision, only_the_range, compacted_history,
                 barrier_covers_what_was_acknowledged, barrier_of_a_watch_from_the_past, order_under_load,
                 a_slow_reader_misses_nothing, from_a_future_revision;
-            leases: revoking_deletes_the_keys, expiry_deletes_the_keys, unknown_leases, a_key_changes_its_lease,
-                puts_race_with_the_end_of_their_lease;
+            leases: revoking_deletes_the_keys, expiry_deletes_the_keys, unknown_leases, what_is_left_of_a_lease,
+                a_key_changes_its_lease, puts_race_with_the_end_of_their_lease;
         }
     };
     (@ $factory:path; $($module:ident: $($case:ident),+;)+) => {

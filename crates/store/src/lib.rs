@@ -9,6 +9,7 @@ pub mod contract;
 mod watched;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -190,6 +191,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Ends a lease and deletes its keys.
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// How long a lease has left. As in etcd, one that outlives a restart of the engine has its full time again.
+    fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>>;
 
     /// Whether the engine can serve: the health check `etcd`.
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -148,6 +148,10 @@ impl Store for Feed {
         Box::pin(async { Err(StoreError::LeaseNotFound) })
     }
 
+    fn lease_remaining(&self, _: LeaseId) -> BoxFuture<'_, Result<std::time::Duration, StoreError>> {
+        Box::pin(async { Err(StoreError::LeaseNotFound) })
+    }
+
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async { Ok(()) })
     }

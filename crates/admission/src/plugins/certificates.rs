@@ -1,5 +1,6 @@
-//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who may approve requests for certificates and
-//! who may sign them, signer by signer, and what no request may ask for.
+//! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: who may approve
+//! requests for certificates, who may sign them, and who may say which authorities to trust, signer by signer, and what
+//! no request may ask for.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use binnacle_authz::{Attributes as Access, Authorizer};
 use binnacle_meta::{Status, go_quote};
 use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_registry::object::only_for_the_garbage_collector;
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::Value;
 use rustls_pki_types::CertificateSigningRequestDer;
@@ -38,28 +40,28 @@ impl SignerPermission {
     pub(crate) fn to_sign(authorizer: Arc<dyn Authorizer>) -> Self {
         Self { authorizer, name: "CertificateSigning", subresource: "status", verb: "sign" }
     }
+}
 
-    /// Whether the user has the verb for a signer, or for all of its domain.
-    async fn is_allowed(&self, user: &User, signer: &str) -> bool {
-        let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
-        for name in [signer, &format!("{domain}/*")] {
-            let access = Access {
-                verb: self.verb,
-                is_resource_request: true,
-                api_group: GROUP,
-                api_version: "*",
-                resource: "signers",
-                name,
-                ..Access::nothing(user)
-            };
-            match self.authorizer.authorize(&access).await {
-                Ok(Decision::Allow(_)) => return true,
-                Ok(_) => {}
-                Err(error) => tracing::warn!("cannot tell who may {} for {name}: {error}", self.verb),
-            }
+/// Whether the user has the verb for a signer, or for all of its domain.
+async fn is_allowed(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bool {
+    let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
+    for name in [signer, &format!("{domain}/*")] {
+        let access = Access {
+            verb,
+            is_resource_request: true,
+            api_group: GROUP,
+            api_version: "*",
+            resource: "signers",
+            name,
+            ..Access::nothing(user)
+        };
+        match authorizer.authorize(&access).await {
+            Ok(Decision::Allow(_)) => return true,
+            Ok(_) => {}
+            Err(error) => tracing::warn!("cannot tell who may {verb} for {name}: {error}"),
         }
-        false
     }
+    false
 }
 
 impl Plugin for SignerPermission {
@@ -84,10 +86,48 @@ impl Plugin for SignerPermission {
                 return Ok(());
             }
             let signer = old.str_at(&["spec", "signerName"]);
-            if self.is_allowed(&request.attributes.user, signer).await {
+            if is_allowed(&*self.authorizer, &request.attributes.user, self.verb, signer).await {
                 return Ok(());
             }
             let why = format!("user not permitted to {} requests with signerName {}", self.verb, go_quote(signer));
+            Err(forbidden(request.attributes, object, why))
+        })
+    }
+}
+
+/// Who puts authorities into a bundle of a signer needs the verb `attest` for the signer (KEP-3257).
+pub(crate) struct TrustBundleAttest {
+    authorizer: Arc<dyn Authorizer>,
+}
+
+impl TrustBundleAttest {
+    pub(crate) fn new(authorizer: Arc<dyn Authorizer>) -> Self {
+        Self { authorizer }
+    }
+}
+
+impl Plugin for TrustBundleAttest {
+    fn name(&self) -> &'static str {
+        "ClusterTrustBundleAttest"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Validate
+            && matches!(attributes.operation, Operation::Create | Operation::Update)
+            && is_any_of(attributes, GROUP, "clustertrustbundles")
+            && binnacle_features::enabled("ClusterTrustBundle")
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            // The new object counts: validation keeps its signer as it was.
+            let signer = object.str_at(&["spec", "signerName"]);
+            let unchanged = request.old.is_some_and(|old| only_for_the_garbage_collector(object, old));
+            let user = &request.attributes.user;
+            if signer.is_empty() || unchanged || is_allowed(&*self.authorizer, user, "attest", signer).await {
+                return Ok(());
+            }
+            let why = format!("user not permitted to attest for signerName {}", go_quote(signer));
             Err(forbidden(request.attributes, object, why))
         })
     }
@@ -140,6 +180,7 @@ mod tests {
     use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
     use super::*;
+    use crate::testing::attributes;
 
     struct Allows(&'static str);
 
@@ -193,6 +234,31 @@ mod tests {
             ("", "", &signed, Ok(())),
         ] {
             assert_eq!(ask(allows, subresource, object, Some(&old)).await, want, "{allows} {subresource}");
+        }
+    }
+
+    #[tokio::test]
+    async fn trust_bundles() {
+        let bundle = |signer: &str, text: &str| value!({"metadata": {"name": "b"}, "spec": {"signerName": signer, "trustBundle": text}});
+        let mut collected = bundle("a.b/c", "x");
+        collected.make_at(&["metadata"]).insert("finalizers", value!(["d.e/f"]));
+        let refused = "clustertrustbundles.certificates.k8s.io \"b\" is forbidden: user not permitted to attest for signerName \"a.b/c\"";
+        for (allows, old, new, want) in [
+            ("attest signers a.b/c", None, bundle("a.b/c", "x"), true),
+            ("attest signers a.b/*", None, bundle("a.b/c", "x"), true),
+            ("attest signers d.e/f", None, bundle("a.b/c", "x"), false),
+            ("", None, bundle("", "x"), true),
+            ("", Some(bundle("a.b/c", "x")), bundle("a.b/c", "y"), false),
+            ("", Some(bundle("a.b/c", "x")), collected, true),
+        ] {
+            let plugin = TrustBundleAttest::new(Arc::new(Allows(allows)));
+            let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+            let bundles = [GROUP, "v1beta1", "clustertrustbundles"];
+            let attributes =
+                Attributes { name: "b".into(), ..attributes(operation, bundles, "ClusterTrustBundle", "") };
+            let outcome = plugin.validate(Request::new(&attributes, old.as_ref(), &|_| {}), &new).await;
+            let told = outcome.err().map(|status| status.message().to_owned());
+            assert_eq!(told, (!want).then(|| refused.to_owned()), "{allows} {new:?}");
         }
     }
 

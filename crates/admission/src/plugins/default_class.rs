@@ -88,10 +88,11 @@ impl Plugin for DefaultClass {
 }
 
 /// The newest class that is marked; of several of one moment the first by name.
-fn default_of(classes: &[Value], marks: &[&str]) -> Option<Text> {
-    let marked = |class: &&Value| marks.iter().any(|mark| class.str_at(&["metadata", "annotations", mark]) == "true");
+fn default_of(classes: &[Arc<Value>], marks: &[&str]) -> Option<Text> {
+    let marked =
+        |class: &&Arc<Value>| marks.iter().any(|mark| class.str_at(&["metadata", "annotations", mark]) == "true");
     // Times in this form sort as they follow each other.
-    let key = |class: &&Value| {
+    let key = |class: &&Arc<Value>| {
         let text = |member| class.str_at(&["metadata", member]).to_owned();
         (std::cmp::Reverse(text("creationTimestamp")), text("name"))
     };
@@ -107,10 +108,10 @@ mod tests {
     #[test]
     fn the_newest_default_wins() {
         let class = |name: &str, at: &str, mark: &str| {
-            value!({"metadata": {
+            Arc::new(value!({"metadata": {
                 "name": name, "creationTimestamp": at,
                 "annotations": {"storageclass.kubernetes.io/is-default-class": mark}
-            }})
+            }}))
         };
         let (old, new) = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z");
         for (classes, want) in [

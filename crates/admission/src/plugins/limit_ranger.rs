@@ -26,7 +26,7 @@ impl LimitRanger {
     }
 
     /// The limit ranges that count for a request; what is being deleted is let go.
-    async fn ranges(&self, request: Request<'_>, object: &Value) -> Result<Vec<Value>, Status> {
+    async fn ranges(&self, request: Request<'_>, object: &Value) -> Result<Vec<Arc<Value>>, Status> {
         let deleting = |old: &Value| old.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null());
         if request.old.is_some_and(deleting) {
             return Ok(Vec::new());

@@ -183,7 +183,7 @@ fn is_significant(pod: &Value, old: &Value) -> bool {
 }
 
 /// One pod of each controller first: the others are most likely like it.
-fn prioritized(pods: Vec<Value>) -> Vec<Value> {
+fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     let mut seen: HashSet<Text> = HashSet::new();
     let mut later = Vec::new();
     let mut first = Vec::new();
@@ -204,7 +204,7 @@ fn prioritized(pods: Vec<Value>) -> Vec<Value> {
 }
 
 /// Tells which existing pods a namespace's new level would not have let in.
-fn warn_of_pods(request: Request<'_>, namespace: &str, enforce: LevelVersion, pods: Vec<Value>) {
+fn warn_of_pods(request: Request<'_>, namespace: &str, enforce: LevelVersion, pods: Vec<Arc<Value>>) {
     let began = Instant::now();
     let mut checked = 0;
     // The first pod by name, and how many there are.

@@ -75,7 +75,7 @@ impl Priority {
     }
 
     /// The lowest of the default classes, should a race have made several.
-    async fn default_class(&self, freshness: Freshness) -> Result<Option<Value>, Status> {
+    async fn default_class(&self, freshness: Freshness) -> Result<Option<Arc<Value>>, Status> {
         let classes = self.lookup.list(Kind::PriorityClass, "", freshness).await?;
         let defaults = classes.into_iter().filter(|class| class.bool_at(&["globalDefault"]));
         Ok(defaults.min_by_key(|class| class.int_at(&["value"]).unwrap_or(0)))

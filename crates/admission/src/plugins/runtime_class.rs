@@ -24,7 +24,7 @@ impl RuntimeClass {
     }
 
     /// The class that a pod names, if it names one.
-    async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Option<Value>, Status> {
+    async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
         let Some(name) = pod.at(&["spec", "runtimeClassName"]).and_then(Value::as_str) else { return Ok(None) };
         match get_surely(&*self.lookup, Kind::RuntimeClass, "", name).await? {
             Some(class) => Ok(Some(class)),

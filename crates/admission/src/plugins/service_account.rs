@@ -39,7 +39,7 @@ impl ServiceAccount {
     }
 
     /// The account that a pod names.
-    async fn account(&self, attributes: &Attributes, pod: &Value) -> Result<Value, Status> {
+    async fn account(&self, attributes: &Attributes, pod: &Value) -> Result<Arc<Value>, Status> {
         let (namespace, name) = (attributes.namespace.as_str(), account_name(pod));
         let patience = if name == DEFAULT { DEFAULT_PATIENCE } else { Duration::ZERO };
         let until = tokio::time::Instant::now() + patience;

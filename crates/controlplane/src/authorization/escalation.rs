@@ -72,7 +72,7 @@ impl EscalationHooks {
         if self.may(context, "escalate", self.kind.plural(), &context.name, &context.namespace).await {
             return Ok(());
         }
-        if old.is_some_and(|old| only_for_the_garbage_collector(object, old)) {
+        if old.is_some_and(|old| object::only_for_the_garbage_collector(object, old)) {
             return Ok(());
         }
         let name = object::name(object);
@@ -87,7 +87,7 @@ impl EscalationHooks {
     }
 
     async fn binding(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-        if old.is_some_and(|old| only_for_the_garbage_collector(object, old)) {
+        if old.is_some_and(|old| object::only_for_the_garbage_collector(object, old)) {
             return Ok(());
         }
         let role = object.get("roleRef").unwrap_or(&Value::Null);
@@ -151,16 +151,4 @@ impl EscalationHooks {
     fn resource(&self) -> GroupResource {
         GroupResource::new(GROUP, self.kind.plural())
     }
-}
-
-/// Whether an update changes nothing but what the garbage collector must be able to change.
-fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
-    let without = |object: &Value| {
-        let mut rest = object.clone();
-        for member in ["ownerReferences", "finalizers", "selfLink", "managedFields"] {
-            object::set_metadata(&mut rest, member, None);
-        }
-        rest
-    };
-    without(object) == without(old)
 }

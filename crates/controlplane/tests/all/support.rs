@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use binnacle_admission::{Chain, Options, ResourceLookup, all};
+use binnacle_admission::{Chain, Options, ResourceLookup, all, is_default};
 use binnacle_authz::{AlwaysAllow, Authorizer};
 use binnacle_controlplane::{Config, service_hooks};
 use binnacle_meta::Status;
@@ -33,7 +33,9 @@ impl Server {
         let resources = ResourceSet::new();
         let lookup = Arc::new(ResourceLookup::new(resources.clone()));
         let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
-        let admission = Chain::new(all(lookup, &authorizer, &Options::default())).unwrap();
+        let mut plugins = all(lookup, &authorizer, &Options::default());
+        plugins.retain(|plugin| is_default(plugin.name()));
+        let admission = Chain::new(plugins).unwrap();
         let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
         let hooks = HashMap::from([(("", "Service"), services)]);
         let built_in = BuiltIn {

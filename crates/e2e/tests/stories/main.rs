@@ -7,9 +7,11 @@
 
 mod manifests;
 
+mod allocators;
 mod auditing;
 mod authorization;
 mod bad_input;
+mod cluster;
 mod compression;
 mod controller;
 mod durability;

@@ -1,6 +1,7 @@
 //! Keys that go with their lease.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Reader, bytes, delete, get, list, pairs, put, put_with_lease};
 use crate::{Event, Expect, LeaseId, Op, Store, StoreError, Txn};
@@ -57,6 +58,16 @@ pub async fn unknown_leases(store: Arc<dyn Store>) {
     assert!(matches!(answer, Err(StoreError::LeaseNotFound)), "{answer:?}");
     assert_eq!(get(&*store, "/l/a").await, None);
     assert!(matches!(store.revoke_lease(LeaseId(4711)).await, Err(StoreError::LeaseNotFound)));
+}
+
+/// A lease tells how long it has left, until it is gone.
+pub async fn what_is_left_of_a_lease(store: Arc<dyn Store>) {
+    let lease = store.grant_lease(3600).await.expect("a lease");
+    let left = store.lease_remaining(lease).await.expect("what is left");
+    assert!(left <= Duration::from_secs(3600), "{left:?}");
+    assert!(left > Duration::from_secs(3500), "{left:?}");
+    store.revoke_lease(lease).await.expect("a revocation");
+    assert!(matches!(store.lease_remaining(lease).await, Err(StoreError::LeaseNotFound)));
 }
 
 /// The lease of the newest put counts, or none.

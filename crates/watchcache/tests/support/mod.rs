@@ -292,6 +292,10 @@ impl Store for Faulty {
         self.inner.revoke_lease(lease)
     }
 
+    fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<std::time::Duration, StoreError>> {
+        self.inner.lease_remaining(lease)
+    }
+
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.health()
     }

@@ -1,6 +1,7 @@
 //! What a request would use of each quota, and whether that is still there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use binnacle_meta::{Format, Quantity, Status};
 use binnacle_schema::{Object, Value, value};
@@ -11,7 +12,7 @@ use crate::plugins::pod_resources::{Resources, add, amounts};
 
 /// The quotas that a request changes, charged.
 pub(super) fn check(
-    quotas: &[Value],
+    quotas: &[Arc<Value>],
     request: Request<'_>,
     object: &Value,
     evaluator: &dyn Evaluator,
@@ -62,7 +63,7 @@ pub(super) fn check(
                 shown(&hard)
             )));
         }
-        let mut quota = quota.clone();
+        let mut quota = Value::clone(quota);
         let then: Object = then.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
         quota.make_at(&["status"]).insert("used", then);
         charged.push(quota);
@@ -147,7 +148,7 @@ mod tests {
         let attributes = attributes(plural, operation);
         let warn = |_: String| {};
         let request = Request::new(&attributes, old, &warn);
-        let charged = check(&[quota], request, object, &*evaluator::of(&attributes));
+        let charged = check(&[Arc::new(quota)], request, object, &*evaluator::of(&attributes));
         let charged = charged.map_err(|status| status.message().to_owned())?;
         Ok(charged.first().and_then(|quota| quota.at(&["status", "used"])).cloned().unwrap_or_default())
     }

@@ -1,0 +1,64 @@
+//! LimitPodHardAntiAffinityTopology: a pod may keep others from its node, not from a whole zone.
+
+use binnacle_meta::Status;
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::plugin::{Plugin, Request, Stage, is_resource};
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+pub(crate) struct LimitPodHardAntiAffinityTopology;
+
+impl Plugin for LimitPodHardAntiAffinityTopology {
+    fn name(&self) -> &'static str {
+        "LimitPodHardAntiAffinityTopology"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Validate
+            && matches!(attributes.operation, Operation::Create | Operation::Update)
+            && is_resource(attributes, "", "pods")
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        let terms = object.list_at(&["spec", "affinity", "podAntiAffinity", required]);
+        let wide = terms.iter().map(|term| term.str_at(&["topologyKey"])).find(|key| *key != HOSTNAME);
+        let outcome = wide.map_or(Ok(()), |key| {
+            let why = format!(
+                "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key {HOSTNAME} is allowed"
+            );
+            let name = object.str_at(&["metadata", "name"]);
+            Err(Status::forbidden(&request.attributes.resource.group_resource(), name, why))
+        });
+        Box::pin(async { outcome })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::testing::{admit, pods};
+
+    #[tokio::test]
+    async fn topology_keys() {
+        for (rule, key, allowed) in [
+            ("requiredDuringSchedulingIgnoredDuringExecution", HOSTNAME, true),
+            ("requiredDuringSchedulingIgnoredDuringExecution", "zone", false),
+            ("preferredDuringSchedulingIgnoredDuringExecution", "zone", true),
+        ] {
+            let mut pod = value!({"metadata": {"name": "p"}});
+            pod.make_at(&["spec", "affinity", "podAntiAffinity"]).insert(rule, value!([{"topologyKey": key}]));
+            let refused = "pods \"p\" is forbidden: affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but only key kubernetes.io/hostname is allowed";
+            let want = if allowed { Ok(pod.clone()) } else { Err((403, refused.to_owned())) };
+            let plugin = Arc::new(LimitPodHardAntiAffinityTopology);
+            assert_eq!(admit(plugin, &pods(Operation::Create), &pod, None).await, want, "{rule} {key}");
+        }
+    }
+}

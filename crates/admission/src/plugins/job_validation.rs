@@ -1,0 +1,113 @@
+//! JobValidation: a job whose pods are scheduled all together or not at all keeps its parallelism (KEP-4671).
+
+use std::sync::Arc;
+
+use binnacle_meta::{Status, go_quote};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::lookup::{Freshness, Kind, Lookup};
+use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
+
+pub(crate) struct JobValidation {
+    lookup: Arc<dyn Lookup>,
+}
+
+impl JobValidation {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup }
+    }
+
+    /// The name of the pod group that schedules the job's pods as a gang: the one that its template names, or else any
+    /// that it controls. What cannot be read holds up nothing.
+    async fn gang(&self, namespace: &str, job: &Value) -> Option<String> {
+        let named = job.str_at(&["spec", "template", "spec", "schedulingGroup", "podGroupName"]);
+        let groups = if named.is_empty() {
+            let mut groups = self.lookup.list(Kind::PodGroup, namespace, Freshness::Cached).await.ok()?;
+            groups.retain(|group| is_controlled_by(group, job));
+            groups
+        } else {
+            vec![self.lookup.get(Kind::PodGroup, namespace, named, Freshness::Cached).await.ok()??]
+        };
+        let gang =
+            |group: &&Arc<Value>| group.at(&["spec", "schedulingPolicy", "gang"]).is_some_and(|gang| !gang.is_null());
+        groups.iter().find(gang).map(|group| group.str_at(&["metadata", "name"]).to_owned())
+    }
+}
+
+impl Plugin for JobValidation {
+    fn name(&self) -> &'static str {
+        "JobValidation"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        // Pod groups are only there with the gate.
+        stage == Stage::Validate
+            && attributes.operation == Operation::Update
+            && is_resource(attributes, "batch", "jobs")
+            && binnacle_features::enabled("GenericWorkload")
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let Some(old) = request.old else { return Ok(()) };
+            let parallelism = |job: &Value| job.int_at(&["spec", "parallelism"]);
+            if parallelism(old) == parallelism(object) {
+                return Ok(());
+            }
+            let Some(group) = self.gang(&request.attributes.namespace, old).await else { return Ok(()) };
+            let why =
+                format!("cannot change parallelism for a Job referencing gang-scheduled PodGroup {}", go_quote(&group));
+            Err(forbidden(request.attributes, object, why))
+        })
+    }
+}
+
+fn is_controlled_by(group: &Value, job: &Value) -> bool {
+    let owners = group.list_at(&["metadata", "ownerReferences"]).iter();
+    let controls = |owner: &&Value| owner.at(&["controller"]).and_then(Value::as_bool) == Some(true);
+    owners.filter(controls).any(|owner| owner.str_at(&["uid"]) == job.str_at(&["metadata", "uid"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::testing::{Known, attributes};
+
+    #[tokio::test]
+    async fn parallelism() {
+        let group = |name: &str, owner: &str, policy: Value| {
+            let owners = value!([{"uid": owner, "controller": true}]);
+            let metadata = value!({"name": name, "namespace": "ns", "ownerReferences": owners});
+            (Kind::PodGroup, value!({"metadata": metadata, "spec": {"schedulingPolicy": policy}}))
+        };
+        let plugin = JobValidation::new(Known::new(vec![
+            group("basic", "1", value!({"basic": {}})),
+            group("gang", "2", value!({"gang": {"minCount": 2i64}})),
+        ]));
+        for (uid, named, parallelism, want) in [
+            ("1", "", 2, None),
+            ("2", "", 1, None),
+            ("2", "", 2, Some("gang")),
+            ("1", "gang", 2, Some("gang")),
+            ("2", "basic", 2, None),
+            ("2", "absent", 2, None),
+        ] {
+            let job = |parallelism: i64| {
+                let mut job = value!({"metadata": {"name": "x", "uid": uid}, "spec": {"parallelism": parallelism}});
+                if !named.is_empty() {
+                    job.make_at(&["spec", "template", "spec", "schedulingGroup"]).insert("podGroupName", named);
+                }
+                job
+            };
+            let attributes = attributes(Operation::Update, ["batch", "v1", "jobs"], "Job", "");
+            let (old, new) = (job(1), job(parallelism));
+            let refused = plugin.validate(Request::new(&attributes, Some(&old), &|_| {}), &new).await.err();
+            let want = want.map(|name| format!("jobs.batch \"x\" is forbidden: cannot change parallelism for a Job referencing gang-scheduled PodGroup \"{name}\""));
+            assert_eq!(refused.map(|status| status.message().to_owned()), want, "{uid} {named} {parallelism}");
+        }
+    }
+}

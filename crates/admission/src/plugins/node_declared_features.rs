@@ -1,0 +1,140 @@
+//! NodeDeclaredFeatureValidator: a pod that runs is not changed in a way that its node does not say it supports
+//! (KEP-5328).
+
+use std::sync::Arc;
+
+use binnacle_meta::{Status, go_quote};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::lookup::{Freshness, Kind, Lookup};
+use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
+
+/// Whether the change from the one pod to the other needs a feature.
+type Needs = fn(&Value, &Value) -> bool;
+
+/// Features that a change may need, by name, each with what shows that it does. Others that nodes declare only matter
+/// when a pod is placed.
+const FEATURES: [(&str, Needs); 2] = [
+    ("InPlacePodLevelResourcesVerticalScaling", resizes_pod),
+    ("InPlacePodVerticalScalingInitContainers", resizes_init_containers),
+];
+
+pub(crate) struct NodeDeclaredFeatures {
+    lookup: Arc<dyn Lookup>,
+}
+
+impl NodeDeclaredFeatures {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup }
+    }
+
+    async fn check(&self, pod: &Value, old: &Value) -> Result<(), String> {
+        let node = pod.str_at(&["spec", "nodeName"]);
+        let generation = |pod: &Value| pod.int_at(&["metadata", "generation"]);
+        // Every change of the spec shows in the generation.
+        if node.is_empty() || generation(pod) == generation(old) {
+            return Ok(());
+        }
+        let needed: Vec<&str> = FEATURES.iter().filter(|(_, needs)| needs(old, pod)).map(|(name, _)| *name).collect();
+        if needed.is_empty() {
+            return Ok(());
+        }
+        let quoted = go_quote(node);
+        let found = match self.lookup.get(Kind::Node, "", node, Freshness::Cached).await {
+            Ok(found) => found.ok_or_else(|| format!("node {quoted} not found"))?,
+            Err(status) => return Err(format!("failed to get node {quoted}: {}", status.message())),
+        };
+        let declared = found.list_at(&["status", "declaredFeatures"]);
+        let missing: Vec<&str> =
+            needed.into_iter().filter(|name| !declared.iter().any(|known| known.as_str() == Some(name))).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let missing = missing.join(", ");
+        Err(format!("pod update requires features {missing} which are not available on node {quoted}"))
+    }
+}
+
+impl Plugin for NodeDeclaredFeatures {
+    fn name(&self) -> &'static str {
+        "NodeDeclaredFeatureValidator"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Validate
+            && attributes.operation == Operation::Update
+            && ["", "resize"].contains(&attributes.subresource.as_str())
+            && is_any_of(attributes, "", "pods")
+            && binnacle_features::enabled("NodeDeclaredFeatures")
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let Some(old) = request.old else { return Ok(()) };
+            let outcome = self.check(object, old).await;
+            outcome.map_err(|why| forbidden(request.attributes, object, why))
+        })
+    }
+}
+
+fn resizes_pod(old: &Value, new: &Value) -> bool {
+    let resources = |pod: &Value| pod.at(&["spec", "resources"]).filter(|resources| !resources.is_null()).cloned();
+    resources(old) != resources(new)
+}
+
+/// Those that end: the others are containers like any.
+fn resizes_init_containers(old: &Value, new: &Value) -> bool {
+    let containers = |pod: &Value| pod.list_at(&["spec", "initContainers"]).to_vec();
+    let resources = |container: &Value| container.get("resources").cloned().unwrap_or_default();
+    containers(old)
+        .iter()
+        .zip(containers(new))
+        .any(|(old, new)| old.str_at(&["restartPolicy"]) != "Always" && resources(old) != resources(&new))
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::testing::{Known, admit, attributes};
+
+    #[tokio::test]
+    async fn what_nodes_support() {
+        let pod = |node: &str, generation: i64, own: &str, init: &str, policy: &str| {
+            value!({"metadata": {"name": "x", "generation": generation}, "spec": {
+                "nodeName": node,
+                "resources": {"requests": {"cpu": own}},
+                "initContainers": [{"name": "i", "restartPolicy": policy, "resources": {"requests": {"cpu": init}}}]
+            }})
+        };
+        let node = |name: &str, features: &[&str]| {
+            let features = features.to_vec();
+            (Kind::Node, value!({"metadata": {"name": name}, "status": {"declaredFeatures": features}}))
+        };
+        let known = Known::new(vec![
+            node("old", &[]),
+            node("new", &["InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "X"]),
+        ]);
+        let both = "pod update requires features InPlacePodLevelResourcesVerticalScaling, InPlacePodVerticalScalingInitContainers which are not available on node \"old\"";
+        let one = "pod update requires features InPlacePodLevelResourcesVerticalScaling which are not available on node \"old\"";
+        for (node, generation, own, init, policy, want) in [
+            ("old", 1, "2", "2", "", None),
+            ("old", 2, "1", "1", "", None),
+            ("old", 2, "2", "2", "", Some(both)),
+            ("old", 2, "2", "2", "Always", Some(one)),
+            ("new", 2, "2", "2", "", None),
+            ("", 2, "2", "2", "", None),
+            ("gone", 2, "2", "2", "", Some("node \"gone\" not found")),
+        ] {
+            let old = pod(node, 1, "1", "1", policy);
+            let new = pod(node, generation, own, init, policy);
+            let attributes = attributes(Operation::Update, ["", "v1", "pods"], "Pod", "resize");
+            let made = admit(Arc::new(NodeDeclaredFeatures::new(known.clone())), &attributes, &new, Some(&old)).await;
+            let want = want.map_or(Ok(new), |why| Err((403, format!("pods \"x\" is forbidden: {why}"))));
+            assert_eq!(made, want, "{node} {own} {init} {policy}");
+        }
+    }
+}

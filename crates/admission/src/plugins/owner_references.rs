@@ -1,0 +1,184 @@
+//! OwnerReferencesPermissionEnforcement: who changes the owners of an object must be allowed to delete it, and who lets
+//! it hold up the deletion of an owner must be allowed to set that owner's finalizers.
+
+use std::sync::Arc;
+
+use binnacle_authz::{Attributes as Access, Authorizer};
+use binnacle_meta::{GroupVersion, Status, go_quote};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::{BoxFuture, Decision};
+use binnacle_schema::Value;
+
+use crate::lookup::Lookup;
+use crate::plugin::{Plugin, Request, Stage, forbidden};
+
+pub(crate) struct OwnerReferences {
+    lookup: Arc<dyn Lookup>,
+    authorizer: Arc<dyn Authorizer>,
+}
+
+impl OwnerReferences {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, authorizer: Arc<dyn Authorizer>) -> Self {
+        Self { lookup, authorizer }
+    }
+
+    /// Whether somebody may; if not, the reason and the error, as the reference writes them one behind the other.
+    async fn ask(&self, access: &Access<'_>) -> Result<(), String> {
+        match self.authorizer.authorize(access).await {
+            Ok(Decision::Allow(_)) => Ok(()),
+            Ok(Decision::Deny(reason) | Decision::NoOpinion(reason)) => Err(format!("{reason}, <nil>")),
+            Err(error) => Err(format!(", {error}")),
+        }
+    }
+
+    async fn check(&self, attributes: &Attributes, object: &Value, old: Option<&Value>) -> Result<(), String> {
+        let user = &attributes.user;
+        if attributes.operation != Operation::Create {
+            let delete = Access {
+                verb: "delete",
+                is_resource_request: true,
+                namespace: &attributes.namespace,
+                api_group: &attributes.resource.group,
+                api_version: &attributes.resource.version,
+                resource: &attributes.resource.resource,
+                subresource: &attributes.subresource,
+                name: &attributes.name,
+                ..Access::nothing(user)
+            };
+            self.ask(&delete)
+                .await
+                .map_err(|why| format!("cannot set an ownerRef on a resource you can't delete: {why}"))?;
+        }
+        let blocking = newly_blocking(object, old);
+        let anything = Access {
+            verb: "update",
+            is_resource_request: true,
+            api_group: "*",
+            api_version: "*",
+            resource: "*",
+            subresource: "finalizers",
+            name: "*",
+            ..Access::nothing(user)
+        };
+        if blocking.is_empty() || self.ask(&anything).await.is_ok() {
+            return Ok(());
+        }
+        for owner in blocking {
+            self.check_owner(attributes, owner, &anything).await?;
+        }
+        Ok(())
+    }
+
+    async fn check_owner(&self, attributes: &Attributes, owner: &Value, access: &Access<'_>) -> Result<(), String> {
+        let (api_version, kind) = (owner.str_at(&["apiVersion"]), owner.str_at(&["kind"]));
+        let unknown = |why: String| {
+            format!(
+                "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {api_version} Kind {kind}: {why}"
+            )
+        };
+        let version = GroupVersion::parse(api_version)
+            .ok_or_else(|| unknown(format!("unexpected GroupVersion string: {api_version}")))?;
+        let mapping = self.lookup.mapping(&version.group, &version.version, kind).ok_or_else(|| {
+            unknown(format!("no matches for kind {} in version {}", go_quote(kind), go_quote(api_version)))
+        })?;
+        let finalize = Access {
+            // An owner in a namespace is in that of its dependent.
+            namespace: if mapping.namespaced { &attributes.namespace } else { "" },
+            api_group: &version.group,
+            api_version: &version.version,
+            resource: &mapping.plural,
+            name: owner.str_at(&["name"]),
+            ..*access
+        };
+        self.ask(&finalize).await.map_err(|why| {
+            format!("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: {why}")
+        })
+    }
+}
+
+impl Plugin for OwnerReferences {
+    fn name(&self) -> &'static str {
+        "OwnerReferencesPermissionEnforcement"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        // The status of a pod cannot change its owners, and old kubelets garbled them on the way.
+        let resource = &attributes.resource;
+        let pod_status = resource.group.is_empty() && resource.resource == "pods" && attributes.subresource == "status";
+        stage == Stage::Validate && matches!(attributes.operation, Operation::Create | Operation::Update) && !pod_status
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            if owners(object) == request.old.map_or(&[][..], owners) {
+                return Ok(());
+            }
+            let outcome = self.check(request.attributes, object, request.old).await;
+            outcome.map_err(|why| forbidden(request.attributes, object, why))
+        })
+    }
+}
+
+fn owners(object: &Value) -> &[Value] {
+    object.list_at(&["metadata", "ownerReferences"])
+}
+
+/// The owners that hold up a deletion and did not before.
+fn newly_blocking<'a>(object: &'a Value, old: Option<&Value>) -> Vec<&'a Value> {
+    let blocks = |owner: &Value| owner.at(&["blockOwnerDeletion"]).and_then(Value::as_bool) == Some(true);
+    let blocked = |uid: &str| {
+        let before = old.map_or(&[][..], owners).iter().rfind(|owner| owner.str_at(&["uid"]) == uid);
+        before.is_some_and(blocks)
+    };
+    owners(object).iter().filter(|owner| blocks(owner) && !blocked(owner.str_at(&["uid"]))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::testing::{Allows, Known, admit, attributes};
+
+    #[tokio::test]
+    async fn permissions() {
+        let owned = |owners: &[Value]| value!({"metadata": {"name": "x", "ownerReferences": (owners.to_vec())}});
+        let owner = |api: &str, kind: &str, blocks: bool| value!({"apiVersion": api, "kind": kind, "name": "o", "uid": "u", "blockOwnerDeletion": blocks});
+        let set = owner("apps/v1", "ReplicaSet", false);
+        let blocking = owner("apps/v1", "ReplicaSet", true);
+        let node = owner("v1", "Node", true);
+        let strange = owner("a.test/v1", "Strange", true);
+        let none: &[Value] = &[];
+        let delete = "cannot set an ownerRef on a resource you can't delete: , <nil>";
+        let finalize = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
+        let unknown = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion a.test/v1 Kind Strange: no matches for kind \"Strange\" in version \"a.test/v1\"";
+        for (allows, old, new, want) in [
+            (vec![], None, std::slice::from_ref(&set), None),
+            (vec![], None, std::slice::from_ref(&blocking), Some(finalize)),
+            (vec!["update replicasets finalizers o"], None, std::slice::from_ref(&blocking), None),
+            (vec!["update nodes finalizers o"], None, std::slice::from_ref(&node), None),
+            (vec![], None, std::slice::from_ref(&strange), Some(unknown)),
+            (vec!["update * finalizers *"], None, std::slice::from_ref(&strange), None),
+            (vec![], Some(none), none, None),
+            (vec![], Some(std::slice::from_ref(&blocking)), std::slice::from_ref(&blocking), None),
+            (vec![], Some(none), std::slice::from_ref(&set), Some(delete)),
+            (vec![], Some(std::slice::from_ref(&set)), none, Some(delete)),
+            (vec!["delete pods x"], Some(none), std::slice::from_ref(&set), None),
+            (vec!["delete pods x"], Some(std::slice::from_ref(&set)), std::slice::from_ref(&blocking), Some(finalize)),
+            (vec!["delete pods x"], Some(std::slice::from_ref(&blocking)), std::slice::from_ref(&set), None),
+        ] {
+            let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+            let attributes = attributes(operation, ["", "v1", "pods"], "Pod", "");
+            let known: Arc<dyn Lookup> = Known::new(Vec::new());
+            let told = format!("{allows:?} {old:?} {new:?}");
+            let plugin = Arc::new(OwnerReferences::new(known, Arc::new(Allows(allows))));
+            let old = old.map(owned);
+            let made = admit(plugin, &attributes, &owned(new), old.as_ref()).await;
+            let want = match want {
+                None => Ok(owned(new)),
+                Some(why) => Err((403, format!("pods \"x\" is forbidden: {why}"))),
+            };
+            assert_eq!(made, want, "{told}");
+        }
+    }
+}

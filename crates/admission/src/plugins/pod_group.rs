@@ -1,0 +1,141 @@
+//! PodGroupProtection and PodGroupWorkloadExists: a pod group stays while pods are in it, and follows a template of a
+//! workload that exists (KEP-4671).
+
+use std::sync::Arc;
+
+use binnacle_meta::{Status, go_quote};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::lookup::{Kind, Lookup, get_surely};
+use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
+
+const GATE: &str = "GenericWorkload";
+const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
+
+fn is_new_group(attributes: &Attributes) -> bool {
+    attributes.operation == Operation::Create && is_resource(attributes, "scheduling.k8s.io", "podgroups")
+}
+
+/// Its finalizer is removed by a controller when no pod refers to the group any more.
+pub(crate) struct PodGroupProtection;
+
+impl Plugin for PodGroupProtection {
+    fn name(&self) -> &'static str {
+        "PodGroupProtection"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Mutate && is_new_group(attributes) && binnacle_features::enabled(GATE)
+    }
+
+    fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        let finalizers = object.list_at(&["metadata", "finalizers"]);
+        if !finalizers.iter().any(|there| there.as_str() == Some(FINALIZER)) {
+            let all = [finalizers, &[FINALIZER.into()]].concat();
+            object.make_at(&["metadata"]).insert("finalizers", all);
+        }
+        Box::pin(async { Ok(()) })
+    }
+}
+
+pub(crate) struct PodGroupWorkloadExists {
+    lookup: Arc<dyn Lookup>,
+}
+
+impl PodGroupWorkloadExists {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup }
+    }
+
+    async fn check(&self, namespace: &str, group: &Value) -> Result<Result<(), String>, Status> {
+        let Some(reference) =
+            group.at(&["spec", "podGroupTemplateRef", "workload"]).filter(|reference| !reference.is_null())
+        else {
+            return Ok(Ok(()));
+        };
+        let (name, template) = (reference.str_at(&["workloadName"]), reference.str_at(&["podGroupTemplateName"]));
+        let quoted = go_quote(name);
+        let workload = get_surely(&*self.lookup, Kind::Workload, namespace, name).await;
+        let workload = workload.map_err(|status| Status::internal(status.message()))?;
+        let Some(workload) = workload else {
+            return Ok(Err(format!("PodGroup rejected: Workload {quoted} not found")));
+        };
+        if workload.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null()) {
+            return Ok(Err(format!("PodGroup rejected: Workload {quoted} is being deleted")));
+        }
+        let mut templates = workload.list_at(&["spec", "podGroupTemplates"]).iter();
+        if templates.any(|known| known.str_at(&["name"]) == template) {
+            return Ok(Ok(()));
+        }
+        let template = go_quote(template);
+        Ok(Err(format!("PodGroup rejected: PodGroupTemplate {template} not found in Workload {quoted}")))
+    }
+}
+
+impl Plugin for PodGroupWorkloadExists {
+    fn name(&self) -> &'static str {
+        "PodGroupWorkloadExists"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Validate && is_new_group(attributes) && binnacle_features::enabled(GATE)
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let outcome = self.check(&request.attributes.namespace, object).await?;
+            outcome.map_err(|why| forbidden(request.attributes, object, why))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::testing::{Known, attributes};
+
+    fn request() -> Attributes {
+        attributes(Operation::Create, ["scheduling.k8s.io", "v1alpha2", "podgroups"], "PodGroup", "")
+    }
+
+    #[tokio::test]
+    async fn a_finalizer_is_added_once() {
+        let attributes = request();
+        assert!(!PodGroupProtection.handles(Stage::Mutate, &attributes), "the gate is off by default");
+        let mut group = value!({"metadata": {"name": "x", "finalizers": ["a.test/b"]}});
+        for _ in 0..2 {
+            PodGroupProtection.mutate(Request::new(&attributes, None, &|_| {}), &mut group).await.expect("admitted");
+            assert_eq!(group.at(&["metadata", "finalizers"]), Some(&value!(["a.test/b", FINALIZER])));
+        }
+    }
+
+    #[tokio::test]
+    async fn workloads() {
+        let workload = |name: &str| value!({"metadata": {"name": name, "namespace": "ns"}, "spec": {"podGroupTemplates": [{"name": "t"}]}});
+        let mut going = workload("going");
+        going.make_at(&["metadata"]).insert("deletionTimestamp", "2026-01-01T00:00:00Z");
+        let plugin =
+            PodGroupWorkloadExists::new(Known::new(vec![(Kind::Workload, workload("w")), (Kind::Workload, going)]));
+        for (name, template, want) in [
+            ("w", "t", None),
+            ("w", "u", Some("PodGroupTemplate \"u\" not found in Workload \"w\"")),
+            ("v", "t", Some("Workload \"v\" not found")),
+            ("going", "t", Some("Workload \"going\" is being deleted")),
+        ] {
+            let reference = value!({"workloadName": name, "podGroupTemplateName": template});
+            let group = value!({"metadata": {"name": "x"}, "spec": {"podGroupTemplateRef": {"workload": reference}}});
+            let attributes = request();
+            let refused = plugin.validate(Request::new(&attributes, None, &|_| {}), &group).await.err();
+            let want =
+                want.map(|why| format!("podgroups.scheduling.k8s.io \"x\" is forbidden: PodGroup rejected: {why}"));
+            assert_eq!(refused.map(|status| status.message().to_owned()), want);
+        }
+        let free = value!({"metadata": {"name": "x"}, "spec": {"podGroupTemplateRef": null}});
+        let attributes = request();
+        plugin.validate(Request::new(&attributes, None, &|_| {}), &free).await.expect("admitted");
+    }
+}

@@ -1,0 +1,142 @@
+//! For tests: objects that plugins look up, and what plugins make of a request.
+
+use std::sync::Arc;
+
+use binnacle_authz::{Attributes as Access, Authorizer, AuthzError};
+use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status, Text};
+use binnacle_registry::admission::{Admission, Attributes, Operation};
+use binnacle_request::{BoxFuture, Decision, User};
+use binnacle_schema::Value;
+use parking_lot::Mutex;
+
+use crate::lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState};
+use crate::{Chain, Plugin};
+
+/// Knows these objects, whose metadata says where they are.
+#[derive(Default)]
+pub(crate) struct Known {
+    pub(crate) objects: Vec<(Kind, Value)>,
+    /// Namespaces that were made.
+    pub(crate) made: Mutex<Vec<String>>,
+}
+
+impl Known {
+    pub(crate) fn new(objects: Vec<(Kind, Value)>) -> Arc<Self> {
+        Arc::new(Self { objects, made: Mutex::default() })
+    }
+
+    fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value> {
+        let mut found = self.all(kind, namespace);
+        found.find(|object| object.str_at(&["metadata", "name"]) == name)
+    }
+
+    fn all(&self, kind: Kind, namespace: &str) -> impl Iterator<Item = Value> + use<'_> {
+        let namespace = namespace.to_owned();
+        let of =
+            move |known: &&(Kind, Value)| known.0 == kind && known.1.str_at(&["metadata", "namespace"]) == namespace;
+        self.objects.iter().filter(of).map(|(_, object)| object.clone())
+    }
+}
+
+impl Lookup for Known {
+    fn namespace<'a>(&'a self, name: &'a str, _: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>> {
+        let found = self.find(Kind::Namespace, "", name);
+        let state = if found.is_some() { NamespaceState::Active } else { NamespaceState::Absent };
+        Box::pin(async move { Ok(state) })
+    }
+
+    fn get<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        name: &'a str,
+        _: Freshness,
+    ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>> {
+        Box::pin(async move { Ok(self.find(kind, namespace, name).map(Arc::new)) })
+    }
+
+    fn labels<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        name: &'a str,
+        _: Freshness,
+    ) -> BoxFuture<'a, Result<Option<Labels>, Status>> {
+        let labels = self.find(kind, namespace, name).map(|object| {
+            let labels = object.object_at(&["metadata", "labels"]).cloned().unwrap_or_default();
+            labels.iter().map(|(key, value)| (key.clone(), Text::from(value.as_str().unwrap_or_default()))).collect()
+        });
+        Box::pin(async move { Ok(labels) })
+    }
+
+    fn list<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+        _: Freshness,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
+        Box::pin(async move { Ok(self.all(kind, namespace).map(Arc::new).collect()) })
+    }
+
+    fn charge<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+        self.made.lock().push(name.to_owned());
+        Box::pin(async { Ok(()) })
+    }
+
+    fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping> {
+        let described = binnacle_resources::find_kind(group, version, kind)?;
+        Some(Mapping { plural: described.plural.into(), namespaced: described.namespaced })
+    }
+}
+
+/// Allows what is in the list: verb, resource, subresource and name, with spaces.
+pub(crate) struct Allows(pub(crate) Vec<&'static str>);
+
+impl Authorizer for Allows {
+    fn authorize<'a>(&'a self, access: &'a Access<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+        let asked = [access.verb, access.resource, access.subresource, access.name];
+        let asked = asked.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        let allowed = self.0.contains(&asked.as_str());
+        let decision = if allowed { Decision::Allow("".into()) } else { Decision::NoOpinion("".into()) };
+        Box::pin(async { Ok(decision) })
+    }
+}
+
+/// What a request is about: `group/version/plural` or `version/plural`, with the subresource behind another slash of
+/// its own argument; `Kind` does not matter to most plugins.
+pub(crate) fn attributes(operation: Operation, resource: [&str; 3], kind: &str, subresource: &str) -> Attributes {
+    let [group, version, plural] = resource;
+    Attributes {
+        operation,
+        kind: GroupVersionKind::new(group, version, kind),
+        resource: GroupVersionResource::new(group, version, plural),
+        subresource: subresource.into(),
+        namespace: "ns".into(),
+        name: "x".into(),
+        user: User::new("me", &[]),
+        dry_run: false,
+    }
+}
+
+pub(crate) fn pods(operation: Operation) -> Attributes {
+    attributes(operation, ["", "v1", "pods"], "Pod", "")
+}
+
+/// What a plugin makes of an object in both stages, or code and message of the refusal.
+pub(crate) async fn admit(
+    plugin: Arc<dyn Plugin>,
+    attributes: &Attributes,
+    object: &Value,
+    old: Option<&Value>,
+) -> Result<Value, (u16, String)> {
+    let chain = Chain::new(vec![plugin]).expect("the plugin has a place");
+    let mut object = object.clone();
+    let refused = |status: Status| (status.code(), status.message().to_owned());
+    chain.mutate(attributes, &mut object, old, &|_| {}).await.map_err(refused)?;
+    chain.validate(attributes, &object, old, &|_| {}).await.map_err(refused)?;
+    Ok(object)
+}

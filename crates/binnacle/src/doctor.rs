@@ -1,0 +1,387 @@
+//! Whether this release's server can take a store over: reads every value as the server would.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use binnacle_encryption::{Encryption, StorageKeys, load};
+use binnacle_meta::GroupResource;
+use binnacle_registry::decode_stored;
+use binnacle_resources::groups;
+use binnacle_store::{KeyValue, RangeRequest, Revision, Store};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::keys::{Keys, Owner};
+use crate::pages::Pages;
+use crate::place::Opened;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Diagnosis {
+    revision: u64,
+    keys: u64,
+    findings: BTreeMap<(Severity, Kind, String, String), Examples>,
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Severity {
+    /// The server cannot serve what is there.
+    Problem,
+    /// Good to know.
+    Note,
+}
+
+/// What is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    UnknownKeys,
+    CustomResources,
+    Undecodable,
+    Encrypted,
+    Undecryptable,
+    Foreign,
+    Torn,
+}
+
+#[derive(Debug, Default)]
+struct Examples {
+    count: u64,
+    keys: Vec<String>,
+}
+
+/// How many keys of a finding are named.
+const EXAMPLES: usize = 5;
+/// What servers of either make agree by on who compacts; it lies outside of every prefix.
+const COMPACTION_KEY: &[u8] = b"compact_rev_key";
+const ENCRYPTED: &[u8] = b"k8s:enc:";
+
+/// Examines all keys of a store. `encryption` is the file that `--encryption-provider-config` of the server would name.
+pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Result<Diagnosis, Error> {
+    let store = &*opened.store;
+    let encryption = match encryption {
+        Some(path) => Some(configured(path, &opened.root).await?),
+        None => None,
+    };
+    let doctor = Doctor { keys: Keys::new(&opened.root), encryption };
+    let revision = store.current_revision().await?;
+    let mut diagnosis = Diagnosis { revision: revision.0, ..Diagnosis::default() };
+    let mut pages = Pages::new(store, opened.range(), revision);
+    while let Some(page) = pages.next_or_newer().await? {
+        for kv in page {
+            diagnosis.keys += 1;
+            doctor.look_at(&kv, &mut diagnosis).await;
+        }
+    }
+    if pages.torn {
+        let detail = "history was compacted meanwhile: keys were not all read at one revision";
+        diagnosis.add(Severity::Note, Kind::Torn, "", detail, None);
+    }
+    outside(opened, revision, &mut diagnosis).await?;
+    Ok(diagnosis)
+}
+
+async fn configured(path: &Path, root: &str) -> Result<Encryption, Error> {
+    let loaded = load(path, false).await.map_err(|error| Error::new(error.to_string()))?;
+    let resources = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
+    let prefixes = resources.filter_map(|description| {
+        let storage = description.storage?;
+        Some((storage.key_prefix.to_owned(), GroupResource::new(storage.group, description.plural)))
+    });
+    Ok(Encryption::new(StorageKeys::new(root, prefixes), loaded.transformers))
+}
+
+struct Doctor {
+    keys: Keys,
+    encryption: Option<Encryption>,
+}
+
+// === impl Doctor ===
+
+impl Doctor {
+    async fn look_at(&self, kv: &KeyValue, diagnosis: &mut Diagnosis) {
+        use Severity::Problem;
+        let owner = self.keys.owner(&kv.key);
+        let name = owner.to_string();
+        let mut found = |kind: Kind, detail: &str| diagnosis.add(Problem, kind, &name, detail, Some(&kv.key));
+        let value = match &self.encryption {
+            Some(encryption) => match encryption.read(&kv.key, &kv.value).await {
+                Ok(value) => value,
+                Err(error) => return found(Kind::Undecryptable, &reason(&error.to_string())),
+            },
+            None if kv.value.starts_with(ENCRYPTED) => {
+                let detail = format!("{} (not looked into: name --encryption-provider-config)", provider(&kv.value));
+                return found(Kind::Encrypted, &detail);
+            }
+            None => kv.value.clone(),
+        };
+        if owner == Owner::Unknown {
+            return found(Kind::UnknownKeys, "no resource of this release is kept there");
+        }
+        match self.keys.kept(&kv.key) {
+            Some((group, version, kind)) => {
+                if let Err(why) = decode_stored(group, version, kind, &value) {
+                    found(Kind::Undecodable, &why);
+                }
+            }
+            None => found(Kind::CustomResources, "this release does not serve custom resources"),
+        }
+    }
+}
+
+/// The provider and the key's name, which stand in front of an encrypted value.
+fn provider(value: &[u8]) -> String {
+    let head = &value[..value.len().min(200)];
+    let mut parts = head[ENCRYPTED.len()..].split(|byte| *byte == b':').map(String::from_utf8_lossy);
+    let mut next = || parts.next().unwrap_or_default().into_owned();
+    let (provider, version, name) = (next(), next(), next());
+    format!("encrypted by {provider} {version}, key {name:?}")
+}
+
+/// Without the key, which differs from one finding to the next.
+fn reason(error: &str) -> String {
+    error.rsplit_once("\": ").map_or(error, |(_, why)| why).to_owned()
+}
+
+/// What else is in the store beside the prefix.
+async fn outside(opened: &Opened, revision: Revision, diagnosis: &mut Diagnosis) -> Result<(), Error> {
+    let ours = opened.range();
+    let before = Bytes::from_static(b"\0")..ours.start;
+    let after = ours.end..Bytes::from_static(&[0xff; 64]);
+    let mut foreign = 0;
+    for range in [before, after] {
+        foreign += count(&*opened.store, range, revision).await?;
+    }
+    if opened.store.get(Bytes::from_static(COMPACTION_KEY), None).await?.0.is_some() {
+        foreign = foreign.saturating_sub(1);
+    }
+    if foreign > 0 {
+        let detail = format!("{foreign} keys outside of {} are not the server's and are left alone", opened.root);
+        diagnosis.add(Severity::Note, Kind::Foreign, "", &detail, None);
+    }
+    Ok(())
+}
+
+async fn count(store: &dyn Store, range: Range<Bytes>, revision: Revision) -> Result<usize, Error> {
+    // A compaction that overtakes this is no reason to fail: what is outside of the prefix is told for information.
+    let request = RangeRequest { range, revision: Some(revision), limit: 0, count_only: true };
+    let now = RangeRequest { revision: None, ..request.clone() };
+    Ok(match store.range(request).await {
+        Ok(counted) => counted.count,
+        Err(_) => store.range(now).await?.count,
+    })
+}
+
+// === impl Diagnosis ===
+
+impl Diagnosis {
+    fn add(&mut self, severity: Severity, kind: Kind, resource: &str, detail: &str, key: Option<&[u8]>) {
+        let entry = self.findings.entry((severity, kind, resource.to_owned(), detail.to_owned())).or_default();
+        entry.count += 1;
+        if let Some(key) = key.filter(|_| entry.keys.len() < EXAMPLES) {
+            entry.keys.push(String::from_utf8_lossy(key).into_owned());
+        }
+    }
+
+    /// Whether the server can take the store over.
+    pub(crate) fn healthy(&self) -> bool {
+        self.findings.keys().all(|(severity, ..)| *severity != Severity::Problem)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut out = format!("{} keys at revision {}.\n", self.keys, self.revision);
+        for ((severity, kind, resource, detail), examples) in &self.findings {
+            let severity = match severity {
+                Severity::Problem => "problem",
+                Severity::Note => "note",
+            };
+            match kind {
+                Kind::Foreign | Kind::Torn => out.push_str(&format!("{severity}: {detail}\n")),
+                _ => out.push_str(&format!(
+                    "{severity}: {}, {}: {detail}\n",
+                    kind.text(),
+                    keys(examples.count, resource)
+                )),
+            }
+            for key in &examples.keys {
+                out.push_str(&format!("  {key}\n"));
+            }
+            if examples.count > examples.keys.len() as u64 && !examples.keys.is_empty() {
+                out.push_str(&format!("  and {} more\n", examples.count - examples.keys.len() as u64));
+            }
+        }
+        out.push_str(match self.healthy() {
+            true => "This release can take the store over.\n",
+            false => "This release cannot take the store over as it is.\n",
+        });
+        out
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let findings = self.findings.iter().map(|((severity, kind, resource, detail), examples)| {
+            json!({
+                "severity": match severity { Severity::Problem => "problem", Severity::Note => "note" },
+                "kind": kind.name(),
+                "resource": resource,
+                "detail": detail,
+                "count": examples.count,
+                "keys": examples.keys,
+            })
+        });
+        json!({
+            "canTakeOver": self.healthy(),
+            "revision": self.revision,
+            "keys": self.keys,
+            "findings": findings.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn keys(count: u64, resource: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} key{plural} of {resource}")
+}
+
+// === impl Kind ===
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::UnknownKeys => "UnknownKeys",
+            Self::CustomResources => "CustomResources",
+            Self::Undecodable => "Undecodable",
+            Self::Encrypted => "Encrypted",
+            Self::Undecryptable => "Undecryptable",
+            Self::Foreign => "ForeignKeys",
+            Self::Torn => "HistoryCompacted",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::UnknownKeys => "keys that are not known",
+            Self::CustomResources => "custom resources",
+            Self::Undecodable => "values that cannot be decoded",
+            Self::Encrypted => "encrypted values",
+            Self::Undecryptable => "values that cannot be decrypted",
+            Self::Foreign => "keys of others",
+            Self::Torn => "history was compacted",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use binnacle_store_embedded::EmbeddedStore;
+
+    use super::*;
+    use crate::testing::{opened, put};
+
+    const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"a"}}"#;
+    const CONFIG: &str = "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: \
+                          [secrets]\n  providers: [{aesgcm: {keys: [{name: one, secret: MTExMTExMTExMTExMTExMQ==}]}}, \
+                          {identity: {}}]\n";
+
+    /// What is found in a store with one key: kind, resource and detail.
+    async fn found(key: &str, value: &[u8], config: Option<&Path>) -> Vec<[String; 3]> {
+        let store = Arc::new(EmbeddedStore::ephemeral());
+        put(&*store, key, value).await;
+        put(&*store, "compact_rev_key", "1").await;
+        let diagnosis = examine(&opened(store), config).await.expect("a diagnosis");
+        assert_eq!(diagnosis.healthy(), diagnosis.findings.is_empty());
+        let json = diagnosis.json();
+        let findings = json["findings"].as_array().expect("findings").iter();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        findings.map(|finding| ["kind", "resource", "detail"].map(|name| text(&finding[name]))).collect()
+    }
+
+    #[tokio::test]
+    async fn each_finding() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let config = dir.path().join("encryption.yaml");
+        std::fs::write(&config, CONFIG).expect("a file");
+        let pod = "/registry/pods/a/a";
+        let newer = POD.replace("\"v1\"", "\"v9\"");
+        let other = POD.replace("Pod", "Gadget");
+        let sealed = b"k8s:enc:aesgcm:v1:two:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+        let none: Option<&Path> = None;
+        // Key, value, configuration, and what is to be found; `*` stands for any words.
+        type Case<'a> = (&'a str, &'a [u8], Option<&'a Path>, &'a [[&'a str; 3]]);
+        let cases: &[Case<'_>] = &[
+            (pod, POD.as_bytes(), none, &[]),
+            (pod, POD.as_bytes(), Some(&config), &[]),
+            (pod, b"k8s\0nonsense", none, &[["Undecodable", "pods", "*"]]),
+            (pod, b"", none, &[["Undecodable", "pods", "empty data"]]),
+            (pod, newer.as_bytes(), none, &[["Undecodable", "pods", "it is a Pod of v9, which is not known here"]]),
+            (pod, other.as_bytes(), none, &[["Undecodable", "pods", "it is a Gadget of v1, which is not known here"]]),
+            (
+                "/registry/gadgets/a",
+                b"{}",
+                none,
+                &[["UnknownKeys", "(unknown)", "no resource of this release is kept there"]],
+            ),
+            (
+                "/registry/example.com/crontabs/a",
+                b"{}",
+                none,
+                &[["CustomResources", "crontabs.example.com", "this release does not serve custom resources"]],
+            ),
+            (
+                "/registry/secrets/a/a",
+                sealed,
+                none,
+                &[[
+                    "Encrypted",
+                    "secrets",
+                    "encrypted by aesgcm v1, key \"two\" (not looked into: name --encryption-provider-config)",
+                ]],
+            ),
+            (
+                "/registry/secrets/a/a",
+                sealed,
+                Some(&config),
+                &[["Undecryptable", "secrets", "no matching key was found for the provided AES transformer"]],
+            ),
+            (
+                pod,
+                sealed,
+                Some(&config),
+                &[["Undecryptable", "pods", "identity transformer tried to read encrypted data"]],
+            ),
+        ];
+        for (key, value, config, want) in cases {
+            let found = found(key, value, *config).await;
+            let same = found.len() == want.len()
+                && found
+                    .iter()
+                    .zip(*want)
+                    .all(|(found, want)| found[..2] == want[..2] && (want[2] == "*" || found[2] == want[2]));
+            assert!(same, "{key}: {found:?} is not {want:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_said() {
+        let store = Arc::new(EmbeddedStore::ephemeral());
+        for n in 0..7 {
+            put(&*store, &format!("/registry/gadgets/{n}"), "{}").await;
+        }
+        put(&*store, "/registry/pods/a/a", POD).await;
+        put(&*store, "/other", "x").await;
+        let diagnosis = examine(&opened(store), None).await.expect("a diagnosis");
+        assert!(!diagnosis.healthy());
+        assert_eq!(
+            diagnosis.text(),
+            "8 keys at revision 10.\n\
+             problem: keys that are not known, 7 keys of (unknown): no resource of this release is kept there\n  \
+             /registry/gadgets/0\n  /registry/gadgets/1\n  /registry/gadgets/2\n  /registry/gadgets/3\n  \
+             /registry/gadgets/4\n  and 2 more\n\
+             note: 1 keys outside of /registry/ are not the server's and are left alone\n\
+             This release cannot take the store over as it is.\n"
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! Why a command could not do what it was asked.
+
+use std::fmt::Display;
+
+use binnacle_store::StoreError;
+use binnacle_store_embedded::OpenError;
+use binnacle_store_etcd::ConnectError;
+
+/// What the operator is told, in one sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);
+
+// === impl Error ===
+
+impl Error {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    /// A failure while something was being done.
+    pub(crate) fn doing(what: &str, error: impl Display) -> Self {
+        Self(format!("{what}: {error}"))
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<ConnectError> for Error {
+    fn from(error: ConnectError) -> Self {
+        Self(error.to_string())
+    }
+}

@@ -1,0 +1,119 @@
+//! What a key is of.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use binnacle_encryption::StorageKeys;
+use binnacle_meta::GroupResource;
+use binnacle_resources::{Storage, groups};
+
+/// The layout of the keys below one root.
+pub(crate) struct Keys {
+    root: String,
+    resources: StorageKeys,
+    kinds: BTreeMap<GroupResource, Storage>,
+}
+
+/// What a key is of, and what is kept under it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    /// A resource of this release.
+    Resource(GroupResource),
+    /// A resource that a definition has made.
+    Custom(GroupResource),
+    /// What servers note for each other: given addresses and ports, their own addresses.
+    Note(&'static str),
+    Unknown,
+}
+
+/// What is kept under a key: group, version and kind of the stored object.
+pub(crate) type Kept = (&'static str, &'static str, &'static str);
+
+/// Keys of the servers' own, by what follows the root.
+const NOTES: [(&str, &str, Kept); 4] = [
+    ("ranges/serviceips", "given service addresses", ("", "v1", "RangeAllocation")),
+    ("ranges/servicenodeports", "given node ports", ("", "v1", "RangeAllocation")),
+    ("ranges/secondaryserviceips", "given service addresses", ("", "v1", "RangeAllocation")),
+    ("masterleases/", "addresses of servers", ("", "v1", "Endpoints")),
+];
+
+// === impl Keys ===
+
+impl Keys {
+    pub(crate) fn new(root: &str) -> Self {
+        let mut prefixes = Vec::new();
+        let mut kinds = BTreeMap::new();
+        for description in groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources) {
+            if let Some(storage) = description.storage {
+                let resource = GroupResource::new(storage.group, description.plural);
+                prefixes.push((storage.key_prefix.to_owned(), resource.clone()));
+                kinds.insert(resource, storage);
+            }
+        }
+        Self { root: root.to_owned(), resources: StorageKeys::new(root, prefixes), kinds }
+    }
+
+    pub(crate) fn owner(&self, key: &[u8]) -> Owner {
+        if let Some((name, _)) = self.note(key) {
+            return Owner::Note(name);
+        }
+        match self.resources.resource(key) {
+            Some(resource) if self.kinds.contains_key(&resource) => Owner::Resource(resource),
+            Some(resource) => Owner::Custom(resource),
+            None => Owner::Unknown,
+        }
+    }
+
+    /// What is kept under the key, where this release knows.
+    pub(crate) fn kept(&self, key: &[u8]) -> Option<Kept> {
+        match self.owner(key) {
+            Owner::Resource(resource) => {
+                self.kinds.get(&resource).map(|storage| (storage.group, storage.version, storage.kind))
+            }
+            Owner::Note(_) => self.note(key).map(|(_, kept)| kept),
+            Owner::Custom(_) | Owner::Unknown => None,
+        }
+    }
+
+    fn note(&self, key: &[u8]) -> Option<(&'static str, Kept)> {
+        let path = key.strip_prefix(self.root.as_bytes())?;
+        let whole =
+            |name: &str| if name.ends_with('/') { path.starts_with(name.as_bytes()) } else { path == name.as_bytes() };
+        NOTES.iter().find(|(name, ..)| whole(name)).map(|(_, what, kept)| (*what, *kept))
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resource(resource) | Self::Custom(resource) => resource.fmt(f),
+            Self::Note(name) => write!(f, "({name})"),
+            Self::Unknown => f.write_str("(unknown)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners() {
+        let keys = Keys::new("/registry/");
+        for (key, want, kept) in [
+            ("/registry/pods/default/a", "pods", Some(("", "v1", "Pod"))),
+            ("/registry/services/specs/default/a", "services", Some(("", "v1", "Service"))),
+            ("/registry/services/endpoints/default/a", "endpoints", Some(("", "v1", "Endpoints"))),
+            ("/registry/deployments/default/a", "deployments.apps", Some(("apps", "v1", "Deployment"))),
+            ("/registry/stable.example.com/crontabs/a/b", "crontabs.stable.example.com", None),
+            ("/registry/masterleases/10.0.0.1", "(addresses of servers)", Some(("", "v1", "Endpoints"))),
+            ("/registry/ranges/serviceips", "(given service addresses)", Some(("", "v1", "RangeAllocation"))),
+            ("/registry/ranges/other", "(unknown)", None),
+            ("/registry/pod", "(unknown)", None),
+            ("/elsewhere/pods/a/b", "(unknown)", None),
+        ] {
+            assert_eq!(keys.owner(key.as_bytes()).to_string(), want, "{key}");
+            assert_eq!(keys.kept(key.as_bytes()), kept, "{key}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What the operator's program does: looks into stores, checks them, moves their data, saves and restores it.
+//!
+//! Everything here speaks the contract of `binnacle_store` and moves values as the bytes that they are, encrypted or
+//! not; only `doctor` looks inside. `docs/tools.md` is the manual.
+
+mod check;
+pub mod cli;
+mod doctor;
+mod error;
+mod keys;
+mod pages;
+mod place;
+mod sizes;
+#[cfg(test)]
+mod testing;
+mod text;
+
+pub use error::Error;

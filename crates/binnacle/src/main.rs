@@ -1,0 +1,30 @@
+//! `binnacle`, the operator's program.
+
+use std::process::ExitCode;
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+fn main() -> ExitCode {
+    let matches = binnacle::cli::command().get_matches();
+    let levels = Targets::new().with_default(LevelFilter::WARN);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    // Only a second call in the same process could fail, and there is none.
+    let _ = tracing_subscriber::registry().with(levels).with(layer).try_init();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("binnacle: cannot start the runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(binnacle::cli::run(&matches)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("binnacle: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Reading all of a range without holding all of it.
+
+use std::ops::Range;
+
+use binnacle_store::{KeyValue, RangeRequest, Revision, Store, StoreError};
+use bytes::Bytes;
+
+/// A range, page by page, as it was at one revision.
+pub(crate) struct Pages<'a> {
+    store: &'a dyn Store,
+    rest: Range<Bytes>,
+    revision: Revision,
+    finished: bool,
+    /// The revision was compacted away meanwhile, so that later pages are from later revisions.
+    pub(crate) torn: bool,
+}
+
+/// As many objects as kube-apiserver asks etcd for at once.
+const PAGE: usize = 500;
+
+// === impl Pages ===
+
+impl<'a> Pages<'a> {
+    pub(crate) fn new(store: &'a dyn Store, range: Range<Bytes>, revision: Revision) -> Self {
+        Self { store, rest: range, revision, finished: false, torn: false }
+    }
+
+    /// The next page, `None` after the last one. Fails with [`StoreError::Compacted`] when the revision is gone.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
+        if self.finished {
+            return Ok(None);
+        }
+        let request =
+            RangeRequest { range: self.rest.clone(), revision: Some(self.revision), limit: PAGE, count_only: false };
+        let page = self.store.range(request).await?;
+        match page.kvs.last() {
+            // The first key after the last one.
+            Some(last) if page.more => self.rest.start = Bytes::from([&*last.key, b"\0"].concat()),
+            _ => self.finished = true,
+        }
+        Ok(Some(page.kvs))
+    }
+
+    /// As [`next`](Self::next), but goes on at the present when the revision is gone.
+    pub(crate) async fn next_or_newer(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
+        match self.next().await {
+            Err(StoreError::Compacted { .. }) => {
+                self.torn = true;
+                self.revision = self.store.current_revision().await?;
+                self.next().await
+            }
+            answer => answer,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Where data is: `embedded:DIR` or `etcd:URL,URL`, and how it is opened.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use binnacle_registry::ROOT;
+use binnacle_store::{Store, prefix_range};
+use binnacle_store_embedded::OfflineStore;
+use binnacle_store_etcd::{EtcdStore, Metrics, Options as EtcdOptions, TlsPaths};
+use bytes::Bytes;
+
+use crate::Error;
+
+/// A store by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The data directory of a server, or the store's directory in it.
+    Embedded(PathBuf),
+    /// The members' client URLs.
+    Etcd(Vec<String>),
+}
+
+/// What else is to be known of an etcd.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EtcdAccess {
+    pub(crate) tls: TlsPaths,
+    /// How the keys of all objects begin; starts and ends with a slash.
+    pub(crate) root: String,
+}
+
+/// A store that can be read.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// How the keys of all objects begin.
+    pub(crate) root: String,
+    /// What must stay while the store is used.
+    _guard: Option<OfflineStore>,
+}
+
+// === impl Place ===
+
+impl Place {
+    /// Opens the store for reading. An embedded store must not be in use; it is not changed.
+    pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<Opened, Error> {
+        match self {
+            Self::Embedded(dir) => {
+                let dir = store_dir(dir);
+                let opened = tokio::task::spawn_blocking(move || OfflineStore::open(&dir)).await;
+                let offline = opened.map_err(|error| Error::doing("opening the store", error))??;
+                Ok(Opened { store: offline.store(), root: ROOT.to_owned(), _guard: Some(offline) })
+            }
+            Self::Etcd(endpoints) => {
+                Ok(Opened { store: Arc::new(etcd(endpoints, access)?), root: access.root.clone(), _guard: None })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded(dir) => write!(f, "embedded:{}", dir.display()),
+            Self::Etcd(endpoints) => write!(f, "etcd:{}", endpoints.join(",")),
+        }
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("embedded", dir)) if !dir.is_empty() => Ok(Self::Embedded(dir.into())),
+            Some(("etcd", urls)) if !urls.is_empty() => {
+                let urls: Vec<_> = urls.split(',').map(str::to_owned).collect();
+                match urls.iter().any(String::is_empty) {
+                    true => Err("an empty URL among etcd's".to_owned()),
+                    false => Ok(Self::Etcd(urls)),
+                }
+            }
+            _ => Err("a store is named as embedded:DIR or etcd:URL[,URL...]".to_owned()),
+        }
+    }
+}
+
+// === impl EtcdAccess ===
+
+impl EtcdAccess {
+    /// The keys of all objects begin with `prefix`, as `--etcd-prefix` of the server has it.
+    pub(crate) fn new(tls: TlsPaths, prefix: &str) -> Self {
+        let prefix = prefix.trim_matches('/');
+        let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
+        Self { tls, root }
+    }
+}
+
+/// The directory of the store where a server's data directory was named.
+pub(crate) fn store_dir(dir: &Path) -> PathBuf {
+    let inner = dir.join("store");
+    if !dir.join("log").exists() && inner.join("log").exists() { inner } else { dir.to_owned() }
+}
+
+pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStore, Error> {
+    let metrics = Metrics::new(&prometheus::Registry::new(), Vec::new());
+    let options = EtcdOptions {
+        endpoints: endpoints.to_vec(),
+        tls: access.tls.clone(),
+        watched: prefix_range(access.root.as_bytes()),
+        metrics: metrics.map_err(|error| Error::doing("metrics", error))?,
+    };
+    Ok(EtcdStore::new(&options)?)
+}
+
+impl Opened {
+    #[cfg(test)]
+    pub(crate) fn of(store: Arc<dyn Store>, root: &str) -> Self {
+        Self { store, root: root.to_owned(), _guard: None }
+    }
+
+    /// The range of all objects' keys.
+    pub(crate) fn range(&self) -> std::ops::Range<Bytes> {
+        prefix_range(self.root.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (text, want) in [
+            ("embedded:/var/lib/binnacle", Ok(Place::Embedded("/var/lib/binnacle".into()))),
+            ("embedded:data", Ok(Place::Embedded("data".into()))),
+            ("etcd:http://a:1", Ok(Place::Etcd(vec!["http://a:1".into()]))),
+            ("etcd:a:1,https://b:2", Ok(Place::Etcd(vec!["a:1".into(), "https://b:2".into()]))),
+        ] {
+            assert_eq!(text.parse(), want, "{text}");
+            assert_eq!(want.map(|place: Place| place.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "embedded", "embedded:", "etcd:", "etcd:a:1,", "/var/lib", "redis:a"] {
+            assert!(text.parse::<Place>().is_err(), "{text}");
+        }
+        for (prefix, root) in [("/registry", "/registry/"), ("a/b/", "/a/b/"), ("", "/"), ("/", "/")] {
+            assert_eq!(EtcdAccess::new(TlsPaths::default(), prefix).root, root);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Which admission plugins are asked, and what some of them are told.
+
+use binnacle_admission::{ORDER, Options, is_default};
+use binnacle_meta::go_quote;
+
+use super::parse::Given;
+use super::table::{Flag, FlagError, Group, Kind};
+
+const ENABLE: &str = "enable-admission-plugins";
+const DISABLE: &str = "disable-admission-plugins";
+const ONLY: &str = "admission-control";
+
+pub(super) const GROUP: Group = Group {
+    title: "Admission",
+    flags: &[
+        Flag::new(
+            ONLY,
+            Kind::Value("strings"),
+            "",
+            "The admission plugins that are asked, and no others. Deprecated: use --enable-admission-plugins and \
+             --disable-admission-plugins.",
+        ),
+        Flag::new(
+            "default-not-ready-toleration-seconds",
+            Kind::Value("int"),
+            "300",
+            "How long pods stay on a node that is not ready, unless they say so themselves (DefaultTolerationSeconds).",
+        ),
+        Flag::new(
+            "default-unreachable-toleration-seconds",
+            Kind::Value("int"),
+            "300",
+            "How long pods stay on a node that cannot be reached, unless they say so themselves \
+             (DefaultTolerationSeconds).",
+        ),
+        Flag::new(
+            DISABLE,
+            Kind::Value("strings"),
+            "",
+            "Admission plugins that are not asked although they are by default; docs/admission.md lists all of them. \
+             Their order does not matter.",
+        ),
+        Flag::new(
+            ENABLE,
+            Kind::Value("strings"),
+            "",
+            "Admission plugins that are asked beside those that are by default; docs/admission.md lists all of them. \
+             Their order does not matter.",
+        ),
+    ],
+};
+
+/// The values of the group.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(crate) options: Options,
+    /// The names of the plugins that are asked.
+    enabled: Vec<&'static str>,
+}
+
+impl Admission {
+    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+        let [only, enable, disable] = [ONLY, ENABLE, DISABLE].map(|flag| given.list(flag));
+        if given.is_given(ONLY) && (given.is_given(ENABLE) || given.is_given(DISABLE)) {
+            let both =
+                "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive";
+            return Err(FlagError::new(both));
+        }
+        for (flag, names) in [(ONLY, &only), (ENABLE, &enable), (DISABLE, &disable)] {
+            if let Some(unknown) = names.iter().find(|name| !ORDER.contains(&name.as_str())) {
+                return Err(FlagError::new(format!("{flag} plugin {} is unknown", go_quote(unknown))));
+            }
+        }
+        let mut both: Vec<&str> = enable.iter().filter(|name| disable.contains(name)).map(String::as_str).collect();
+        if !both.is_empty() {
+            both.sort_unstable();
+            both.dedup();
+            let both = both.join(" ");
+            return Err(FlagError::new(format!(
+                "[{both}] in enable-admission-plugins and disable-admission-plugins overlapped"
+            )));
+        }
+        let has = |names: &[String], name: &str| names.iter().any(|named| named == name);
+        let is_asked = |name: &&str| {
+            if given.is_given(ONLY) {
+                has(&only, name)
+            } else {
+                has(&enable, name) || is_default(name) && !has(&disable, name)
+            }
+        };
+        let options = Options {
+            not_ready_toleration_seconds: given.integer("default-not-ready-toleration-seconds")?,
+            unreachable_toleration_seconds: given.integer("default-unreachable-toleration-seconds")?,
+        };
+        Ok(Self { options, enabled: ORDER.iter().copied().filter(is_asked).collect() })
+    }
+
+    /// Whether a plugin is asked.
+    pub(crate) fn enables(&self, plugin: &str) -> bool {
+        self.enabled.contains(&plugin)
+    }
+
+    /// Plugins that are asked for by name and not by default, which somebody counts on.
+    pub(crate) fn beyond_default(&self) -> impl Iterator<Item = &'static str> {
+        self.enabled.iter().copied().filter(|name| !is_default(name))
+    }
+}

@@ -1,0 +1,243 @@
+//! Looking for damage in a store that nobody uses: everything that a start believes is checked, and what a start has no
+//! time for, and the search goes on after the first finding.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use bytes::Bytes;
+
+use crate::disk::{Disk, FjallDisk};
+use crate::error::OpenError;
+use crate::index::{Index, Live};
+use crate::lock::DirLock;
+use crate::offline::PrivateCopy;
+use crate::options::Options;
+use crate::record::{self, Record};
+use crate::recovery::{FIRST_REVISION, Facts, Unusable, finish_compaction};
+
+/// What was found in a store.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// The newest revision.
+    pub revision: u64,
+    /// The revision of the latest compaction, 0 for none.
+    pub compacted: u64,
+    pub records: u64,
+    pub record_bytes: u64,
+    /// Keys that exist at the newest revision.
+    pub keys: u64,
+    /// What is damaged, at most a hundred of them.
+    pub problems: Vec<String>,
+    /// How many problems there are beyond those.
+    pub more_problems: u64,
+}
+
+/// How many problems are told one by one.
+const MAX_PROBLEMS: usize = 100;
+
+/// Reads all of the store in `dir` without changing it. Fails when it cannot be read at all or is in use.
+pub fn check(dir: &Path) -> Result<Checked, OpenError> {
+    let copy = PrivateCopy::of(dir)?;
+    let mut checked = Checked::default();
+    if dir.join("creating").exists() {
+        checked.problem("the store was never finished being made: the next start makes it anew".to_owned());
+        return Ok(checked);
+    }
+    let lock = DirLock::acquire(copy.path())?;
+    match FjallDisk::open(copy.path(), &Options::new(copy.path()), lock).map_err(Unusable::from) {
+        Ok(disk) => examine(&disk, &mut checked),
+        Err(unusable) => checked.unusable(unusable),
+    }
+    Ok(checked)
+}
+
+fn examine(disk: &dyn Disk, checked: &mut Checked) {
+    let facts = match Facts::read(disk) {
+        Ok(facts) => Some(facts),
+        Err(unusable) => {
+            checked.unusable(unusable);
+            None
+        }
+    };
+    let compacted = facts.as_ref().map_or(0, |facts| facts.marker.revision);
+    let mut history = History { index: Index::default(), newest: HashMap::new(), reached: 0, compacted, checked };
+    let scanned = disk.scan(0, u64::MAX, &mut |revision, record| {
+        history.add(revision, &record);
+        ControlFlow::Continue(())
+    });
+    let History { mut index, reached, checked, .. } = history;
+    if let Err(error) = scanned {
+        checked.problem(format!("the log cannot be read: {error}"));
+    }
+    checked.revision = reached.max(FIRST_REVISION).max(compacted);
+    checked.compacted = compacted;
+    match disk.acknowledged() {
+        Ok(acknowledged) if acknowledged > checked.revision => checked.problem(format!(
+            "the log ends at revision {}, but revision {acknowledged} had been acknowledged",
+            checked.revision
+        )),
+        Ok(_) => {}
+        Err(error) => checked.problem(format!("head: {error}")),
+    }
+    // Without whole notes and records, what they say of each other proves nothing.
+    if let Some(facts) = facts.filter(|_| checked.problems.is_empty()) {
+        let kept = finish_compaction(&mut index, facts.marker).map(drop);
+        if let Err(unusable) = kept.and_then(|()| facts.leases(&index).map(drop)) {
+            checked.unusable(unusable);
+        }
+    }
+    checked.keys = index.after(None).filter(|(key, _)| index.live(key).is_some()).count() as u64;
+}
+
+/// The records so far.
+struct History<'a> {
+    index: Index,
+    /// The newest version of each key.
+    newest: HashMap<Bytes, Newest>,
+    reached: u64,
+    compacted: u64,
+    checked: &'a mut Checked,
+}
+
+#[derive(Clone, Copy)]
+enum Newest {
+    Put { revision: u64, created: u64 },
+    Deleted,
+}
+
+// === impl History ===
+
+impl History<'_> {
+    fn add(&mut self, revision: u64, bytes: &Bytes) {
+        let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
+        if revision > self.compacted && revision != expected {
+            let missing = if revision == expected + 1 {
+                format!("the log lacks revision {expected}")
+            } else {
+                format!("the log lacks the revisions {expected} to {}", revision - 1)
+            };
+            self.checked.problem(missing);
+        }
+        self.reached = revision;
+        self.checked.records += 1;
+        self.checked.record_bytes += bytes.len() as u64;
+        match record::decode(revision, bytes) {
+            Err(problem) => self.checked.problem(problem),
+            Ok(Record::Put(put)) => {
+                let (previous, created) = match self.newest.get(&put.key) {
+                    Some(Newest::Put { revision, created }) => (*revision, *created),
+                    Some(Newest::Deleted) | None => (0, revision),
+                };
+                // Up to the compaction, what went before may have been forgotten.
+                if revision > self.compacted && (previous, created) != (put.previous, put.created) {
+                    self.checked.problem(format!(
+                        "revision {revision}: it says that it follows revision {} of a key created at {}, but the log \
+                         has {previous} and {created}",
+                        put.previous, put.created
+                    ));
+                }
+                let live = Live { value: Bytes::new(), modified: revision, created: put.created, lease: put.lease };
+                self.index.put(&put.key, live);
+                let newest = Newest::Put { revision, created: put.created };
+                self.newest.insert(Bytes::copy_from_slice(&put.key), newest);
+            }
+            Ok(Record::Delete(deletions)) => {
+                for deletion in deletions {
+                    let previous = match self.newest.get(&deletion.key) {
+                        Some(Newest::Put { revision, .. }) => *revision,
+                        Some(Newest::Deleted) | None => 0,
+                    };
+                    if revision > self.compacted && previous != deletion.previous {
+                        self.checked.problem(format!(
+                            "revision {revision}: it deletes the version of revision {}, but the log has {previous}",
+                            deletion.previous
+                        ));
+                    }
+                    self.index.delete(&deletion.key, revision);
+                    self.newest.insert(Bytes::copy_from_slice(&deletion.key), Newest::Deleted);
+                }
+            }
+        }
+    }
+}
+
+// === impl Checked ===
+
+impl Checked {
+    fn problem(&mut self, text: String) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(text);
+        } else {
+            self.more_problems += 1;
+        }
+    }
+
+    fn unusable(&mut self, unusable: Unusable) {
+        self.problem(match unusable {
+            Unusable::Damaged(detail) => detail,
+            Unusable::Format(found) => format!("the store has format {found}, which is not known"),
+            Unusable::Io(error) => error.to_string(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Batch, MemoryDisk};
+    use crate::record::{Deletion, Put, encode_delete, encode_put};
+    use crate::recovery::lease_fact;
+
+    fn put(revision: u64, key: &'static str, previous: u64, created: u64) -> (u64, Bytes) {
+        let (key, value) = (Bytes::from_static(key.as_bytes()), Bytes::from_static(b"value"));
+        (revision, encode_put(revision, &Put { key, value, created, previous, lease: 0 }).0)
+    }
+
+    fn delete(revision: u64, key: &'static str, previous: u64) -> (u64, Bytes) {
+        (revision, encode_delete(revision, &[Deletion { key: Bytes::from_static(key.as_bytes()), previous }]))
+    }
+
+    fn problems(records: Vec<(u64, Bytes)>, meta: Vec<(Bytes, Option<Bytes>)>) -> Vec<String> {
+        let disk = MemoryDisk::default();
+        disk.commit(&Batch { records, meta }).expect("memory takes it");
+        let mut checked = Checked::default();
+        examine(&disk, &mut checked);
+        checked.problems
+    }
+
+    #[test]
+    fn all_findings_are_told() {
+        let torn = |(revision, bytes): (u64, Bytes)| (revision, bytes.slice(..bytes.len() - 1));
+        let whole =
+            || vec![put(2, "a", 0, 2), put(3, "b", 0, 3), put(4, "a", 2, 2), delete(5, "b", 3), put(6, "b", 0, 6)];
+        assert_eq!(problems(whole(), Vec::new()), [""; 0]);
+        let mut several = whole();
+        several[0] = torn(put(2, "a", 0, 2));
+        several.remove(2);
+        several.push(put(9, "c", 0, 9));
+        assert_eq!(
+            problems(several, Vec::new()),
+            [
+                "revision 2: the checksum does not match",
+                "the log lacks revision 4",
+                "the log lacks the revisions 7 to 8",
+            ]
+        );
+        assert_eq!(
+            problems(vec![put(2, "a", 0, 2), put(3, "a", 0, 3), delete(4, "b", 1), put(5, "a", 3, 2)], Vec::new()),
+            [
+                "revision 3: it says that it follows revision 0 of a key created at 3, but the log has 2 and 2",
+                "revision 4: it deletes the version of revision 1, but the log has 0",
+                "revision 5: it says that it follows revision 3 of a key created at 2, but the log has 3 and 3",
+            ]
+        );
+        let unknown = vec![(Bytes::from_static(b"mystery"), Some(Bytes::new()))];
+        assert_eq!(problems(whole(), unknown), ["there is an unknown note \"mystery\""]);
+        let broken = lease_fact(7, Some(10)).1.map(|value| value.slice(1..));
+        let lease = vec![(lease_fact(7, None).0, broken)];
+        assert_eq!(problems(whole(), lease).len(), 1);
+        let many = (0..300).map(|n| torn(put(n + 2, "a", 0, 2))).collect();
+        assert_eq!(problems(many, Vec::new()).len(), MAX_PROBLEMS);
+    }
+}

@@ -1,0 +1,210 @@
+//! A store of which no server has hold, to be looked at without changing anything in it.
+//!
+//! Opening a database changes it: an unfinished write is cut off, files are merged. What is opened here is a copy. Sorted
+//! files are never written again once they are whole, so the copy shares them by hard links; the journal and the small
+//! files are copied. The original stays locked, so that no server starts on it meanwhile.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::OpenError;
+use crate::lock::DirLock;
+use crate::options::Options;
+use crate::store::EmbeddedStore;
+
+/// A store that was opened as a copy. What is written to it, and leases that end in it, leave the original as it is.
+pub struct OfflineStore {
+    store: Arc<EmbeddedStore>,
+    // Let go of in this order: the copy while the original is still locked.
+    _copy: PrivateCopy,
+}
+
+/// A directory whose contents are those of a store's; it is removed with the value.
+pub(crate) struct PrivateCopy {
+    path: PathBuf,
+    _original: DirLock,
+}
+
+// === impl OfflineStore ===
+
+impl OfflineStore {
+    /// Opens the store in `dir`, which must be there. Reads all of it, so it blocks for as long as that takes.
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+        let copy = PrivateCopy::of(dir)?;
+        let opened = EmbeddedStore::open(Options::new(&copy.path));
+        let store = opened.map_err(|error| error.about(dir))?;
+        Ok(Self { store: Arc::new(store), _copy: copy })
+    }
+
+    pub fn store(&self) -> Arc<EmbeddedStore> {
+        Arc::clone(&self.store)
+    }
+}
+
+// === impl PrivateCopy ===
+
+impl PrivateCopy {
+    pub(crate) fn of(dir: &Path) -> Result<Self, OpenError> {
+        let failed = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
+        if !dir.join("log").is_dir() {
+            return Err(failed(io::Error::new(io::ErrorKind::NotFound, "there is no store in it")));
+        }
+        let original = DirLock::acquire_silently(dir)?;
+        remove_leftovers(dir);
+        let path = place(dir).map_err(failed)?;
+        let copy = Self { path, _original: original };
+        copy_tree(dir, &copy.path, false).map_err(failed)?;
+        Ok(copy)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for PrivateCopy {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            tracing::warn!(%error, path = %self.path.display(), "cannot remove the copy");
+        }
+    }
+}
+
+/// Makes an empty directory beside the store, where hard links are possible, or else among the temporary files.
+fn place(dir: &Path) -> io::Result<PathBuf> {
+    let beside = dir.canonicalize()?.with_extension(format!("{COPY}{}", std::process::id()));
+    let elsewhere = std::env::temp_dir().join(beside.file_name().unwrap_or_default());
+    let make = |path: PathBuf| DirBuilder::new().mode(0o700).create(&path).map(|()| path);
+    make(beside).or_else(|_| make(elsewhere))
+}
+
+const COPY: &str = "copy-";
+
+/// Copies of processes that were killed: nobody holds their lock.
+fn remove_leftovers(dir: &Path) {
+    let Ok(dir) = dir.canonicalize() else { return };
+    let (Some(parent), Some(name)) = (dir.parent(), dir.file_stem()) else { return };
+    let ours = |path: &Path| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        path.file_stem() == Some(name) && extension.is_some_and(|extension| extension.starts_with(COPY))
+    };
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| ours(path)) {
+        if DirLock::acquire_silently(&path).is_ok() {
+            // A copy that cannot be removed is in nobody's way.
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// `final_files` says that the files are never written again.
+fn copy_tree(from: &Path, to: &Path, final_files: bool) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            fs::create_dir(&target)?;
+            copy_tree(&source, &target, entry.file_name() == "tables")?;
+        } else if kind.is_file() && !(final_files && fs::hard_link(&source, &target).is_ok()) {
+            fs::copy(&source, &target)?;
+        }
+    }
+    Ok(())
+}
+
+// === impl OpenError ===
+
+impl OpenError {
+    /// The same, said of the directory that the caller knows.
+    pub(crate) fn about(self, dir: &Path) -> Self {
+        let dir = dir.to_owned();
+        match self {
+            Self::Locked { pid, .. } => Self::Locked { dir, pid },
+            Self::Damaged { detail, .. } => Self::Damaged { dir, detail },
+            Self::Format { found, known, .. } => Self::Format { dir, found, known },
+            Self::Io { source, .. } => Self::Io { dir, source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_store::{Expect, Op, Store, Txn};
+    use bytes::Bytes;
+
+    use super::*;
+
+    async fn put(store: &EmbeddedStore, key: &str) {
+        let op = Op::Put { value: Bytes::from(vec![7; 5000]), lease: None };
+        let txn = Txn { key: Bytes::copy_from_slice(key.as_bytes()), expect: Expect::Anything, op };
+        store.txn(txn).await.expect("a put");
+    }
+
+    /// Every file with its contents.
+    fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(dir).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            match path.is_dir() {
+                true => files.extend(contents(&path)),
+                false => files.push((path.clone(), fs::read(&path).expect("a file"))),
+            }
+        }
+        files.sort();
+        files
+    }
+
+    #[tokio::test]
+    async fn the_original_is_locked_and_stays_as_it_is() {
+        let base = tempfile::tempdir().expect("a directory");
+        let dir = base.path().join("store");
+        let store = EmbeddedStore::open(Options { memtable_bytes: 256 << 10, ..Options::new(&dir) }).expect("opens");
+        // Enough for sorted files.
+        for n in 0..200 {
+            put(&store, &format!("/k/{}", n % 50)).await;
+        }
+        let running = OfflineStore::open(&dir);
+        assert!(matches!(running, Err(OpenError::Locked { pid: Some(pid), .. }) if pid == std::process::id()));
+        store.close().await;
+        drop(store);
+
+        // What a copy leaves behind whose process was killed.
+        let left = base.path().join("store.copy-0");
+        fs::create_dir(&left).expect("a directory");
+        fs::write(left.join("lock"), "0").expect("a file");
+
+        let before = contents(&dir);
+        let copy = OfflineStore::open(&dir).expect("it opens");
+        assert!(!left.exists());
+        assert!(matches!(EmbeddedStore::open(Options::new(&dir)), Err(OpenError::Locked { .. })));
+        let revision = copy.store().current_revision().await.expect("a revision");
+        assert_eq!(revision.0, 201);
+        put(&copy.store(), "/k/new").await;
+        copy.store().compact(revision).await.expect("a compaction");
+        copy.store().close().await;
+        drop(copy);
+        assert!(before == contents(&dir));
+        assert_eq!(fs::read_dir(base.path()).expect("a directory").count(), 1, "the copy is gone");
+        let store = EmbeddedStore::open(Options::new(&dir)).expect("opens");
+        assert_eq!(store.current_revision().await.expect("a revision"), revision);
+        let gone = OfflineStore::open(&base.path().join("nowhere"));
+        assert!(matches!(gone, Err(OpenError::Io { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_new_store_begins_where_it_is_told() {
+        let base = tempfile::tempdir().expect("a directory");
+        let dir = base.path().join("store");
+        for (first_revision, expected) in [(5000, 5000), (9000, 5001), (1, 5002)] {
+            let store = EmbeddedStore::open(Options { first_revision, ..Options::new(&dir) }).expect("opens");
+            assert_eq!(store.current_revision().await.expect("a revision").0, expected);
+            assert_eq!(store.compacted_revision().await.expect("a revision").0, 5000);
+            put(&store, "/k/a").await;
+            store.close().await;
+        }
+    }
+}
