@@ -33,7 +33,7 @@ impl Bearer {
                 Err(error) => errors.push(error.0),
             }
         }
-        AuthnError::all(errors).map_or(Ok(None), Err)
+        AuthnError::all(&errors).map_or(Ok(None), Err)
     }
 }
 
@@ -63,7 +63,7 @@ impl Authenticator for Bearer {
                 },
                 Err(error) => errors.push(error.0),
             }
-            AuthnError::all(errors).map_or(Ok(None), Err)
+            AuthnError::all(&errors).map_or(Ok(None), Err)
         })
     }
 }

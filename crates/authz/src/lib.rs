@@ -25,7 +25,7 @@ mod webhook;
 pub use abac::{Abac, AbacError};
 pub use always::{AlwaysAllow, AlwaysDeny};
 pub use attributes::Attributes;
-pub use authorizer::{Authorizer, AuthzError, aggregate};
+pub use authorizer::{Authorizer, AuthzError};
 pub use binnacle_request::{Decision, Permit};
 pub use chain::Parts;
 pub use config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ConfigError, WebhookConfig};

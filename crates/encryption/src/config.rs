@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_meta::{FieldErrors, GoDuration};
+use binnacle_meta::{FieldErrors, GoDuration, aggregate};
 use binnacle_schema::{Field, Limits, Message, MessageRef, Ty, Value, decode};
 
 use crate::validate::validate;
@@ -161,17 +161,6 @@ fn socket(endpoint: &str) -> String {
         Some(name) => format!("@{name}"),
         None => path.to_owned(),
     }
-}
-
-/// Several errors in one line, none twice, as Go's aggregates write them.
-fn aggregate(errors: &FieldErrors) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for text in errors.iter().map(ToString::to_string) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }
 }
 
 static MESSAGE: LazyLock<Message> = LazyLock::new(|| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use binnacle_meta::aggregate;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
@@ -96,10 +97,6 @@ async fn open_prefixed(
             Err(error) => errors.push(error.to_string()),
         }
     }
-    errors.dedup();
-    Err(TransformError::new(match errors.as_slice() {
-        [] => (*otherwise).to_owned(),
-        [one] => one.clone(),
-        several => format!("[{}]", several.join(", ")),
-    }))
+    let why = if errors.is_empty() { (*otherwise).to_owned() } else { aggregate(&errors) };
+    Err(TransformError::new(why))
 }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use binnacle_meta::{FieldErrors, GoDuration};
+use binnacle_meta::{FieldErrors, GoDuration, aggregate};
 use binnacle_schema::{Limits, Value, yaml};
 
 use super::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig, validate};
-use crate::{ReviewVersion, aggregate};
+use crate::ReviewVersion;
 
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum ConfigError {
 }
 
 fn shown(errors: &FieldErrors) -> String {
-    aggregate(&errors.iter().map(ToString::to_string).collect::<Vec<_>>())
+    aggregate(errors)
 }
 
 const GROUP: &str = "apiserver.config.k8s.io";
