@@ -10,7 +10,7 @@ use binnacle_registry::{Resource, Warnings};
 use binnacle_request::{Body, BoxFuture, Compressible, Link, Request, RequestInfo, Response};
 use binnacle_resources::{Release, SubresourceRole, Verb, Verbs};
 use http::Method;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 
 use crate::negotiate::{self, Offer, Output};
 use crate::verbs::watch::MIN_TIMEOUT;
@@ -93,11 +93,11 @@ impl Api {
         if !info.is_resource_request {
             return failure::response(&request, &Status::path_not_found());
         }
-        let headers = request.headers.clone();
+        let accept = request.headers.get(ACCEPT).cloned();
         let warnings = Warnings::default();
         let response = match self.dispatch(request, info, &warnings).await {
             Ok(response) => response,
-            Err(status) => failure::of_headers(&status, &headers),
+            Err(status) => failure::of_accept(&status, accept.as_ref()),
         };
         respond::with_warnings(&warnings, response)
     }
@@ -187,7 +187,7 @@ impl Api {
                     (Some(resource), SubresourceRole::Scale) => {
                         let call = self.call(request, resource, subresource.name, warnings);
                         router_checks(&call.request, verb, Offer::Object)?;
-                        verbs::scale::handle(call, verb).await
+                        Box::pin(verbs::scale::handle(call, verb)).await
                     }
                     (Some(resource), SubresourceRole::Status | SubresourceRole::Update)
                         if !self.specials.contains_key(&special_key(info, subresource.name)) =>
@@ -310,22 +310,23 @@ fn item_verb(method: &Method) -> Option<Verb> {
     }
 }
 
+/// A request's future is as large as its largest verb would be: all but the smallest are kept apart.
 async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {
     let offer = if verb == Verb::Create { Offer::Object } else { Offer::Collection };
     router_checks(&call.request, verb, offer)?;
     match verb {
-        Verb::Create => verbs::create::handle(call).await,
-        Verb::DeleteCollection => verbs::delete::handle_collection(call).await,
-        _ => verbs::list::handle(call, old_watch).await,
+        Verb::Create => Box::pin(verbs::create::handle(call)).await,
+        Verb::DeleteCollection => Box::pin(verbs::delete::handle_collection(call)).await,
+        _ => Box::pin(verbs::list::handle(call, old_watch)).await,
     }
 }
 
 async fn item(call: Call, verb: Verb) -> Answer {
     router_checks(&call.request, verb, Offer::Object)?;
     match verb {
-        Verb::Update => verbs::update::handle(call).await,
-        Verb::Patch => verbs::patch::handle(call).await,
-        Verb::Delete => verbs::delete::handle(call).await,
+        Verb::Update => Box::pin(verbs::update::handle(call)).await,
+        Verb::Patch => Box::pin(verbs::patch::handle(call)).await,
+        Verb::Delete => Box::pin(verbs::delete::handle(call)).await,
         _ => verbs::get::handle(call).await,
     }
 }

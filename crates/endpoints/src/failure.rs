@@ -6,7 +6,7 @@ use binnacle_meta::Status;
 use binnacle_request::{AnsweredStatus, Body, Request, Response};
 use binnacle_schema::{Value, json};
 use http::HeaderMap;
-use http::header::{HeaderValue, RETRY_AFTER};
+use http::header::{ACCEPT, HeaderValue, RETRY_AFTER};
 
 use crate::negotiate::{self, Encoding};
 use crate::respond;
@@ -18,7 +18,12 @@ pub(crate) fn response(request: &Request, status: &Status) -> Response {
 
 /// As [`response`], from the headers alone.
 pub fn of_headers(status: &Status, headers: &HeaderMap) -> Response {
-    let accept = headers.get(http::header::ACCEPT).and_then(|a| a.to_str().ok()).unwrap_or("");
+    of_accept(status, headers.get(ACCEPT))
+}
+
+/// As [`response`], from what the client accepts.
+pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>) -> Response {
+    let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");
     of_encoding(status, negotiate::encoding(accept))
 }
 

@@ -1,5 +1,7 @@
 //! Who set which field: the bridge between requests and `metadata.managedFields`.
 
+use std::borrow::Cow;
+
 use binnacle_kinds::tables;
 use binnacle_meta::GroupVersion;
 use binnacle_patch::apply;
@@ -30,13 +32,19 @@ pub(crate) fn updated(
         resource.to_stored(object);
         resource.from_stored(object);
     }
-    let live = live.map(|live| {
-        let mut live = live.clone();
-        resource.from_stored(&mut live);
-        live
-    });
+    let live = live.map(|live| versioned(resource, live));
     let update = update_of(context, resource, manager, subresource);
-    apply::track_update_converting(&update, live.as_ref(), object, &Versions { resource });
+    apply::track_update_converting(&update, live.as_deref(), object, &Versions { resource });
+}
+
+/// A stored object in the resource's version.
+pub(crate) fn versioned<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, Value> {
+    if resource.conversion.is_none() {
+        return Cow::Borrowed(stored);
+    }
+    let mut object = stored.clone();
+    resource.from_stored(&mut object);
+    Cow::Owned(object)
 }
 
 /// What tracking needs to know of a write.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::admission::Admission;
 use crate::hooks::{Hooks, NoHooks};
 use crate::index::ResourceIndexer;
-use crate::resource::{Collection, Conversion, Resource};
+use crate::resource::{Collection, Conversion, Resource, Written};
 use crate::storage::StorageOptions;
 
 /// What all built-in resources share.
@@ -93,7 +93,27 @@ impl BuiltIn {
             budget: budget.clone(),
             prefix: Bytes::from(prefix),
             api_version,
+            written: self.written(description, storage),
         }
+    }
+
+    /// `None` where objects are written as they are handled.
+    fn written(&self, description: &ResourceDescription, storage: &Storage) -> Option<Written> {
+        let [emulated, compatible] = self.storage.releases;
+        let version =
+            description.written_version(emulated, compatible).filter(|version| *version != storage.version)?;
+        let message = tables::kind(storage.group, version, storage.kind);
+        let (Some(message), Some(conversion)) = (message, conversion(storage.group, version, storage.kind)) else {
+            tracing::error!(
+                group = storage.group,
+                version,
+                kind = storage.kind,
+                "no conversion to the written version"
+            );
+            return None;
+        };
+        let api_version = GroupVersionKind::new(storage.group, version, storage.kind).api_version();
+        Some(Written { version, api_version, message, convert: conversion.from_stored })
     }
 }
 

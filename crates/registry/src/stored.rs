@@ -24,7 +24,13 @@ impl Collection {
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
         canonical::canonicalize(object, self.message);
-        Bytes::from(self.stored_kind().write(self.media_type, object))
+        let Some(written) = &self.written else {
+            return Bytes::from(self.stored_kind().write(self.media_type, object));
+        };
+        let mut older = object.clone();
+        (written.convert)(&mut older);
+        canonical::canonicalize(&mut older, written.message);
+        Bytes::from(self.written_kind(written).write(self.media_type, &older))
     }
 
     /// The object of stored bytes, with the resourceVersion that `revision` gives it.

@@ -1,6 +1,6 @@
 //! What happens to every request, in order. The filters are small files in `filters/`; this is the list.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -94,8 +94,11 @@ impl Chain {
         let origin = options.cors.as_ref().and_then(|cors| cors.origin(request.headers()));
         let preflight = origin.as_ref().and_then(|_| filters::cors::preflight(request.method()));
         let leaves = filters::goaway::decide(options.goaway_chance, &connection);
-        let answering = self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight);
-        let answer = filters::panics::recover(&record, answering).await;
+        let answer = {
+            // Pinned where it stands, like what it waits for: futures of this size are not to be moved about.
+            let answering = pin!(self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight));
+            filters::panics::recover(&record, answering).await
+        };
         let mut answer = filters::headers::finish(answer, &record, is_head);
         filters::headers::options(&mut answer, options.hsts.as_ref(), origin);
         let answer = filters::authenticate::leave(leaves, answer);
@@ -150,54 +153,64 @@ impl Chain {
             return preflight;
         }
         let mut belongs = Belongs::default();
-        let granted = filters::deadline::within(deadline, async {
-            let user = filters::authenticate::caller(
-                &config.authentication,
-                &mut parts.headers,
-                &connection,
-                &info.path,
-                record,
-                &config.metrics,
-            )
-            .await?;
-            let leaves = filters::authenticate::must_leave(&user, &connection);
-            filters::audit::received(trail, &info, &user, record).await?;
-            // From here on, the caller is whom they act as.
-            let user =
-                filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record).await?;
-            filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
-            let fairness = config.options.fairness.as_ref();
-            let longest = config.request_timeout;
-            let seat = filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, &mut belongs).await?;
-            // A watch needs it until it has begun, others until all of the answer has been sent.
-            let _begins = match seat {
-                Some(seat) if info.is_long_running() => Some(seat),
-                seat => {
-                    seat.into_iter().for_each(|seat| record.hold(seat));
-                    None
-                }
-            };
-            let permit =
-                filters::authorize::permit(config.authorizer.as_ref(), &info, &user, &parts, record, &config.metrics)
-                    .await?;
-            let request = Request {
-                method: parts.method,
-                uri: parts.uri,
-                headers: parts.headers,
-                body,
-                upgrade,
-                info: info.clone(),
-                query,
-                user,
-                permit,
-                connection,
-                record: record.clone(),
-                deadline,
-                shutdown: config.shutdown.clone(),
-            };
-            Ok(filters::authenticate::leave(leaves, config.links.dispatch(request).await))
-        });
-        let mut response = match granted.await {
+        let granted = {
+            let granted = pin!(async {
+                let user = filters::authenticate::caller(
+                    &config.authentication,
+                    &mut parts.headers,
+                    &connection,
+                    &info.path,
+                    record,
+                    &config.metrics,
+                )
+                .await?;
+                let leaves = filters::authenticate::must_leave(&user, &connection);
+                filters::audit::received(trail, &info, &user, record).await?;
+                // From here on, the caller is whom they act as.
+                let user =
+                    filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record).await?;
+                filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
+                let fairness = config.options.fairness.as_ref();
+                let longest = config.request_timeout;
+                let seat =
+                    filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, &mut belongs).await?;
+                // A watch needs it until it has begun, others until all of the answer has been sent.
+                let _begins = match seat {
+                    Some(seat) if info.is_long_running() => Some(seat),
+                    seat => {
+                        seat.into_iter().for_each(|seat| record.hold(seat));
+                        None
+                    }
+                };
+                let permit = filters::authorize::permit(
+                    config.authorizer.as_ref(),
+                    &info,
+                    &user,
+                    &parts,
+                    record,
+                    &config.metrics,
+                )
+                .await?;
+                let request = Request {
+                    method: parts.method,
+                    uri: parts.uri,
+                    headers: parts.headers,
+                    body,
+                    upgrade,
+                    info: info.clone(),
+                    query,
+                    user,
+                    permit,
+                    connection,
+                    record: record.clone(),
+                    deadline,
+                    shutdown: config.shutdown.clone(),
+                };
+                Ok(filters::authenticate::leave(leaves, config.links.dispatch(request).await))
+            });
+            filters::deadline::within(deadline, granted).await
+        };
+        let mut response = match granted {
             Some(Ok(response)) => response,
             Some(Err(refusal)) => {
                 if matches!(refusal, Refusal::TryLater { .. }) {

@@ -188,13 +188,14 @@ async fn serve(stream: TlsStream<Corked<TcpStream>>, peer: SocketAddr, max_strea
         let leave = leave.clone();
         move |request: hyper::Request<Incoming>| {
             let (chain, info, leave) = (chain.clone(), info.clone(), leave.clone());
-            async move {
+            // Hyper moves what it is given several times before it polls it.
+            Box::pin(async move {
                 let response = chain.serve(request.map(Body::new), info).await;
                 if response.extensions().get::<CloseConnection>().is_some() {
                     leave.notify_one();
                 }
                 Ok::<_, Infallible>(response)
-            }
+            })
         }
     });
     let ended = if http2 {

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
+mod backend;
 mod etcd;
 mod hook;
 pub mod https;
@@ -12,16 +13,19 @@ mod kubectl;
 mod kubelet;
 #[cfg(feature = "kube")]
 mod kubers;
+mod network;
 mod program;
 mod server;
 mod temp_dir;
 mod wait;
 
+pub use backend::Backend;
 pub use etcd::{Etcd, EtcdTls};
 pub use hook::Hook;
 pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use kubelet::{Kubelet, Trouble};
+pub use network::{POD_IPS, in_own_network};
 pub use program::program;
 pub use rustix::process::Signal;
 pub use server::{Server, admin, somebody};

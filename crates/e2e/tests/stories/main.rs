@@ -33,10 +33,12 @@ mod kubectl_watch;
 mod kubectl_writes;
 mod namespaces;
 mod protobuf_client;
+mod proxies;
 mod python_client;
 mod reflector;
 mod resumption;
 mod stopping;
+mod storage_versions;
 
 /// Makes a namespace.
 async fn namespace(client: &kube::Client, name: &str) {

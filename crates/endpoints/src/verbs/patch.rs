@@ -101,17 +101,18 @@ impl Patch {
             return self.server_side(target, name, live, config, *force);
         }
         let Some(live) = live else { return Err(Status::not_found(&target.resource.group_resource(), name)) };
-        let mut versioned = live.clone();
-        target.resource.from_stored(&mut versioned);
-        unpack(&mut versioned);
         let message = target.resource.message;
-        let patched = match &self.kind {
-            Kind::Json(patch) => patch.apply(versioned)?,
-            Kind::Merge(patch) => merge::apply(versioned, patch),
-            Kind::Strategic(patch) => strategic::apply(versioned, patch, message).map_err(|e| e.to_status())?,
-            Kind::Apply { .. } => versioned,
+        let patched = || {
+            let mut versioned = managed::versioned(target.resource, live).into_owned();
+            unpack(&mut versioned);
+            Ok(match &self.kind {
+                Kind::Json(patch) => patch.apply(versioned)?,
+                Kind::Merge(patch) => merge::apply(versioned, patch),
+                Kind::Strategic(patch) => strategic::apply(versioned, patch, message).map_err(|e| e.to_status())?,
+                Kind::Apply { .. } => versioned,
+            })
         };
-        let mut object = self.typed(target, message, patched)?;
+        let mut object = self.typed(target, message, &patched)?;
         target.resource.set_defaults(&mut object);
         check_name(&object, name, &target.context.namespace)?;
         managed::updated(target.context, target.resource, target.manager, target.subresource, Some(live), &mut object);
@@ -144,17 +145,13 @@ impl Patch {
             return Err(Status::conflict(&resource.group_resource(), name, why));
         }
         check_name(config, name, &target.context.namespace)?;
-        let versioned = live.map(|live| {
-            let mut versioned = live.clone();
-            resource.from_stored(&mut versioned);
-            versioned
-        });
+        let versioned = live.map(|live| managed::versioned(resource, live));
         let request = apply::Apply {
             update: managed::update_of(target.context, resource, target.manager, target.subresource),
             force,
             versions: &managed::Versions { resource },
         };
-        let applied = apply::apply(&request, versioned.as_ref(), config).map_err(|error| refused(&error))?;
+        let applied = apply::apply(&request, versioned.as_deref(), config).map_err(|error| refused(&error))?;
         let decoded =
             decode::value(applied, resource.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
         body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
@@ -163,8 +160,15 @@ impl Patch {
         Ok(object)
     }
 
-    /// The free-form result of a patch as an object of its kind.
-    fn typed(&self, target: &Target<'_>, message: &Message, patched: Value) -> Result<Value, Status> {
+    /// The free-form result of a patch as an object of its kind. The patch is applied once more where a refusal shows
+    /// its result.
+    fn typed(
+        &self,
+        target: &Target<'_>,
+        message: &Message,
+        apply: &dyn Fn() -> Result<Value, Status>,
+    ) -> Result<Value, Status> {
+        let patched = apply()?;
         let kind = target.resource.kind();
         let (api_version, given_kind) = (patched.str_at(&["apiVersion"]), patched.str_at(&["kind"]));
         if api_version != kind.api_version() || given_kind != kind.kind {
@@ -172,23 +176,20 @@ impl Patch {
             let other = tables::kind(&given.group, &given.version, given_kind);
             let why = if let Some(other) = other {
                 // It is read as what it says it is, and fails there or as the wrong kind.
-                let read = decode::value(patched.clone(), other);
+                let read = decode::value(patched, other);
                 read.err().map_or_else(|| "unable to decode".to_owned(), |error| error.to_string())
             } else {
                 format!(
                     "no kind {given_kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
                 )
             };
-            return Err(self.invalid(patched, &why));
+            return Err(self.invalid(apply()?, &why));
         }
-        let before = patched.clone();
-        let decoded = match decode::value(patched, message) {
-            Ok(decoded) => decoded,
-            Err(error) => return Err(self.invalid(before, &error.to_string())),
-        };
+        let refused = |why: &str| apply().map_or_else(|status| status, |patched| self.invalid(patched, why));
+        let decoded = decode::value(patched, message).map_err(|error| refused(&error.to_string()))?;
         let mut findings = self.duplicates.clone();
         findings.extend(decoded.findings.iter().cloned());
-        body::judge(target.context, &findings, self.validation, |why| self.invalid(before, why))?;
+        body::judge(target.context, &findings, self.validation, refused)?;
         Ok(decoded.value)
     }
 

@@ -31,6 +31,11 @@ pub(super) fn meets(text: &str, set: &Set) -> bool {
     !set.is_empty() && reader.meets(set, MAX_DEPTH).unwrap_or(true)
 }
 
+/// Whether a text that the server wrote has all members of `set`, and as leaves those that are leaves there.
+pub(super) fn holds(text: &str, set: &Set) -> bool {
+    Reader { text, at: 0 }.holds(set, MAX_DEPTH).unwrap_or(false)
+}
+
 /// The compact text of a set, elements in order, `.` for a member with members below first.
 pub(super) fn to_text(set: &Set) -> Text {
     let mut out = Vec::with_capacity(512);
@@ -124,21 +129,8 @@ impl<'t> Reader<'t> {
         if self.take(b'}') {
             return Ok(false);
         }
-        // Fields come first in the order of elements.
-        let only_fields = matches!(set.nodes.last(), Some(Node { element: PathElement::Field(_), .. }) | None);
         loop {
-            let raw = self.string()?;
-            self.expect(b':')?;
-            let node = match raw.as_bytes() {
-                [b'f', b':', name @ ..] if !name.contains(&b'\\') => set.field(&raw[2..]),
-                [b'.'] => None,
-                [kind, ..] if *kind != b'f' && only_fields => None,
-                _ => {
-                    let element = PathElement::parse(&unescape(raw)?).map_err(|_| BadFields)?;
-                    element.and_then(|element| set.node(&element))
-                }
-            };
-            match node {
+            match self.node_of(set)? {
                 None => self.pass()?,
                 Some(node) => {
                     let rest = &self.text[self.at..];
@@ -155,6 +147,56 @@ impl<'t> Reader<'t> {
             }
             self.expect(b',')?;
         }
+    }
+
+    /// Goes over an object, into those of its members only that lead to members of `set`.
+    fn holds(&mut self, set: &Set, depth: usize) -> Result<bool, BadFields> {
+        self.expect(b'{')?;
+        if depth == 0 {
+            return Err(BadFields);
+        }
+        if self.take(b'}') {
+            return Ok(set.is_empty());
+        }
+        let mut found = 0;
+        loop {
+            match self.node_of(set)? {
+                None => self.pass()?,
+                Some(node) => {
+                    let rest = &self.text[self.at..];
+                    let leaf = rest.starts_with("{}");
+                    let member = leaf || rest.starts_with("{\".\":");
+                    if node.member && !member || leaf != node.children.is_empty() {
+                        return Ok(false);
+                    }
+                    if !self.holds(&node.children, depth - 1)? {
+                        return Ok(false);
+                    }
+                    found += 1;
+                }
+            }
+            if self.take(b'}') {
+                return Ok(found == set.nodes.len());
+            }
+            self.expect(b',')?;
+        }
+    }
+
+    /// Reads the name of a member; what `set` has under it.
+    fn node_of<'s>(&mut self, set: &'s Set) -> Result<Option<&'s Node>, BadFields> {
+        let raw = self.string()?;
+        self.expect(b':')?;
+        // Fields come first in the order of elements.
+        let only_fields = matches!(set.nodes.last(), Some(Node { element: PathElement::Field(_), .. }) | None);
+        Ok(match raw.as_bytes() {
+            [b'f', b':', name @ ..] if !name.contains(&b'\\') => set.field(&raw[2..]),
+            [b'.'] => None,
+            [kind, ..] if *kind != b'f' && only_fields => None,
+            _ => {
+                let element = PathElement::parse(&unescape(raw)?).map_err(|_| BadFields)?;
+                element.and_then(|element| set.node(&element))
+            }
+        })
     }
 
     /// Passes over an object that the server wrote.
@@ -261,6 +303,27 @@ mod tests {
             assert_eq!(meets(text, &set), want, "{other}");
             assert_eq!(!whole.intersection(&set).is_empty(), want, "{other}");
         }
+        for (other, want) in [
+            ("{}", true),
+            (r#"{"f:a":{"f:b":{}}}"#, true),
+            (r#"{"f:a":{"f:b":{}},"f:d":{"v:\"1\"":{}}}"#, true),
+            (r#"{"f:a":{".":{},"k:{\"name\":\"x\"}":{".":{},"f:c":{}}}}"#, true),
+            // As a leaf it is something else.
+            (r#"{"f:a":{}}"#, false),
+            (r#"{"f:a":{"f:b":{"f:deeper":{}}}}"#, false),
+            (r#"{"f:a":{"f:b":{},"f:z":{}}}"#, false),
+            (r#"{"f:a":{"k:{\"name\":\"y\"}":{"f:c":{}}}}"#, false),
+            (r#"{"f:d":{".":{},"v:\"1\"":{}}}"#, false),
+            (r#"{"f:c":{}}"#, false),
+        ] {
+            let set = parse(other).unwrap();
+            assert_eq!(holds(text, &set), want, "{other}");
+            // What is held comes back when it has been taken.
+            let mut less = whole.clone();
+            less.subtract(&set);
+            assert!(!want || less.union(&set) == whole, "{other}");
+        }
+        assert!(!holds("{nonsense", &whole));
         assert!(meets("{nonsense", &whole));
     }
 

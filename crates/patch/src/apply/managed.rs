@@ -3,6 +3,7 @@
 use binnacle_meta::{Text, Time};
 use binnacle_schema::{Object, Value, json};
 
+use super::compare::Comparison;
 use super::fields;
 use super::set::Set;
 use super::shape::Shape;
@@ -78,6 +79,15 @@ impl Entry {
         match &self.owned {
             Owned::Text(text) => text == "{}",
             Owned::Set(set) => set.is_empty(),
+        }
+    }
+
+    /// Whether the changed fields are the manager's and the removed ones are not: then it goes on owning what it owns.
+    pub(super) fn keeps(&self, changes: &Comparison) -> bool {
+        match &self.owned {
+            Owned::Text(text) => fields::holds(text, &changes.changed) && !fields::meets(text, &changes.removed),
+            // It is read already: taking and giving back is as cheap as asking.
+            Owned::Set(_) => false,
         }
     }
 

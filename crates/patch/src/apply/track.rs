@@ -86,11 +86,16 @@ pub(super) fn updated(
     versions: Option<&dyn Versions>,
 ) -> Result<Vec<Entry>, SchemaErrors> {
     let changes = changes(update, old, new)?;
+    let mut own = Entry::new(update.manager, false, update.api_version, update.subresource);
+    own.time = Some(Time::from_unix(update.now, 0).to_string().into());
+    // Who writes the same fields again and again, as controllers do, needs no reading of what they own.
+    let keeps = |entry: &Entry| !changes.changed.is_empty() && entry.is_same(&own) && entry.keeps(&changes);
+    let kept = entries.iter().position(keeps).map(|at| entries.swap_remove(at));
     take_from_others(update, &mut entries, &changes, old, new, versions)?;
     entries.retain(|entry| !entry.owns_nothing());
-    if !changes.changed.is_empty() {
-        let mut own = Entry::new(update.manager, false, update.api_version, update.subresource);
-        own.time = Some(Time::from_unix(update.now, 0).to_string().into());
+    if let Some(kept) = kept {
+        entries.push(Entry { owned: kept.owned, ..own });
+    } else if !changes.changed.is_empty() {
         own.owned = Owned::Set(changes.changed);
         match entries.iter_mut().find(|entry| entry.is_same(&own)) {
             Some(previous) => {
