@@ -125,7 +125,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let url = format!("https://{}", reachable(port.address()));
     let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
-    let at_rest = AtRest::open(&config.storage, root).await?;
+    let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
     let mut data = open_data(&config)?;
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
     let Named { mut authentication, issuers, tls, authorization, kubelets } = named;

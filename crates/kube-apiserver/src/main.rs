@@ -17,6 +17,7 @@ mod openid;
 mod pki;
 mod reload;
 mod signals;
+mod storage_metrics;
 mod stores;
 mod upkeep;
 

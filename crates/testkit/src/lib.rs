@@ -15,7 +15,9 @@ mod kubelet;
 mod kubers;
 mod network;
 mod program;
+mod relays;
 mod server;
+mod slow_disk;
 mod temp_dir;
 mod wait;
 
@@ -29,5 +31,6 @@ pub use network::{POD_IPS, in_own_network};
 pub use program::program;
 pub use rustix::process::Signal;
 pub use server::{Server, admin, somebody};
+pub use slow_disk::SlowDisk;
 pub use temp_dir::TempDir;
 pub use wait::{PATIENCE, wait_until, wait_until_blocking};

@@ -4,3 +4,4 @@ mod contract;
 mod faults;
 mod support;
 mod tls;
+mod unix;
