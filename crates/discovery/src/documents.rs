@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_meta::GroupVersionKind;
-use binnacle_resources::{ResourceDescription, Storage, SubresourceKind, Verbs};
+use binnacle_resources::{Release, ResourceDescription, Storage, SubresourceKind, Verbs};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -213,7 +213,7 @@ fn built_in(resource: &'static ResourceDescription) -> impl Iterator<Item = ApiR
         verbs: shown(resource.verbs),
         short_names: resource.short_names.to_vec(),
         categories: resource.categories.to_vec(),
-        storage_version_hash: resource.storage.as_ref().map(hash_of).unwrap_or_default(),
+        storage_version_hash: hash_of(resource),
     };
     let below = resource.subresources.iter().map(|subresource| {
         let Kind { group, version, kind } = shown_kind(subresource.kind, resource.kind);
@@ -328,8 +328,14 @@ fn dynamic_discovery(resource: &DynamicResource) -> ResourceDiscovery<'_> {
 
 // === Parts ===
 
-fn hash_of(storage: &Storage) -> String {
-    storage_version_hash(storage.group, storage.announced_version, storage.kind)
+/// Nothing for what is not stored.
+fn hash_of(resource: &ResourceDescription) -> String {
+    let emulated = binnacle_features::gates().emulated();
+    let [emulated, compatible] =
+        [emulated, emulated.previous()].map(|version| Release { major: version.major, minor: version.minor });
+    let version = resource.announced_version(emulated, compatible);
+    let hash = |(version, storage): (&str, Storage)| storage_version_hash(storage.group, version, storage.kind);
+    version.zip(resource.storage).map(hash).unwrap_or_default()
 }
 
 fn shown(verbs: Verbs) -> Vec<&'static str> {

@@ -1,5 +1,6 @@
 //! The program: flags, then a server that runs until it is told to stop.
 
+mod admin_socket;
 mod assemble;
 mod authentication;
 mod authorization;
@@ -10,12 +11,14 @@ mod fairness;
 mod flags;
 mod health;
 mod identity;
+mod issuers;
 mod kubeconfig;
 mod logging;
 mod openid;
 mod pki;
 mod reload;
 mod signals;
+mod storage_metrics;
 mod stores;
 mod upkeep;
 

@@ -10,9 +10,10 @@ use binnacle_watchcache::{Cache, FormBudget, WindowLimits};
 use bytes::Bytes;
 
 use crate::admission::Admission;
+use crate::counts::Counts;
 use crate::hooks::{Hooks, NoHooks};
 use crate::index::ResourceIndexer;
-use crate::resource::{Collection, Conversion, Resource};
+use crate::resource::{Collection, Conversion, Resource, Written};
 use crate::storage::StorageOptions;
 
 /// What all built-in resources share.
@@ -75,6 +76,7 @@ impl BuiltIn {
         let api_version = GroupVersionKind::new(storage.group, storage.version, storage.kind).api_version();
         let indexer = Arc::new(ResourceIndexer::new(*storage, &api_version, message, description));
         let hooks = self.hooks.get(&(storage.group, storage.kind)).cloned().unwrap_or_else(|| Arc::new(NoHooks));
+        let counts = Arc::new(Counts::default());
         Collection {
             storage: *storage,
             message,
@@ -83,7 +85,8 @@ impl BuiltIn {
             strategy: binnacle_kinds::strategy(storage.group, storage.kind),
             hooks,
             admission: self.admission.clone(),
-            ttl: storage.expires.then(|| Arc::new(self.storage.leases(store.clone()))),
+            ttl: storage.expires.then(|| Arc::new(self.storage.leases(store.clone(), counts.clone()))),
+            counts,
             store: store.clone(),
             cached: !self.storage.uncached.has(&resource),
             media_type: self.storage.media_type,
@@ -93,7 +96,27 @@ impl BuiltIn {
             budget: budget.clone(),
             prefix: Bytes::from(prefix),
             api_version,
+            written: self.written(description, storage),
         }
+    }
+
+    /// `None` where objects are written as they are handled.
+    fn written(&self, description: &ResourceDescription, storage: &Storage) -> Option<Written> {
+        let [emulated, compatible] = self.storage.releases;
+        let version =
+            description.written_version(emulated, compatible).filter(|version| *version != storage.version)?;
+        let message = tables::kind(storage.group, version, storage.kind);
+        let (Some(message), Some(conversion)) = (message, conversion(storage.group, version, storage.kind)) else {
+            tracing::error!(
+                group = storage.group,
+                version,
+                kind = storage.kind,
+                "no conversion to the written version"
+            );
+            return None;
+        };
+        let api_version = GroupVersionKind::new(storage.group, version, storage.kind).api_version();
+        Some(Written { version, api_version, message, convert: conversion.from_stored })
     }
 }
 

@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use crate::admission::{Admission, Attributes, Operation};
 use crate::context::Context;
+use crate::counts::Counts;
 use crate::forms::Forms;
 use crate::hooks::Hooks;
 use crate::media::{MediaType, StoredKind};
@@ -56,12 +57,25 @@ pub struct Collection {
     pub root: Text,
     /// What wire forms may be kept, over all resources.
     pub budget: Arc<FormBudget>,
+    pub counts: Arc<Counts>,
     /// Seconds after which objects vanish (events), if they do.
     pub ttl: Option<Arc<Leases>>,
     /// `/registry/pods/`.
     pub prefix: Bytes,
     /// The `apiVersion` of stored objects.
     pub api_version: Text,
+    /// How objects are written where an older release is emulated: in a version that it knows.
+    pub written: Option<Written>,
+}
+
+/// Another version than the one in which stored objects are handled.
+#[derive(Clone)]
+pub struct Written {
+    pub version: &'static str,
+    pub api_version: Text,
+    pub message: &'static Message,
+    /// From the version in which they are handled.
+    pub convert: fn(&mut Value),
 }
 
 /// Between a version and the stored one, in place, `apiVersion` and `kind` included.
@@ -191,6 +205,12 @@ impl Collection {
             api_version: &self.api_version,
             message: self.message,
         }
+    }
+
+    /// The same in the version in which objects are written.
+    pub(crate) fn written_kind<'a>(&'a self, written: &'a Written) -> StoredKind<'a> {
+        let Written { version, api_version, message, .. } = written;
+        StoredKind { version, api_version, message, ..self.stored_kind() }
     }
 
     pub fn group_kind(&self) -> GroupKind {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::GroupResource;
+use binnacle_resources::Release;
 use binnacle_store::Store;
 
+use crate::counts::Counts;
 use crate::media::MediaType;
 use crate::resource::ROOT;
 use crate::ttl::Leases;
@@ -27,6 +29,8 @@ pub struct StorageOptions {
     pub lease_reuse: Duration,
     /// How many objects of a collection are deleted at once.
     pub delete_workers: usize,
+    /// The release that is emulated, and the one whose servers must be able to read what is written.
+    pub releases: [Release; 2],
 }
 
 /// Resources whose objects are read from the store itself. Their cache is made for watches only.
@@ -51,6 +55,7 @@ impl StorageOptions {
             event_ttl: Duration::from_secs(3600),
             lease_reuse: Duration::from_secs(60),
             delete_workers: 1,
+            releases: releases(),
         }
     }
 
@@ -58,9 +63,15 @@ impl StorageOptions {
         self.overrides.get(resource).unwrap_or(&self.store).clone()
     }
 
-    pub(crate) fn leases(&self, store: Arc<dyn Store>) -> Leases {
-        Leases::new(store, self.event_ttl, self.lease_reuse)
+    pub(crate) fn leases(&self, store: Arc<dyn Store>, counts: Arc<Counts>) -> Leases {
+        Leases::new(store, self.event_ttl, self.lease_reuse, counts)
     }
+}
+
+/// As the gates of the process have it.
+fn releases() -> [Release; 2] {
+    let emulated = binnacle_features::gates().emulated();
+    [emulated, emulated.previous()].map(|version| Release { major: version.major, minor: version.minor })
 }
 
 // === impl Uncached ===

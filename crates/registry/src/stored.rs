@@ -24,7 +24,13 @@ impl Collection {
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
         canonical::canonicalize(object, self.message);
-        Bytes::from(self.stored_kind().write(self.media_type, object))
+        let Some(written) = &self.written else {
+            return Bytes::from(self.stored_kind().write(self.media_type, object));
+        };
+        let mut older = object.clone();
+        (written.convert)(&mut older);
+        canonical::canonicalize(&mut older, written.message);
+        Bytes::from(self.written_kind(written).write(self.media_type, &older))
     }
 
     /// The object of stored bytes, with the resourceVersion that `revision` gives it.
@@ -67,6 +73,8 @@ pub fn store_failure(error: StoreError) -> Status {
     match error {
         StoreError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
         StoreError::FutureRevision { current } => Status::too_large_resource_version(0, current.0, 1),
+        // Which one is known to whoever asked for it.
+        StoreError::Transform { why, .. } => Status::internal(why),
         StoreError::Timeout => {
             Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
         }

@@ -8,6 +8,7 @@ mod enabled;
 mod fields;
 mod lifecycle;
 mod verbs;
+mod written;
 
 mod admissionregistration;
 mod apiextensions;

@@ -52,7 +52,9 @@ impl Handshake {
         self
     }
 
-    fn config(&self) -> ClientConfig {
+    /// For connections that speak something else than HTTP in the end.
+    #[must_use]
+    pub fn config(&self) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());

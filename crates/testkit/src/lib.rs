@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
+mod backend;
 mod etcd;
 mod hook;
 pub mod https;
@@ -12,18 +13,26 @@ mod kubectl;
 mod kubelet;
 #[cfg(feature = "kube")]
 mod kubers;
+mod network;
 mod program;
+mod relays;
 mod server;
+mod slow_disk;
 mod temp_dir;
+mod tool;
 mod wait;
 
+pub use backend::Backend;
 pub use etcd::{Etcd, EtcdTls};
 pub use hook::Hook;
 pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use kubelet::{Kubelet, Trouble};
-pub use program::program;
+pub use network::{POD_IPS, in_own_network};
+pub use program::{program, tool};
 pub use rustix::process::Signal;
 pub use server::{Server, admin, somebody};
+pub use slow_disk::SlowDisk;
 pub use temp_dir::TempDir;
+pub use tool::{Tool, ToolOutcome};
 pub use wait::{PATIENCE, wait_until, wait_until_blocking};

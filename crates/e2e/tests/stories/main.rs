@@ -31,12 +31,16 @@ mod kubectl_rollout;
 mod kubectl_streams;
 mod kubectl_watch;
 mod kubectl_writes;
+mod migration;
 mod namespaces;
+mod operator;
 mod protobuf_client;
+mod proxies;
 mod python_client;
 mod reflector;
 mod resumption;
 mod stopping;
+mod storage_versions;
 
 /// Makes a namespace.
 async fn namespace(client: &kube::Client, name: &str) {

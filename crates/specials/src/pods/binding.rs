@@ -193,7 +193,7 @@ mod tests {
             ),
             (value!({"target": {"kind": "Node"}}), "target.name: Required value"),
         ] {
-            assert_eq!(aggregate(&validate(&binding)), want);
+            assert_eq!(aggregate(validate(&binding)), want);
         }
     }
 }

@@ -1,0 +1,93 @@
+//! In which version the objects of a resource are written to the store: one that a server of the release before can read
+//! too, so that an upgrade can be taken back (KEP-4330).
+
+use crate::description::ResourceDescription;
+use crate::{Release, find_group};
+
+/// Resources that are written in one version whatever release is emulated, by group and plural name: the version they
+/// are stored in is not their newest, and moves by hand from release to release.
+const FIXED: &[(&str, &str)] = &[
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("certificates.k8s.io", "clustertrustbundles"),
+    ("certificates.k8s.io", "podcertificaterequests"),
+    ("coordination.k8s.io", "leasecandidates"),
+    ("resource.k8s.io", "devicetaintrules"),
+    ("resource.k8s.io", "resourcepoolstatusrequests"),
+    ("scheduling.k8s.io", "podgroups"),
+    ("scheduling.k8s.io", "workloads"),
+];
+
+impl ResourceDescription {
+    /// The version in which a server writes that emulates `emulated`, where servers of `compatible` must be able to read.
+    /// `None` for what is not stored.
+    pub fn written_version(&self, emulated: Release, compatible: Release) -> Option<&'static str> {
+        let storage = self.storage?;
+        if FIXED.contains(&(storage.group, self.plural)) {
+            return Some(storage.version);
+        }
+        let group = find_group(storage.group)?;
+        let versions = || {
+            group.versions.iter().filter_map(|version| Some((version.version, version.kind(storage.kind)?.lifecycle)))
+        };
+        let known = |release: Release| {
+            move |(_, lifecycle): &(_, crate::Lifecycle)| lifecycle.introduced.is_none_or(|since| since <= release)
+        };
+        // Nobody goes back to an alpha version.
+        let settled = versions().filter(|(version, _)| !version.contains("alpha")).find(known(compatible));
+        let found = settled.or_else(|| versions().find(known(emulated)));
+        Some(found.map_or(storage.version, |(version, _)| version))
+    }
+
+    /// The version whose hash discovery shows.
+    pub fn announced_version(&self, emulated: Release, compatible: Release) -> Option<&'static str> {
+        let storage = self.storage?;
+        if storage.announced_version != storage.version {
+            return Some(storage.announced_version);
+        }
+        self.written_version(emulated, compatible)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Release, find, groups};
+
+    fn release(minor: u16) -> [Release; 2] {
+        [Release { major: 1, minor }, Release { major: 1, minor: minor - 1 }]
+    }
+
+    #[test]
+    fn versions_by_release() {
+        for (group, version, plural, written) in [
+            ("resource.k8s.io", "v1", "resourceclaims", ["v1beta1", "v1beta2", "v1", "v1"]),
+            ("resource.k8s.io", "v1beta2", "devicetaintrules", ["v1alpha3"; 4]),
+            ("networking.k8s.io", "v1", "servicecidrs", ["v1beta1", "v1", "v1", "v1"]),
+            ("storage.k8s.io", "v1", "volumeattributesclasses", ["v1beta1", "v1beta1", "v1", "v1"]),
+            ("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", ["v1beta1"; 4]),
+            ("autoscaling", "v1", "horizontalpodautoscalers", ["v2"; 4]),
+            ("events.k8s.io", "v1", "events", ["v1"; 4]),
+            ("storagemigration.k8s.io", "v1beta1", "storageversionmigrations", ["v1beta1"; 4]),
+            ("", "v1", "pods", ["v1"; 4]),
+        ] {
+            let described = find(group, version, plural).expect("a resource");
+            let got = [33, 34, 35, 36]
+                .map(release)
+                .map(|[emulated, compatible]| described.written_version(emulated, compatible).expect("it is stored"));
+            assert_eq!(got, written, "{group} {plural}");
+        }
+    }
+
+    /// What the descriptions say is what this release writes when it emulates no other.
+    #[test]
+    fn this_release() {
+        let [emulated, compatible] = release(36);
+        for version in groups().iter().flat_map(|group| group.versions) {
+            for resource in version.resources {
+                let stored = resource.storage.map(|storage| storage.version);
+                assert_eq!(resource.written_version(emulated, compatible), stored, "{:?}", resource.plural);
+            }
+        }
+    }
+}
