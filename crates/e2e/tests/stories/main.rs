@@ -9,6 +9,7 @@ mod manifests;
 
 mod allocators;
 mod auditing;
+mod authentication;
 mod authorization;
 mod bad_input;
 mod cluster;
@@ -33,6 +34,7 @@ mod kubectl_watch;
 mod kubectl_writes;
 mod migration;
 mod namespaces;
+mod nodes;
 mod operator;
 mod protobuf_client;
 mod proxies;
