@@ -20,7 +20,7 @@ fn outcome(env: &Environment, activation: &Activation<'_>, expression: &str) -> 
 }
 
 /// Fails with all the expressions that come to something else.
-pub fn check(env: &Environment, activation: &Activation<'_>, cases: &[(&str, &str)]) {
+pub(crate) fn check(env: &Environment, activation: &Activation<'_>, cases: &[(&str, &str)]) {
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|(expression, want)| {
