@@ -29,12 +29,15 @@ use binnacle_server::{
     ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
 };
 use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
+use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
+use crate::admin_socket::AdminSocket;
 use crate::authentication::{self, AuthenticationError, Bundle};
+use crate::authorities;
 use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::encryption::AtRest;
@@ -44,7 +47,6 @@ use crate::issuers::{IssuersError, NamedIssuers};
 use crate::kubeconfig::kubeconfig;
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{Names, Pki, PkiError};
-use crate::reload;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
@@ -57,6 +59,8 @@ const FORM_BUDGET: usize = 256 << 20;
 pub(crate) struct Assembled {
     server: Server,
     stores: Stores,
+    /// Goes before the stores are closed.
+    admin_socket: Option<AdminSocket>,
     at_rest: Option<AtRest>,
     control_plane: ControlPlane,
     /// Keep what authorizers know in step with the store; they end with the server.
@@ -90,6 +94,10 @@ pub(crate) enum StartError {
     DataDir(#[from] DataDirError),
     #[error(transparent)]
     Store(#[from] OpenError),
+    #[error("cannot read the store: {0}")]
+    StoreRead(StoreError),
+    #[error("a migration into this store was not finished: let 'binnacle migrate' go on before the store is served")]
+    UnfinishedMigration,
     #[error(transparent)]
     Etcd(#[from] ConnectError),
     #[error(transparent)]
@@ -128,6 +136,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
     let mut data = open_data(&config)?;
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
+    stores.refuse_unfinished().await?;
+    let admin_socket = stores.offer();
     let Named { mut authentication, issuers, tls, authorization, kubelets } = named;
     let named_clients = authentication.clients.take();
     let Shown { tls, clients, kubectl, place, service_account } =
@@ -167,15 +177,12 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let (api, control_plane, served) =
         built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
-    let named_files = [
-        (flags.client_ca_file.as_ref(), Some(&clients)),
-        (flags.request_header.as_ref().map(|header| &header.client_ca_file), proxies.as_ref()),
-    ];
-    for (path, bundle) in named_files {
-        if let (Some(path), Some(bundle)) = (path, bundle) {
-            let authorities = bundle.authorities.clone();
-            reload::follow(&mut followers, path.clone(), &shutdown, move |pem| authorities.replace(pem));
-        }
+    if let Some(path) = flags.client_ca_file.clone() {
+        authorities::follow(&mut followers, &shutdown, (path, &clients), &resources, authorities::of_clients);
+    }
+    if let (Some(flags), Some(proxies), Some(header)) = (&flags.request_header, &proxies, &access.request_header) {
+        let (file, told) = ((flags.client_ca_file.clone(), proxies), authorities::of_proxies(header.clone()));
+        authorities::follow(&mut followers, &shutdown, file, &resources, told);
     }
     followers.spawn(issuers.issuers.follow(issuers.file, shutdown.clone()));
     authorization.follow(&resources, &mut followers, &shutdown);
@@ -243,6 +250,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     Ok(Assembled {
         server,
         stores,
+        admin_socket,
         at_rest,
         control_plane,
         followers,
@@ -291,6 +299,7 @@ impl Assembled {
         }
         self.control_plane.ended().await;
         self.followers.join_all().await;
+        drop(self.admin_socket);
         self.stores.close().await;
     }
 }

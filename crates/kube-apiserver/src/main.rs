@@ -1,7 +1,9 @@
 //! The program: flags, then a server that runs until it is told to stop.
 
+mod admin_socket;
 mod assemble;
 mod authentication;
+mod authorities;
 mod authorization;
 mod bound_objects;
 mod data_dir;
