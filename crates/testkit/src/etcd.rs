@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::relays::{Relays, Side};
 use crate::wait::wait_blocking;
-use crate::{SlowDisk, TempDir, wait_until_blocking};
+use crate::{SlowDisk, TempDir};
 
 /// A member that was killed comes back when the others have told it all that it missed, on a busy machine too.
 const READY: Duration = Duration::from_secs(120);
@@ -199,7 +199,7 @@ impl Etcd {
     /// The member that leads, asked with `etcdctl`.
     #[must_use]
     pub fn leader(&self) -> usize {
-        wait_until_blocking("the cluster has a leader", || {
+        wait_blocking(READY, "the cluster has a leader", || {
             (0..self.members.len()).find(|member| {
                 let status = self.ctl(*member, &["endpoint", "status", "--write-out=simple"]);
                 status.split(", ").any(|word| word == "true")
