@@ -41,6 +41,7 @@ mod reflector;
 mod resumption;
 mod stopping;
 mod storage_versions;
+mod vulnerabilities;
 
 /// Makes a namespace.
 async fn namespace(client: &kube::Client, name: &str) {
