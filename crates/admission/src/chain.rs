@@ -77,9 +77,6 @@ const OFF_BY_DEFAULT: &[&str] = &[
 const NOT_BUILT: &[&str] = &[
     "NodeRestriction",
     "ImagePolicyWebhook",
-    "PodNodeSelector",
-    "PodTolerationRestriction",
-    "EventRateLimit",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "ValidatingAdmissionPolicy",

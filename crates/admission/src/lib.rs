@@ -13,4 +13,4 @@ mod testing;
 pub use chain::{Chain, ORDER, UnknownPlugin, is_built, is_default};
 pub use lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState, ResourceLookup};
 pub use plugin::{Plugin, Request, Stage, forbidden};
-pub use plugins::{Options, all};
+pub use plugins::{ClusterTolerations, EventLimit, EventLimitKind, NodeSelectors, Options, all};

@@ -91,6 +91,7 @@ impl Admission {
         let options = Options {
             not_ready_toleration_seconds: given.integer("default-not-ready-toleration-seconds")?,
             unreachable_toleration_seconds: given.integer("default-unreachable-toleration-seconds")?,
+            ..Options::default()
         };
         Ok(Self { options, enabled: ORDER.iter().copied().filter(is_asked).collect() })
     }
