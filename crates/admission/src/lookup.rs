@@ -14,10 +14,13 @@ use crate::decoded::Decoded;
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
+    CsiDriver,
     IngressClass,
     LimitRange,
     Namespace,
     Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodGroup,
     PriorityClass,
@@ -28,16 +31,19 @@ pub enum Kind {
     Workload,
 }
 
-const KINDS: usize = 12;
+const KINDS: usize = 15;
 
 impl Kind {
     /// Group, version and plural name.
     fn path(self) -> (&'static str, &'static str, &'static str) {
         match self {
+            Self::CsiDriver => ("storage.k8s.io", "v1", "csidrivers"),
             Self::IngressClass => ("networking.k8s.io", "v1", "ingressclasses"),
             Self::LimitRange => ("", "v1", "limitranges"),
             Self::Namespace => ("", "v1", "namespaces"),
             Self::Node => ("", "v1", "nodes"),
+            Self::PersistentVolume => ("", "v1", "persistentvolumes"),
+            Self::PersistentVolumeClaim => ("", "v1", "persistentvolumeclaims"),
             Self::Pod => ("", "v1", "pods"),
             Self::PodGroup => ("scheduling.k8s.io", "v1alpha2", "podgroups"),
             Self::PriorityClass => ("scheduling.k8s.io", "v1", "priorityclasses"),
@@ -52,13 +58,21 @@ impl Kind {
     /// Whether few objects of the kind are asked for again and again.
     fn is_settings(self) -> bool {
         match self {
-            Self::IngressClass
+            Self::CsiDriver
+            | Self::IngressClass
             | Self::LimitRange
             | Self::PriorityClass
             | Self::RuntimeClass
             | Self::ServiceAccount
             | Self::StorageClass => true,
-            Self::Namespace | Self::Node | Self::Pod | Self::PodGroup | Self::ResourceQuota | Self::Workload => false,
+            Self::Namespace
+            | Self::Node
+            | Self::PersistentVolume
+            | Self::PersistentVolumeClaim
+            | Self::Pod
+            | Self::PodGroup
+            | Self::ResourceQuota
+            | Self::Workload => false,
         }
     }
 }

@@ -14,6 +14,7 @@ mod limit_ranger;
 mod namespace_exists;
 mod namespace_lifecycle;
 mod node_declared_features;
+mod node_restriction;
 mod owner_references;
 mod persistent_volume_claim_resize;
 mod pod_group;
@@ -75,6 +76,7 @@ pub fn all(lookup: Arc<dyn Lookup>, authorizer: &Arc<dyn Authorizer>, options: &
         Arc::new(namespace_lifecycle::NamespaceLifecycle::new(lookup.clone())),
         Arc::new(limit_ranger::LimitRanger::new(lookup.clone())),
         Arc::new(service_account::ServiceAccount::new(lookup.clone())),
+        Arc::new(node_restriction::NodeRestriction::new(lookup.clone(), authorizer.clone())),
         Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
         Arc::new(pod_security::PodSecurity::new(lookup.clone())),
         Arc::new(priority::Priority::new(lookup.clone())),

@@ -37,7 +37,7 @@ pub trait TokenAuthenticator: Send + Sync {
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>>;
 }
 
-impl<T: TokenAuthenticator> TokenAuthenticator for Arc<T> {
+impl<T: TokenAuthenticator + ?Sized> TokenAuthenticator for Arc<T> {
     fn authenticate_token<'a>(
         &'a self,
         token: &'a str,
@@ -54,6 +54,8 @@ pub struct Authenticated {
     /// For which of the audiences that were asked for; empty when the credential is for none in particular.
     pub audiences: Vec<Text>,
     pub notes: Notes,
+    /// Whether it depends on objects that may go away at any time: good for this request, not for the next.
+    pub live: bool,
 }
 
 /// What is to be said about the use of a credential.
@@ -74,7 +76,7 @@ pub struct AuthnError(pub String);
 impl Authenticated {
     /// By a credential that has nothing to do with audiences.
     pub fn new(user: Arc<User>) -> Self {
-        Self { user, audiences: Vec::new(), notes: Notes::default() }
+        Self { user, audiences: Vec::new(), notes: Notes::default(), live: false }
     }
 
     /// By a token that is good for the server, whatever it is called: `own` are the server's names, of which `wanted` must

@@ -14,30 +14,56 @@ use crate::{Authenticated, Authenticator, AuthnError, Credentials, TokenAuthenti
 pub const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 const INVALID: &str = "invalid bearer token";
 
+/// Takes tokens out of requests.
+pub struct Bearer<T> {
+    tokens: T,
+}
+
 /// All that understand tokens, in order.
-pub struct Bearer {
+pub struct TokenUnion {
     members: Vec<Box<dyn TokenAuthenticator>>,
 }
 
-impl Bearer {
-    pub fn new(members: Vec<Box<dyn TokenAuthenticator>>) -> Self {
-        Self { members }
+impl<T: TokenAuthenticator> Bearer<T> {
+    pub fn new(tokens: T) -> Self {
+        Self { tokens }
     }
 
-    async fn holder(&self, token: &str, audiences: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
-        let mut errors = vec![INVALID.to_owned()];
-        for member in &self.members {
-            match member.authenticate_token(token, audiences).await {
-                Ok(Some(holder)) => return Ok(Some(holder)),
-                Ok(None) => {}
-                Err(error) => errors.push(error.0),
-            }
-        }
-        AuthnError::all(errors).map_or(Ok(None), Err)
+    /// Who shows a token that nobody knows is not the same as who shows none.
+    async fn holder(&self, token: &str, audiences: &[Text]) -> Result<Authenticated, AuthnError> {
+        let holder = self.tokens.authenticate_token(token, audiences).await?;
+        holder.ok_or_else(|| AuthnError::new(INVALID))
     }
 }
 
-impl Authenticator for Bearer {
+impl TokenUnion {
+    pub fn new(members: Vec<Box<dyn TokenAuthenticator>>) -> Self {
+        Self { members }
+    }
+}
+
+impl TokenAuthenticator for TokenUnion {
+    /// A token that nobody knows is an error beside those of the members.
+    fn authenticate_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [Text],
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        Box::pin(async move {
+            let mut errors = vec![INVALID.to_owned()];
+            for member in &self.members {
+                match member.authenticate_token(token, audiences).await {
+                    Ok(Some(holder)) => return Ok(Some(holder)),
+                    Ok(None) => {}
+                    Err(error) => errors.push(error.0),
+                }
+            }
+            AuthnError::all(errors).map_or(Ok(None), Err)
+        })
+    }
+}
+
+impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
@@ -51,15 +77,15 @@ impl Authenticator for Bearer {
                     Err(_) => Err(AuthnError::new(INVALID)),
                 };
                 match outcome {
+                    Ok(known) => return Ok(Some(known)),
                     Err(error) => errors.push(error.0),
-                    known => return known,
                 }
             }
             match protocol_token(credentials.headers) {
                 Ok(None) => {}
                 Ok(Some(token)) => match self.holder(&token, credentials.audiences).await {
+                    Ok(known) => return Ok(Some(known)),
                     Err(error) => errors.push(error.0),
-                    known => return known,
                 },
                 Err(error) => errors.push(error.0),
             }
@@ -129,7 +155,7 @@ mod tests {
 
     async fn ask(headers: &HeaderMap) -> Result<Option<String>, String> {
         let tokens = TokenFile::parse("tokens", b"secret,me,1\n").unwrap();
-        let bearer = Bearer::new(vec![Box::new(tokens)]);
+        let bearer = Bearer::new(TokenUnion::new(vec![Box::new(tokens)]));
         let connection = ConnectionInfo::default();
         let credentials = Credentials { headers, connection: &connection, path: "/", audiences: &[] };
         let result = bearer.authenticate(credentials).await;

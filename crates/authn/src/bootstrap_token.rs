@@ -71,7 +71,8 @@ impl TokenAuthenticator for BootstrapTokens {
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
         Box::pin(async move {
             let holder = self.holder(token).await?;
-            Ok(holder.and_then(|user| Authenticated::for_any_audience(user, &self.audiences, audiences)))
+            let known = holder.and_then(|user| Authenticated::for_any_audience(user, &self.audiences, audiences));
+            Ok(known.map(|known| Authenticated { live: true, ..known }))
         })
     }
 }

@@ -85,7 +85,7 @@ impl ServiceAccountTokens {
             claims::Private::Bound(private) => self.check_bound(&verified, private, &mut notes).await?,
             claims::Private::Legacy(private) => self.check_legacy(token, &verified, private, &mut notes).await?,
         };
-        Ok(Some(Authenticated { user, audiences, notes }))
+        Ok(Some(Authenticated { user, audiences, notes, live: true }))
     }
 
     /// The claims of a token that one of our keys has signed; `None` when it says itself that somebody else made it.

@@ -1,19 +1,15 @@
-//! Tokens that another server knows: it is sent a TokenReview, and its answer is remembered for a while.
+//! Tokens that another server knows: it is sent a TokenReview. Its answers are worth a [`crate::TokenCache`].
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, User};
 use binnacle_webhook::{Backoff, Client};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::authenticator::{authenticated, intersection};
-use crate::recent::Recent;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-const REMEMBERED: usize = 16384;
 /// The first pause before a call is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -22,8 +18,6 @@ const RETRY: Duration = Duration::from_millis(500);
 pub struct WebhookOptions {
     /// `--authentication-token-webhook-version`.
     pub version: WebhookVersion,
-    /// `--authentication-token-webhook-cache-ttl`; zero for no memory.
-    pub cache_ttl: Duration,
     /// `--api-audiences`: for whom a token counts about which the server says nothing.
     pub audiences: Vec<Text>,
 }
@@ -40,41 +34,17 @@ pub struct WebhookTokens {
     client: Client,
     backoff: Backoff,
     options: WebhookOptions,
-    answers: Mutex<Recent<[u8; 32], Remembered>>,
-}
-
-#[derive(Clone)]
-struct Remembered {
-    until: Instant,
-    answer: Option<Authenticated>,
 }
 
 impl WebhookTokens {
     pub fn new(client: Client, options: WebhookOptions) -> Self {
-        Self { client, backoff: Backoff::starting_at(RETRY), options, answers: Mutex::new(Recent::new(REMEMBERED)) }
+        Self { client, backoff: Backoff::starting_at(RETRY), options }
     }
 
     /// With another way of trying again.
     #[must_use]
     pub fn with_backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
-    }
-
-    async fn holder(&self, token: &str, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
-        let key = digest(token, wanted);
-        let now = Instant::now();
-        if let Some(known) = self.answers.lock().get(&key)
-            && now < known.until
-        {
-            return Ok(known.answer.clone());
-        }
-        // Errors are not remembered: the server may be back at once.
-        let answer = self.ask(token, wanted).await?;
-        if !self.options.cache_ttl.is_zero() {
-            let until = now + self.options.cache_ttl;
-            self.answers.lock().insert(key, Remembered { until, answer: answer.clone() });
-        }
-        Ok(answer)
     }
 
     async fn ask(&self, token: &str, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
@@ -133,20 +103,10 @@ impl TokenAuthenticator for WebhookTokens {
         token: &'a str,
         audiences: &'a [Text],
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
-        Box::pin(self.holder(token, audiences))
+        Box::pin(self.ask(token, audiences))
     }
 }
 
 fn texts(value: &Value) -> Vec<Text> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(Text::from).collect()
-}
-
-/// Tokens themselves are not kept; lengths keep one token and its audiences apart from another.
-fn digest(token: &str, audiences: &[Text]) -> [u8; 32] {
-    let mut digest = Sha256::new();
-    for text in std::iter::once(token).chain(audiences.iter().map(Text::as_str)) {
-        digest.update(text.len().to_be_bytes());
-        digest.update(text);
-    }
-    digest.finalize().into()
 }

@@ -5,9 +5,14 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use binnacle_authn::{Oidc, OidcOptions, TokenAuthenticator};
+use binnacle_authn::config::{
+    AuthenticationConfig, ClaimMappings, ClaimValidationRule, Issuer, JwtAuthenticator, PrefixedClaimOrExpression,
+};
+use binnacle_authn::{IssuerOptions, Issuers, IssuersFile, JwtMetrics, TokenAuthenticator};
+use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_jwt::{Algorithm, PrivateKey, private_from_pem};
-use binnacle_testkit::Hook;
+use binnacle_request::{Shutdown, ShutdownTrigger};
+use binnacle_testkit::{Hook, TempDir, wait_until};
 use http::Response;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -44,19 +49,39 @@ impl Provider {
         Self { hook, issuer, keys }
     }
 
-    fn options(&self) -> OidcOptions {
-        OidcOptions {
-            issuer: self.issuer.lock().clone(),
-            client_id: "kubernetes".to_owned(),
-            authorities: Some(self.hook.authority.clone().into_bytes()),
-            username_claim: "email".to_owned(),
-            username_prefix: "o:".to_owned(),
-            groups_claim: "groups".to_owned(),
-            groups_prefix: "g:".to_owned(),
-            required_claims: vec![("hd".to_owned(), "here".to_owned())],
-            algorithms: vec![Algorithm::Es256],
-            audiences: Vec::new(),
+    /// What flags say.
+    fn config(&self) -> JwtAuthenticator {
+        let prefixed = |claim: &str, prefix: &str| PrefixedClaimOrExpression {
+            claim: claim.to_owned(),
+            prefix: Some(prefix.to_owned()),
+            ..PrefixedClaimOrExpression::default()
+        };
+        JwtAuthenticator {
+            issuer: Issuer {
+                url: self.issuer.lock().clone(),
+                audiences: vec!["kubernetes".to_owned()],
+                certificate_authority: self.hook.authority.clone(),
+                ..Issuer::default()
+            },
+            claim_mappings: ClaimMappings {
+                username: prefixed("email", "o:"),
+                groups: prefixed("groups", "g:"),
+                ..ClaimMappings::default()
+            },
+            claim_validation_rules: vec![ClaimValidationRule {
+                claim: "hd".to_owned(),
+                required_value: "here".to_owned(),
+                ..ClaimValidationRule::default()
+            }],
+            ..JwtAuthenticator::default()
         }
+    }
+
+    /// What the file says, below the issuer.
+    fn entry(&self, rest: &str) -> String {
+        let authority = serde_json::to_string(&self.hook.authority).unwrap();
+        let url = self.issuer.lock().clone();
+        format!("- issuer: {{url: '{url}', certificateAuthority: {authority}, {rest}\n")
     }
 
     fn claims(&self, changes: Value) -> Value {
@@ -70,8 +95,47 @@ impl Provider {
     }
 }
 
-async fn ask(oidc: &Oidc, token: &str) -> Result<String, String> {
-    match oidc.authenticate_token(token, &[]).await {
+/// Issuers that look for their keys until the trigger is gone.
+struct Running {
+    issuers: Arc<Issuers>,
+    _trigger: ShutdownTrigger,
+}
+
+fn options(algorithms: &[Algorithm]) -> IssuerOptions {
+    let metrics = JwtMetrics::register(&prometheus::Registry::new(), "here").unwrap();
+    IssuerOptions {
+        algorithms: algorithms.to_vec(),
+        audiences: vec!["api".into()],
+        disallowed: vec!["https://own.test".to_owned()],
+        metrics: Some(metrics),
+    }
+}
+
+fn run(config: AuthenticationConfig, algorithms: &[Algorithm], file: Option<IssuersFile>) -> Running {
+    let checked = config.check(&[]).unwrap();
+    let issuers = Arc::new(Issuers::new(checked, options(algorithms)).unwrap());
+    let (trigger, shutdown): (_, Shutdown) = ShutdownTrigger::new();
+    tokio::spawn(issuers.clone().follow(file, shutdown));
+    Running { issuers, _trigger: trigger }
+}
+
+fn run_one(config: JwtAuthenticator) -> Running {
+    run(AuthenticationConfig { jwt: vec![config], anonymous: None }, &[Algorithm::Es256], None)
+}
+
+/// Asks until the provider was found.
+async fn ask(running: &Running, token: &str) -> Result<String, String> {
+    let mut outcome = ask_once(running, token).await;
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while outcome == Err("oidc: authenticator not initialized".to_owned()) && std::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        outcome = ask_once(running, token).await;
+    }
+    outcome
+}
+
+async fn ask_once(running: &Running, token: &str) -> Result<String, String> {
+    match running.issuers.authenticate_token(token, &[]).await {
         Ok(None) => Ok("nobody".to_owned()),
         Ok(Some(known)) => Ok(format!("{} {}", known.user.name, known.user.groups.join(","))),
         Err(error) => Err(error.0),
@@ -82,15 +146,16 @@ async fn ask(oidc: &Oidc, token: &str) -> Result<String, String> {
 async fn claims_decide() {
     let (key, stranger) = (key(), key());
     let provider = Provider::start(&key).await;
-    let oidc = Oidc::new(provider.options()).unwrap();
     let good = key.sign(&provider.claims(json!({}))).unwrap();
-    assert_eq!(ask(&oidc, &good).await, Err("oidc: authenticator not initialized".to_owned()));
-    oidc.discover().await;
+    let oidc = run_one(provider.config());
     for (changes, want) in [
         (json!({}), Ok("o:me system:authenticated")),
         (json!({"groups": ["a", "b"]}), Ok("o:me g:a,g:b,system:authenticated")),
         (json!({"groups": "a"}), Ok("o:me g:a,system:authenticated")),
-        (json!({"groups": [1]}), Err("oidc: parse groups claim \"groups\": ")),
+        (
+            json!({"groups": [1]}),
+            Err("oidc: parse groups claim \"groups\": json: cannot unmarshal array into Go value of type string"),
+        ),
         (json!({"aud": ["x", "kubernetes"]}), Ok("o:me system:authenticated")),
         (json!({"aud": "other"}), Err("oidc: verify token: oidc: expected audience \"kubernetes\" got [\"other\"]")),
         (json!({"aud": null}), Err("oidc: verify token: oidc: expected audience \"kubernetes\" got []")),
@@ -127,21 +192,149 @@ async fn claims_decide() {
 async fn keys_change() {
     let (first, second) = (key(), key());
     let provider = Provider::start(&first).await;
-    let oidc = Oidc::new(provider.options()).unwrap();
-    oidc.discover().await;
+    let oidc = run_one(provider.config());
+    let old = first.sign(&provider.claims(json!({}))).unwrap();
+    assert_eq!(ask(&oidc, &old).await, Ok("o:me system:authenticated".to_owned()));
     let new = second.sign(&provider.claims(json!({}))).unwrap();
     *provider.keys.lock() = json!({"keys": [second.public().to_jwk()]});
     assert_eq!(ask(&oidc, &new).await, Ok("o:me system:authenticated".to_owned()));
     // The former key counts no more.
-    let old = first.sign(&provider.claims(json!({}))).unwrap();
     assert!(ask(&oidc, &old).await.is_err());
 }
 
 #[tokio::test]
 async fn a_provider_that_calls_itself_something_else_is_not_believed() {
-    let provider = Provider::start(&key()).await;
-    let options = provider.options();
+    let key = key();
+    let provider = Provider::start(&key).await;
+    let (config, token) = (provider.config(), key.sign(&provider.claims(json!({}))).unwrap());
     "https://elsewhere".clone_into(&mut provider.issuer.lock());
-    let oidc = Oidc::new(options).unwrap();
-    assert!(tokio::time::timeout(Duration::from_millis(300), oidc.discover()).await.is_err());
+    let oidc = run_one(config);
+    for _ in 0..20 {
+        assert_eq!(ask_once(&oidc, &token).await, Err("oidc: authenticator not initialized".to_owned()));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n";
+
+#[tokio::test]
+async fn expressions_decide() {
+    let (first_key, second_key) = (key(), key());
+    let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
+    let text = format!(
+        "{HEAD}{}{}{}{}",
+        first.entry("audiences: [a, b], audienceMatchPolicy: MatchAny}"),
+        "  claimMappings:\n    username: {expression: \"claims.user.name__dot__full + ':' + claims.sub\"}\n    \
+         groups: {expression: \"claims.roles.split(',')\"}\n    uid: {claim: sub}\n    \
+         extra: [{key: example.org/level, valueExpression: \"string(int(claims.level))\"}]\n  \
+         claimValidationRules: [{expression: 'claims.exp - claims.iat <= 86400', message: too long}]\n  \
+         userValidationRules: [{expression: \"!user.username.startsWith('system:')\", message: reserved}]\n",
+        second.entry("audiences: [b]}"),
+        "  claimMappings: {username: {claim: sub, prefix: 's:'}}\n",
+    );
+    let config = AuthenticationConfig::parse(text.as_bytes()).unwrap();
+    let oidc = run(config, &Algorithm::ALL, None);
+    let claims = |changes: Value| {
+        let mut claims = json!({
+            "aud": ["b"], "iat": now() - 10, "user": {"name.full": "me"}, "roles": "x,y,", "level": 3, "sub": "1"
+        });
+        for (name, value) in changes.as_object().unwrap() {
+            claims[name] = value.clone();
+        }
+        first.claims(claims)
+    };
+    for (changes, want) in [
+        (json!({}), Ok("me:1 x,y,system:authenticated")),
+        (json!({"aud": "a"}), Ok("me:1 x,y,system:authenticated")),
+        (json!({"aud": "c"}), Err("oidc: verify token: oidc: expected audience in [\"a\" \"b\"] got [\"c\"]")),
+        (
+            json!({"iat": now() - 90_000}),
+            Err(
+                "oidc: error evaluating claim validation expression: validation expression 'claims.exp - claims.iat <= \
+                 86400' failed: too long",
+            ),
+        ),
+        (
+            json!({"user": {"name.full": "system"}}),
+            Err("oidc: error evaluating user info validation rule: validation expression \
+                 '!user.username.startsWith('system:')' failed: reserved"),
+        ),
+        (
+            json!({"user": {}}),
+            Err("oidc: error evaluating username claim expression: expression 'claims.user.name__dot__full + ':' + \
+                 claims.sub' resulted in error: no such key"),
+        ),
+        (
+            json!({"roles": null}),
+            Err(
+                "oidc: error evaluating group claim expression: expression 'claims.roles.split(',')' resulted in error: no \
+                 such overload",
+            ),
+        ),
+    ] {
+        let token = first_key.sign(&claims(changes.clone())).unwrap();
+        match (ask(&oidc, &token).await, want) {
+            (Ok(got), Ok(want)) => assert_eq!(got, want, "{changes}"),
+            (Err(got), Err(want)) => assert!(got.starts_with(want), "{changes}: {got}"),
+            (got, _) => panic!("{changes}: {got:?}"),
+        }
+    }
+    let token = first_key.sign(&claims(json!({}))).unwrap();
+    let known = oidc.issuers.authenticate_token(&token, &["api".into()]).await.unwrap().unwrap();
+    assert_eq!((known.user.uid.as_str(), &known.audiences[..]), ("1", &["api".into()][..]));
+    assert_eq!(known.user.extra["example.org/level"], ["3"]);
+    assert_eq!(oidc.issuers.authenticate_token(&token, &["other".into()]).await, Ok(None));
+    // The other issuer's key is no key of the first one.
+    let forged = second_key.sign(&claims(json!({}))).unwrap();
+    assert!(ask(&oidc, &forged).await.is_err());
+    let other = second_key.sign(&second.claims(json!({"aud": "b"}))).unwrap();
+    assert_eq!(ask(&oidc, &other).await, Ok("s:1 system:authenticated".to_owned()));
+}
+
+#[tokio::test]
+async fn the_file_may_name_others() {
+    let (first_key, second_key) = (key(), key());
+    let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
+    let mappings = "  claimMappings: {username: {claim: sub, prefix: ''}}\n";
+    let entry = |provider: &Provider| format!("{HEAD}{}{mappings}", provider.entry("audiences: [kubernetes]}"));
+    let directory = TempDir::new();
+    let path = std::path::PathBuf::from(directory.join("config.yaml"));
+    let text = entry(&first);
+    std::fs::write(&path, &text).unwrap();
+    let registry = prometheus::Registry::new();
+    let metrics = ReloadMetrics::register(&registry, "authentication", "here").unwrap();
+    let file = Followed::new(path.clone(), text.clone().into_bytes());
+    let file = IssuersFile { file, metrics, anonymous: None };
+    let config = AuthenticationConfig::parse(text.as_bytes()).unwrap();
+    let oidc = run(config, &Algorithm::ALL, Some(file));
+    let reloads = |status: &str| {
+        let found = registry.gather().into_iter().filter(|family| family.name().ends_with("reloads_total"));
+        let metrics: Vec<_> = found.flat_map(|family| family.get_metric().to_vec()).collect();
+        let of = metrics.iter().filter(|metric| metric.get_label().iter().any(|label| label.value() == status));
+        of.map(|metric| metric.get_counter().get_value()).sum::<f64>()
+    };
+    let one = first_key.sign(&first.claims(json!({}))).unwrap();
+    let two = second_key.sign(&second.claims(json!({}))).unwrap();
+    assert_eq!(ask(&oidc, &one).await, Ok("1 system:authenticated".to_owned()));
+    assert_eq!(ask(&oidc, &two).await, Ok("nobody".to_owned()));
+
+    let second_url = second.issuer.lock().clone();
+    // What is wrong changes nothing: not a broken file, nor a wish to let in everybody, nor one's own issuer.
+    for (at, wrong) in [
+        "jwt: [".to_owned(),
+        format!("{}anonymous: {{enabled: true}}\n", entry(&second)),
+        entry(&second).replace(&second_url, "https://own.test"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        std::fs::write(&path, wrong).unwrap();
+        wait_until("the file is read", async || (reloads("failure") == (at + 1) as f64).then_some(())).await;
+        assert_eq!(ask(&oidc, &one).await, Ok("1 system:authenticated".to_owned()));
+        assert_eq!(ask(&oidc, &two).await, Ok("nobody".to_owned()));
+    }
+    std::fs::write(&path, entry(&second)).unwrap();
+    wait_until("the file is in force", async || (reloads("success") == 1.0).then_some(())).await;
+    assert_eq!(ask(&oidc, &one).await, Ok("nobody".to_owned()));
+    assert_eq!(ask(&oidc, &two).await, Ok("1 system:authenticated".to_owned()));
 }

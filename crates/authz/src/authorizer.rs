@@ -49,18 +49,3 @@ impl AuthzError {
         Self { message: message.into(), reason: reason.into(), denies: true }
     }
 }
-
-/// Several errors as one, as the reference shows them: each once.
-pub fn aggregate(errors: &[String]) -> String {
-    let mut once: Vec<&str> = Vec::new();
-    for error in errors {
-        if !once.contains(&error.as_str()) {
-            once.push(error);
-        }
-    }
-    match once[..] {
-        [] => String::new(),
-        [one] => one.to_owned(),
-        _ => format!("[{}]", once.join(", ")),
-    }
-}

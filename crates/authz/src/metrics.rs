@@ -1,13 +1,10 @@
 //! The metric families of authorizers, under the reference's names.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use binnacle_request::{BoxFuture, Decision, User};
 use prometheus::core::Collector;
-use prometheus::{
-    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, exponential_buckets,
-};
-use sha2::{Digest, Sha256};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets};
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};
 
@@ -20,9 +17,6 @@ pub struct Metrics {
     match_errors: IntCounterVec,
     match_exclusions: IntCounterVec,
     match_duration: HistogramVec,
-    reloads: IntCounterVec,
-    reload_time: GaugeVec,
-    config_info: IntGaugeVec,
     graph_actions: HistogramVec,
 }
 
@@ -76,34 +70,6 @@ impl Metrics {
                 vec![0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25],
                 &["type", "name"],
             )?,
-            reloads: counters(
-                "apiserver_authorization_config_controller_automatic_reloads_total",
-                "[BETA] Total number of automatic reloads of authorization configuration split by status and apiserver \
-                 identity.",
-                &["status", "apiserver_id_hash"],
-            )?,
-            reload_time: keep(
-                registry,
-                GaugeVec::new(
-                    Opts::new(
-                        "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds",
-                        "[BETA] Timestamp of the last automatic reload of authorization configuration split by status and \
-                         apiserver identity.",
-                    ),
-                    &["status", "apiserver_id_hash"],
-                )?,
-            )?,
-            config_info: keep(
-                registry,
-                IntGaugeVec::new(
-                    Opts::new(
-                        "apiserver_authorization_config_controller_last_config_info",
-                        "[ALPHA] Information about the last applied authorization configuration with hash as label, split \
-                         by apiserver identity.",
-                    ),
-                    &["apiserver_id_hash", "hash"],
-                )?,
-            )?,
             graph_actions: durations(
                 "node_authorizer_graph_actions_duration_seconds",
                 "[ALPHA] Histogram of duration of graph actions in node authorizer.",
@@ -136,40 +102,11 @@ impl Metrics {
             self.match_errors.with_label_values(&["Webhook", name]).inc();
         }
     }
-
-    /// A configuration was loaded again, or could not be.
-    pub fn reloaded(&self, server: &str, data: Option<&[u8]>) {
-        let (status, server) = (if data.is_some() { "success" } else { "failure" }, hash(server.as_bytes()));
-        self.reloads.with_label_values(&[status, &server]).inc();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.reload_time.with_label_values(&[status, &server]).set(now.as_secs_f64());
-        if let Some(data) = data {
-            self.in_force(&server, data);
-        }
-    }
-
-    /// The configuration that the server began with.
-    pub fn configured(&self, server: &str, data: &[u8]) {
-        self.in_force(&hash(server.as_bytes()), data);
-    }
-
-    fn in_force(&self, server: &str, data: &[u8]) {
-        self.config_info.reset();
-        self.config_info.with_label_values(&[server, &hash(data)]).set(1);
-    }
 }
 
 fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
     registry.register(Box::new(family.clone()))?;
     Ok(family)
-}
-
-fn hash(data: &[u8]) -> String {
-    if data.is_empty() {
-        return String::new();
-    }
-    let digest = Sha256::digest(data);
-    digest.iter().fold("sha256:".to_owned(), |shown, byte| format!("{shown}{byte:02x}"))
 }
 
 /// An authorizer whose last words are counted.

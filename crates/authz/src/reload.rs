@@ -1,19 +1,13 @@
 //! Authorizers that change while the server runs: those of a configuration file, read again when it changes. A file that
 //! is wrong leaves in force what there was.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_request::{BoxFuture, Decision, Shutdown, User};
 
 use crate::{Attributes, AuthorizationConfig, Authorizer, AuthzError, Parts, Rules, Union};
-
-/// How often it is asked whether the file is another.
-const LOOK: Duration = Duration::from_secs(1);
-/// After so many times the file is read even if it looks the same.
-const READ_ANYWAY: u32 = 60;
 
 /// The authorizers in force.
 pub struct Reloading {
@@ -38,13 +32,11 @@ impl Authorizer for Reloading {
 
 /// The file of a server that runs.
 pub struct ConfigFile {
-    pub path: PathBuf,
+    pub file: Followed,
     pub parts: Parts,
-    /// What is in force, and the bytes that said so.
+    /// What is in force.
     pub config: AuthorizationConfig,
-    pub data: Vec<u8>,
-    /// Names this server in metrics.
-    pub server: String,
+    pub metrics: ReloadMetrics,
 }
 
 impl ConfigFile {
@@ -52,61 +44,41 @@ impl ConfigFile {
     pub async fn follow(mut self, authorizers: Arc<Reloading>, shutdown: Shutdown) {
         // Modes beside webhooks cannot come or go: what they look at is read from the start or not at all.
         let required = self.config.fixed_modes();
-        self.parts.metrics.configured(&self.server, &self.data);
-        let (mut seen, mut looks) = (None, 0);
+        self.metrics.configured(self.file.known());
         let fired = shutdown.fired();
         tokio::pin!(fired);
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+            let changed = tokio::select! {
+                changed = self.file.changed() => changed,
                 () = &mut fired => return,
+            };
+            match changed {
+                Ok(data) => {
+                    if let Err(why) = self.replace(&data, &required, &authorizers) {
+                        self.failed(&why);
+                    }
+                    // A file that is wrong is complained about once.
+                    self.file.settle(data);
+                }
+                Err(error) => self.failed(&error),
             }
-            looks += 1;
-            let looks_like = self.look().await;
-            if looks_like == seen && looks < READ_ANYWAY {
-                continue;
-            }
-            (seen, looks) = (looks_like, 0);
-            self.read_again(&required, &authorizers).await;
         }
     }
 
-    /// What tells another file without reading it; `None` for one that is not there.
-    async fn look(&self) -> Option<(SystemTime, u64)> {
-        let found = tokio::fs::metadata(&self.path).await.ok()?;
-        Some((found.modified().ok()?, found.len()))
+    fn failed(&self, why: &dyn std::fmt::Display) {
+        tracing::error!(error = %why, "reloading authorization config");
+        self.metrics.failed();
     }
 
-    async fn read_again(&mut self, required: &[&'static str], authorizers: &Reloading) {
-        let failed = |why: &dyn std::fmt::Display| {
-            tracing::error!(error = %why, "reloading authorization config");
-            self.parts.metrics.reloaded(&self.server, None);
-        };
-        let data = match tokio::fs::read(&self.path).await {
-            Ok(data) => data,
-            Err(error) => return failed(&error),
-        };
-        if data == self.data {
-            return;
+    fn replace(&mut self, data: &[u8], required: &[&'static str], authorizers: &Reloading) -> Result<(), String> {
+        let config = AuthorizationConfig::parse(data, required).map_err(|error| error.to_string())?;
+        // Other words for the same change nothing.
+        if config != self.config {
+            authorizers.current.store(Arc::new(self.parts.assemble(&config)?));
+            tracing::info!("reloaded authz config");
+            self.metrics.reloaded(data);
+            self.config = config;
         }
-        let config = AuthorizationConfig::parse(&data, required);
-        let made = config.map_err(|error| error.to_string()).and_then(|config| {
-            let same = config == self.config;
-            let union = if same { None } else { Some(self.parts.assemble(&config)?) };
-            Ok((config, union))
-        });
-        match made {
-            Err(why) => failed(&why),
-            // Other words for the same.
-            Ok((_, None)) => {}
-            Ok((config, Some(union))) => {
-                authorizers.current.store(Arc::new(union));
-                tracing::info!("reloaded authz config");
-                self.parts.metrics.reloaded(&self.server, Some(&data));
-                self.config = config;
-            }
-        }
-        // A file that is wrong is complained about once.
-        self.data = data;
+        Ok(())
     }
 }

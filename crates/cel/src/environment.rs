@@ -286,6 +286,22 @@ impl Ast {
         found
     }
 
+    /// Whether it selects a field of a variable: `claims.email`, `has(claims.email)`, `claims.?email`.
+    pub fn selects(&self, variable: &str, field: &str) -> bool {
+        let is_variable = |expr: &Expr| matches!(&expr.kind, Kind::Ident(name) if name == variable);
+        let mut found = false;
+        self.checked.expr.visit(&mut |expr| match &expr.kind {
+            Kind::Select(select) => found |= select.field == field && is_variable(&select.operand),
+            Kind::Call(call) if call.function == operators::OPT_SELECT => {
+                if let [operand, name] = call.args.as_slice() {
+                    found |= is_variable(operand) && name.as_string_literal().is_some_and(|name| name == field);
+                }
+            }
+            _ => {}
+        });
+        found
+    }
+
     /// Makes it ready to be evaluated.
     ///
     /// # Errors

@@ -1,17 +1,22 @@
 //! The configuration file: `EncryptionConfiguration` of `apiserver.config.k8s.io/v1`.
 
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_meta::{FieldErrors, GoDuration};
-use binnacle_schema::{Field, Limits, Message, MessageRef, Ty, Value, decode};
+use binnacle_config::{Format, Types, aggregate, list, text};
+use binnacle_meta::GoDuration;
+use binnacle_schema::{Field, Ty, Value};
 
 use crate::validate::validate;
 
-const API_VERSION: &str = "apiserver.config.k8s.io/v1";
-const KIND: &str = "EncryptionConfiguration";
+const FORMAT: Format = Format {
+    group: "apiserver.config.k8s.io",
+    versions: &["v1"],
+    kind: "EncryptionConfiguration",
+    scheme: "k8s.io/apiserver/pkg/server/options/encryptionconfig/config.go:142",
+    fields,
+};
 /// How long a call of a KMS plugin may take unless the file says otherwise.
 const KMS_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -71,18 +76,7 @@ impl Configuration {
         if text.is_empty() {
             return Err(ConfigError(format!("encryption provider configuration file {path:?} is empty")));
         }
-        let decoded = decode::yaml(text, &MESSAGE, &Limits::default()).map_err(|error| failed(error.to_string()))?;
-        let file = decoded.value;
-        let (api_version, kind) = (file.str_at(&["apiVersion"]), file.str_at(&["kind"]));
-        if kind.is_empty() {
-            return Err(failed(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(text))));
-        }
-        if (api_version, kind) != (API_VERSION, KIND) {
-            return Err(failed(format!("no kind \"{kind}\" is registered for version \"{api_version}\"")));
-        }
-        if let Some(strict) = decoded.findings.strict_error() {
-            return Err(failed(strict));
-        }
+        let file = FORMAT.read(text).map_err(|error| failed(error.0))?;
         let errors = validate(&file, reload);
         if !errors.is_empty() {
             return Err(ConfigError(aggregate(&errors)));
@@ -163,26 +157,10 @@ fn socket(endpoint: &str) -> String {
     }
 }
 
-/// Several errors in one line, none twice, as Go's aggregates write them.
-fn aggregate(errors: &FieldErrors) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for text in errors.iter().map(ToString::to_string) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }
-}
-
-static MESSAGE: LazyLock<Message> = LazyLock::new(|| {
-    let object = |name: &'static str, fields: Vec<Field>| {
-        Ty::Message(MessageRef::Shared(Arc::new(Message::new(format!("apiserver.v1.{name}"), fields))))
-    };
-    let list = |of: Ty| Ty::List(Box::new(of));
-    let text = |name: &'static str| Field::new(name, Ty::String);
-    let key = || object("Key", vec![text("name"), text("secret")]);
-    let aes = || object("AESConfiguration", vec![Field::new("keys", list(key()))]);
-    let kms = object(
+fn fields(types: Types) -> Vec<Field> {
+    let key = types.object("Key", vec![text("name"), text("secret")]);
+    let keys = |of: &str| types.object(of, vec![list("keys", key.clone())]);
+    let kms = types.object(
         "KMSConfiguration",
         vec![
             text("apiVersion"),
@@ -192,22 +170,16 @@ static MESSAGE: LazyLock<Message> = LazyLock::new(|| {
             Field::new("timeout", Ty::Duration),
         ],
     );
-    let provider = object(
+    let provider = types.object(
         "ProviderConfiguration",
         vec![
-            Field::new("aesgcm", aes()),
-            Field::new("aescbc", aes()),
-            Field::new("secretbox", object("SecretboxConfiguration", vec![Field::new("keys", list(key()))])),
-            Field::new("identity", object("IdentityConfiguration", Vec::new())),
+            Field::new("aesgcm", keys("AESConfiguration")),
+            Field::new("aescbc", keys("AESConfiguration")),
+            Field::new("secretbox", keys("SecretboxConfiguration")),
+            Field::new("identity", types.object("IdentityConfiguration", Vec::new())),
             Field::new("kms", kms),
         ],
     );
-    let resources = object(
-        "ResourceConfiguration",
-        vec![Field::new("resources", list(Ty::String)), Field::new("providers", list(provider))],
-    );
-    Message::new(
-        "apiserver.v1.EncryptionConfiguration",
-        vec![text("kind"), text("apiVersion"), Field::new("resources", list(resources))],
-    )
-});
+    let resources = vec![list("resources", Ty::String), list("providers", provider)];
+    vec![list("resources", types.object("ResourceConfiguration", resources))]
+}

@@ -40,6 +40,7 @@ use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::encryption::AtRest;
 use crate::flags::Config;
 use crate::health::{RolesCheck, StepCheck};
+use crate::issuers::{IssuersError, NamedIssuers};
 use crate::kubeconfig::kubeconfig;
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{Names, Pki, PkiError};
@@ -75,6 +76,8 @@ pub(crate) struct Assembled {
 pub(crate) enum StartError {
     #[error(transparent)]
     Authentication(#[from] AuthenticationError),
+    #[error(transparent)]
+    Issuers(#[from] IssuersError),
     #[error("cannot use the server's own authority: {0}")]
     OwnAuthority(#[from] AuthoritiesError),
     #[error("unable to load server certificate: {0}")]
@@ -125,7 +128,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let at_rest = AtRest::open(&config.storage, root).await?;
     let mut data = open_data(&config)?;
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
-    let Named { mut authentication, tls, authorization, kubelets } = named;
+    let Named { mut authentication, issuers, tls, authorization, kubelets } = named;
     let named_clients = authentication.clients.take();
     let Shown { tls, clients, kubectl, place, service_account } =
         Shown::prepare(tls, named_clients, &config, data.as_ref(), &url)?;
@@ -139,8 +142,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let resources = ResourceSet::new();
     let flags = &config.authentication;
     let keys = authentication.service_account_keys(&service_account)?;
-    let oidc = authentication.oidc.clone();
-    let authentication = authentication::build(flags, authentication, &clients, &keys, &resources, &metrics)?;
+    let issuers = issuers.make(flags, metrics.registry())?;
+    let authentication = authentication::build(flags, authentication, &issuers, &clients, &keys, &resources, &metrics)?;
     let authorization = authorization.make(&resources, metrics.registry())?;
 
     // What is served.
@@ -174,15 +177,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
             reload::follow(&mut followers, path.clone(), &shutdown, move |pem| authorities.replace(pem));
         }
     }
-    if let Some(oidc) = oidc {
-        let stopped = shutdown.fired();
-        followers.spawn(async move {
-            tokio::select! {
-                () = oidc.discover() => {}
-                () = stopped => {}
-            }
-        });
-    }
+    followers.spawn(issuers.issuers.follow(issuers.file, shutdown.clone()));
     authorization.follow(&resources, &mut followers, &shutdown);
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
@@ -420,6 +415,7 @@ fn local_apis(served: &Served) -> Vec<LocalApi> {
 /// What was read from the files that flags name, before anything has happened that could be left behind.
 struct Named {
     authentication: authentication::Named,
+    issuers: NamedIssuers,
     /// With the text of the certificate file.
     tls: Option<(DefaultCertificate, String)>,
     authorization: Prepared,
@@ -429,6 +425,7 @@ struct Named {
 impl Named {
     fn load(config: &Config) -> Result<Self, StartError> {
         let authentication = authentication::Named::load(&config.authentication)?;
+        let issuers = NamedIssuers::load(&config.authentication)?;
         let kept = config.serving.cert_dir.as_deref().map(serving_pair);
         let kept = kept.filter(|files| files.certificate.exists() && files.key.exists());
         let tls = match config.serving.tls_files.clone().or(kept) {
@@ -443,7 +440,7 @@ impl Named {
         };
         let authorization = Prepared::load(&config.authorization)?;
         let kubelets = Kubelets::new(&config.misc.kubelet)?;
-        Ok(Self { authentication, tls, authorization, kubelets })
+        Ok(Self { authentication, issuers, tls, authorization, kubelets })
     }
 }
 

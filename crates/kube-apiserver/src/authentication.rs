@@ -1,13 +1,15 @@
 //! How callers are found out: the authenticators that the flags ask for, in the reference's order.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_authn::config::AnonymousConfig;
 use binnacle_authn::{
-    Anonymous, Authenticator, Authorities, AuthoritiesError, Bearer, BootstrapTokens, FailFast, FrontProxy,
-    FrontProxyOptions, Oidc, OidcOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens,
-    TokenAuthenticator, TokenFile, TokenFileError, Union, WebhookOptions, WebhookTokens, WebhookVersion, X509,
+    Anonymous, Authenticator, AuthnError, Authorities, AuthoritiesError, Bearer, BootstrapTokens, CacheTimes, FailFast,
+    FrontProxy, FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens,
+    TokenAuthenticator, TokenCache, TokenCacheMetrics, TokenFile, TokenFileError, TokenUnion, Union, WebhookOptions,
+    WebhookTokens, WebhookVersion, X509,
 };
 use binnacle_controlplane::RequestHeader;
 use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
@@ -19,6 +21,7 @@ use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
 
 use crate::bound_objects::CachedObjects;
 use crate::flags;
+use crate::issuers::MadeIssuers;
 
 /// Why callers cannot be found out as the flags want.
 #[derive(Debug, thiserror::Error)]
@@ -37,12 +40,10 @@ pub(crate) enum AuthenticationError {
     Webhook(#[from] KubeconfigError),
     #[error("cannot call the token webhook: {0}")]
     WebhookTarget(#[source] TargetError),
-    #[error("cannot use the OpenID provider: {0}")]
-    Oidc(#[source] TargetError),
-    #[error("Failed to read the CA file {path}: {error}")]
-    OidcCa { path: String, error: std::io::Error },
     #[error("cannot register metrics: {0}")]
     Metrics(#[from] prometheus::Error),
+    #[error(transparent)]
+    Memory(#[from] AuthnError),
 }
 
 /// What was read from the files that flags name.
@@ -53,8 +54,6 @@ pub(crate) struct Named {
     signing: Option<PrivateKey>,
     keys: Vec<PublicKey>,
     webhook: Option<WebhookTokens>,
-    /// It knows no keys before they were looked for.
-    pub(crate) oidc: Option<Arc<Oidc>>,
 }
 
 /// Authorities, and the PEM text that names them.
@@ -100,7 +99,6 @@ impl Named {
                 .map_err(AuthenticationError::ProxyCa)?,
             signing: flags.service_accounts.signing_key_file.as_deref().map(load_private).transpose()?,
             keys,
-            oidc: flags.oidc.as_ref().map(|oidc| openid(oidc, audiences(flags)).map(Arc::new)).transpose()?,
             webhook: flags.webhook.as_ref().map(|webhook| webhook_tokens(webhook, audiences(flags))).transpose()?,
         })
     }
@@ -145,33 +143,15 @@ pub(crate) fn audiences(flags: &flags::Authentication) -> Vec<Text> {
     flags.api_audiences.iter().map(Text::from).collect()
 }
 
+/// How long it is remembered who holds a token.
+const TOKEN_TIMES: CacheTimes = CacheTimes { success: Duration::from_secs(10), failure: Duration::ZERO };
 /// The longest that one call of the token webhook may take.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn webhook_tokens(flags: &flags::Webhook, audiences: Vec<Text>) -> Result<WebhookTokens, AuthenticationError> {
     let client = Client::new(load(&flags.config_file)?, WEBHOOK_TIMEOUT).map_err(AuthenticationError::WebhookTarget)?;
     let version = if flags.version == "v1" { WebhookVersion::V1 } else { WebhookVersion::V1beta1 };
-    Ok(WebhookTokens::new(client, WebhookOptions { version, cache_ttl: flags.cache_ttl, audiences }))
-}
-
-fn openid(flags: &flags::Oidc, audiences: Vec<Text>) -> Result<Oidc, AuthenticationError> {
-    let read = |path: &PathBuf| {
-        let failed = |error| AuthenticationError::OidcCa { path: path.display().to_string(), error };
-        std::fs::read(path).map_err(failed)
-    };
-    let options = OidcOptions {
-        issuer: flags.issuer.clone(),
-        client_id: flags.client_id.clone(),
-        authorities: flags.ca_file.as_ref().map(read).transpose()?,
-        username_claim: flags.username_claim.clone(),
-        username_prefix: flags.username_prefix.clone(),
-        groups_claim: flags.groups_claim.clone(),
-        groups_prefix: flags.groups_prefix.clone(),
-        required_claims: flags.required_claims.clone(),
-        algorithms: flags.algorithms.clone(),
-        audiences,
-    };
-    Oidc::new(options).map_err(AuthenticationError::Oidc)
+    Ok(WebhookTokens::new(client, WebhookOptions { version, audiences }))
 }
 
 /// What the flags say of proxies in front, as others are told of it.
@@ -191,6 +171,7 @@ pub(crate) fn request_header(flags: &flags::Authentication, proxies: Option<&Bun
 pub(crate) fn build(
     flags: &flags::Authentication,
     named: Named,
+    issuers: &MadeIssuers,
     clients: &Bundle,
     keys: &ServiceAccountKeys,
     resources: &ResourceSet,
@@ -213,12 +194,13 @@ pub(crate) fn build(
     if flags.bootstrap_tokens {
         tokens.push(Box::new(BootstrapTokens::new(objects, audiences.clone())));
     }
-    if let Some(oidc) = named.oidc {
-        tokens.push(Box::new(oidc));
+    tokens.push(Box::new(issuers.issuers.clone()));
+    let cache = TokenCacheMetrics::register(metrics.registry())?;
+    if let (Some(webhook), Some(flags)) = (named.webhook, &flags.webhook) {
+        let times = CacheTimes { success: flags.cache_ttl, failure: flags.cache_ttl };
+        tokens.push(Box::new(TokenCache::new(webhook, times, cache.clone())?));
     }
-    if let Some(webhook) = named.webhook {
-        tokens.push(Box::new(webhook));
-    }
+    let tokens = TokenCache::new(TokenUnion::new(tokens), TOKEN_TIMES, cache)?;
 
     let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect::<Vec<_>>();
     let mut known: Vec<Box<dyn Authenticator>> = Vec::new();
@@ -238,9 +220,9 @@ pub(crate) fn build(
     known.push(Box::new(X509::new(clients.authorities.clone())));
     known.push(Box::new(Bearer::new(tokens)));
     let known = Union::new(known);
-    let authenticator: Arc<dyn Authenticator> = match flags.anonymous {
-        true => Arc::new(FailFast(known, Anonymous::new())),
-        false => Arc::new(known),
+    let authenticator: Arc<dyn Authenticator> = match &issuers.anonymous {
+        AnonymousConfig { enabled: true, paths } => Arc::new(FailFast(known, Anonymous::for_paths(paths.clone()))),
+        AnonymousConfig { enabled: false, .. } => Arc::new(known),
     };
     Ok(Authentication { authenticator, audiences, proxy_headers, proxy_prefixes })
 }

@@ -7,6 +7,7 @@ use binnacle_authz::{
     Abac, AlwaysAllowPaths, AuthorizationConfig, Authorizer, AuthorizerMode, ConfigFile, Metrics, Node, NodeGraph,
     Parts, Rbac, Reloading,
 };
+use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_controlplane::{RolesFeed, follow_nodes, node_rules};
 use binnacle_registry::ResourceSet;
 use binnacle_request::Shutdown;
@@ -83,7 +84,8 @@ impl Prepared {
             return Ok(Made { authorizer: Arc::new(union), roles, nodes, file: None });
         };
         let reloading = Reloading::new(union);
-        let file = ConfigFile { path, parts, config: self.config, data, server: identity() };
+        let metrics = ReloadMetrics::register(registry, "authorization", &identity()).map_err(failed)?;
+        let file = ConfigFile { file: Followed::new(path, data), parts, config: self.config, metrics };
         Ok(Made { authorizer: reloading.clone(), roles, nodes, file: Some((file, reloading)) })
     }
 }

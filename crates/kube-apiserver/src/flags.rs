@@ -28,7 +28,7 @@ use binnacle_meta::go_quote;
 
 pub(crate) use admission::Admission;
 pub(crate) use api_enablement::ApiEnablement;
-pub(crate) use authentication::{Authentication, Oidc, Webhook};
+pub(crate) use authentication::{Authentication, Issuers, Webhook};
 pub(crate) use authorization::{Authorization, Source};
 pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
@@ -88,7 +88,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     if let Some(text) = global::version(&given)? {
         return Ok(Command::Print(text));
     }
-    let config = Config {
+    let mut config = Config {
         generic: Generic::read(&given)?,
         inert: inert::given(&given),
         storage: Storage::read(&given)?,
@@ -102,6 +102,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         misc: Misc::read(&given)?,
     };
     check_families(&config)?;
+    // Who may do everything must be somebody.
+    config.authentication.anonymous &= !config.authorization.allows_everything();
     Ok(Command::Serve(Box::new(config)))
 }
 
@@ -221,6 +223,12 @@ mod tests {
     }
 
     #[test]
+    fn nobody_may_do_everything() {
+        assert!(config(&[]).authentication.anonymous);
+        assert!(!config(&["--authorization-mode=AlwaysAllow"]).authentication.anonymous);
+    }
+
+    #[test]
     fn admission_plugins() {
         let asked = |arguments: &[&str], plugin: &str| config(arguments).admission.enables(plugin);
         let both = ["--enable-admission-plugins=AlwaysPullImages", "--disable-admission-plugins=Priority,PodSecurity"];
@@ -314,8 +322,12 @@ mod tests {
                 "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",
             ),
             (
-                &["--oidc-client-id=a", "--oidc-issuer-url=http://b"],
-                "jwt[0].issuer.url: Invalid value: \"http://b\": URL scheme must be https",
+                &["--oidc-username-claim=a"],
+                "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",
+            ),
+            (
+                &["--authentication-config=a", "--oidc-groups-prefix="],
+                "authentication-config file and oidc-* flags are mutually exclusive",
             ),
             (
                 &["--oidc-client-id=a", "--oidc-issuer-url=https://b", "--oidc-signing-algs=HS256"],

@@ -10,6 +10,7 @@ mod fairness;
 mod flags;
 mod health;
 mod identity;
+mod issuers;
 mod kubeconfig;
 mod logging;
 mod openid;

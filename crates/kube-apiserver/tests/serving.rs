@@ -97,7 +97,7 @@ async fn modes_of_authorization() {
     let data = TempDir::new();
     let tokens = data.file("tokens", TOKENS);
     for (mode, want) in
-        [("AlwaysAllow", [200, 200, 200]), ("AlwaysDeny", [403, 403, 200]), ("RBAC,Node", [403, 403, 200])]
+        [("AlwaysAllow", [401, 200, 200]), ("AlwaysDeny", [403, 403, 200]), ("RBAC,Node", [403, 403, 200])]
     {
         let directory = data.join(mode);
         let server =

@@ -355,7 +355,7 @@ mod tests {
 
     fn chain() -> Chain {
         let tokens = TokenFile::parse("t", b"root,root,1,system:masters\nuser,user,2\n").unwrap();
-        let known = Authenticators::new(vec![Box::new(Bearer::new(vec![Box::new(tokens)]))]);
+        let known = Authenticators::new(vec![Box::new(Bearer::new(tokens))]);
         Chain::new(ChainConfig {
             authentication: Authentication::by(Arc::new(FailFast(known, Anonymous::new()))),
             authorizer: Arc::new(Authorizers::new(vec![Box::new(PrivilegedGroups::masters())])),

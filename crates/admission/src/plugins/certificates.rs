@@ -16,6 +16,7 @@ use rustls_pki_types::CertificateSigningRequestDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
+use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
@@ -158,18 +159,23 @@ fn restrict(object: &Value) -> Result<(), String> {
     if object.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
         return Ok(());
     }
-    let unreadable = |why: &str| format!("failed to parse CSR: {why}");
-    let pem = BASE64_STANDARD.decode(object.str_at(&["spec", "request"])).unwrap_or_default();
-    let der = CertificateSigningRequestDer::from_pem_slice(&pem)
-        .map_err(|_| unreadable("PEM block type must be CERTIFICATE REQUEST"))?;
-    let (_, parsed) =
-        X509CertificationRequest::from_der(&der).map_err(|_| unreadable("x509: malformed certificate request"))?;
-    let mut organizations = parsed.certification_request_info.subject.iter_organization();
     // What cannot be read cannot be ruled out.
-    if organizations.any(|organization| organization.as_str().map_or(true, |name| name == User::MASTERS)) {
+    let is_masters =
+        |organization: &AttributeTypeAndValue<'_>| organization.as_str().map_or(true, |name| name == User::MASTERS);
+    let becomes_master = of_subject(object, |subject| subject.iter_organization().any(is_masters));
+    if becomes_master.map_err(|why| format!("failed to parse CSR: {why}"))? {
         return Err(format!("use of {CLIENT_SIGNER} signer with system:masters group is not allowed"));
     }
     Ok(())
+}
+
+/// Tells something of the subject that a CertificateSigningRequest asks a certificate for.
+pub(super) fn of_subject<T>(object: &Value, read: impl FnOnce(&X509Name<'_>) -> T) -> Result<T, &'static str> {
+    let pem = BASE64_STANDARD.decode(object.str_at(&["spec", "request"])).unwrap_or_default();
+    let der =
+        CertificateSigningRequestDer::from_pem_slice(&pem).map_err(|_| "PEM block type must be CERTIFICATE REQUEST")?;
+    let (_, parsed) = X509CertificationRequest::from_der(&der).map_err(|_| "x509: malformed certificate request")?;
+    Ok(read(&parsed.certification_request_info.subject))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod constraints;
 
 use std::sync::Arc;
 
+use binnacle_config::aggregate;
 use binnacle_meta::{Quantity, Status};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
@@ -170,20 +171,6 @@ fn check(limit: &Value, constraints: &[Constraint], requests: &Resources, limits
         }
     }
     broken
-}
-
-/// Several messages as one, in Go's words; each is told once.
-fn aggregate(messages: Vec<String>) -> String {
-    let mut distinct: Vec<String> = Vec::new();
-    for message in messages {
-        if !distinct.contains(&message) {
-            distinct.push(message);
-        }
-    }
-    match &distinct[..] {
-        [only] => only.clone(),
-        all => format!("[{}]", all.join(", ")),
-    }
 }
 
 /// An amount and others in units in which all of them can be compared.

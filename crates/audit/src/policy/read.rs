@@ -1,5 +1,6 @@
 //! Reads and checks policy files. What the reference warns about (unknown fields, fields given twice) is warned about.
 
+use binnacle_config::aggregate;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion, Shown};
 use binnacle_request::AuditLevel;
 use binnacle_schema::{Limits, Object, Value, json, yaml};
@@ -283,18 +284,6 @@ fn check_stages(stages: &[String], path: &FieldPath, errors: &mut FieldErrors) {
 fn list(texts: &[String]) -> Shown {
     let items = texts.iter().map(|text| Value::Str(text.as_str().into())).collect();
     Shown::raw(json::to_string(&Value::List(items)))
-}
-
-/// Several errors in one line, as Go's aggregates write them.
-fn aggregate(errors: &FieldErrors) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for error in errors {
-        let text = error.to_string();
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }
 }
 
 fn level(text: &str) -> Option<AuditLevel> {

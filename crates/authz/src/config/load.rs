@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use binnacle_config::{Format, Types, list, text};
 use binnacle_meta::{FieldErrors, GoDuration};
-use binnacle_schema::{Limits, Value, yaml};
+use binnacle_schema::{Field, Ty, Value};
 
 use super::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig, validate};
 use crate::{ReviewVersion, aggregate};
@@ -21,30 +22,16 @@ pub enum ConfigError {
 }
 
 fn shown(errors: &FieldErrors) -> String {
-    aggregate(&errors.iter().map(ToString::to_string).collect::<Vec<_>>())
+    aggregate(errors)
 }
 
-const GROUP: &str = "apiserver.config.k8s.io";
-const KIND: &str = "AuthorizationConfiguration";
-const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
-
-/// The members of each object, so that a misspelt one is found.
-const TOP: &[&str] = &["apiVersion", "kind", "authorizers"];
-const AUTHORIZER: &[&str] = &["type", "name", "webhook"];
-const WEBHOOK: &[&str] = &[
-    "authorizedTTL",
-    "cacheAuthorizedRequests",
-    "unauthorizedTTL",
-    "cacheUnauthorizedRequests",
-    "timeout",
-    "subjectAccessReviewVersion",
-    "matchConditionSubjectAccessReviewVersion",
-    "failurePolicy",
-    "connectionInfo",
-    "matchConditions",
-];
-const CONNECTION: &[&str] = &["type", "kubeConfigFile"];
-const CONDITION: &[&str] = &["expression"];
+const FORMAT: Format = Format {
+    group: "apiserver.config.k8s.io",
+    versions: &["v1", "v1beta1", "v1alpha1"],
+    kind: "AuthorizationConfiguration",
+    scheme: "k8s.io/apiserver/pkg/apis/apiserver/load/load.go:32",
+    fields,
+};
 
 /// The defaults of a webhook.
 const AUTHORIZED_TTL: Duration = Duration::from_secs(300);
@@ -127,133 +114,65 @@ fn webhook_config(webhook: WrittenWebhook) -> Option<WebhookConfig> {
 }
 
 fn read(data: &[u8]) -> Result<Vec<Written>, ConfigError> {
-    let syntax = |why: String| ConfigError::Syntax(why);
     if data.is_empty() {
         return Ok(Vec::new());
     }
-    let (config, duplicate) = yaml::parse(data, &Limits::default()).map_err(|error| syntax(error.to_string()))?;
-    let (api_version, kind) = (config.str_at(&["apiVersion"]), config.str_at(&["kind"]));
-    if kind.is_empty() {
-        return Err(syntax("Object 'Kind' is missing in the configuration".to_owned()));
+    let config = FORMAT.read(data).map_err(|error| ConfigError::Syntax(error.0))?;
+    Ok(config.list_at(&["authorizers"]).iter().map(written).collect())
+}
+
+fn written(authorizer: &Value) -> Written {
+    Written {
+        kind: authorizer.str_at(&["type"]).to_owned(),
+        name: authorizer.str_at(&["name"]).to_owned(),
+        webhook: authorizer.get("webhook").filter(|webhook| !webhook.is_null()).map(written_webhook),
     }
-    let version = api_version.strip_prefix(GROUP).and_then(|rest| rest.strip_prefix('/'));
-    if kind != KIND || !version.is_some_and(|version| VERSIONS.contains(&version)) {
-        return Err(syntax(format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme")));
-    }
-    let mut reader = Reader::default();
-    if let Some(duplicate) = duplicate {
-        reader.wrong.push(duplicate.to_string());
-    }
-    reader.members(&config, TOP, "");
-    let written = match config.get("authorizers") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::List(items)) => {
-            let of = |(at, item)| reader.authorizer(item, &format!("authorizers[{at}]"));
-            items.iter().enumerate().map(of).collect()
-        }
-        Some(_) => return Err(syntax("authorizers: expected a list".to_owned())),
+}
+
+fn written_webhook(webhook: &Value) -> WrittenWebhook {
+    let text = |name: &str| webhook.str_at(&[name]).to_owned();
+    // What is no duration was refused when the file was decoded.
+    let nanos = |name| GoDuration::parse(webhook.str_at(&[name])).map_or(0, |duration| duration.nanos());
+    let or = |given: i64, default: Duration| match given {
+        0 => i64::try_from(default.as_nanos()).unwrap_or(i64::MAX),
+        given => given,
     };
-    match reader.wrong[..] {
-        [] => Ok(written),
-        _ => Err(syntax(format!("strict decoding error: {}", reader.wrong.join(", ")))),
+    let unless_no = |name| webhook.get(name).and_then(Value::as_bool).unwrap_or(true);
+    let expressions = webhook.list_at(&["matchConditions"]).iter().map(|one| one.str_at(&["expression"]).to_owned());
+    WrittenWebhook {
+        authorized_ttl: or(nanos("authorizedTTL"), AUTHORIZED_TTL),
+        unauthorized_ttl: or(nanos("unauthorizedTTL"), UNAUTHORIZED_TTL),
+        cache_authorized: unless_no("cacheAuthorizedRequests"),
+        cache_unauthorized: unless_no("cacheUnauthorizedRequests"),
+        timeout: nanos("timeout"),
+        version: text("subjectAccessReviewVersion"),
+        condition_version: text("matchConditionSubjectAccessReviewVersion"),
+        failure_policy: text("failurePolicy"),
+        connection: webhook.str_at(&["connectionInfo", "type"]).to_owned(),
+        kubeconfig: webhook.at(&["connectionInfo", "kubeConfigFile"]).and_then(Value::as_str).map(str::to_owned),
+        conditions: expressions.collect(),
     }
 }
 
-/// Takes objects apart and notes what should not be there.
-#[derive(Default)]
-struct Reader {
-    wrong: Vec<String>,
-}
-
-impl Reader {
-    fn members(&mut self, object: &Value, known: &[&str], path: &str) {
-        let Some(members) = object.as_object() else {
-            if !object.is_null() {
-                self.wrong.push(format!("{path}: expected an object"));
-            }
-            return;
-        };
-        for name in members.keys().filter(|name| !known.contains(&name.as_str())) {
-            self.wrong.push(format!("unknown field \"{}\"", join(path, name)));
-        }
-    }
-
-    fn authorizer(&mut self, authorizer: &Value, path: &str) -> Written {
-        self.members(authorizer, AUTHORIZER, path);
-        let webhook = authorizer.get("webhook").filter(|webhook| !webhook.is_null());
-        Written {
-            kind: self.text(authorizer, "type", path).unwrap_or_default(),
-            name: self.text(authorizer, "name", path).unwrap_or_default(),
-            webhook: webhook.map(|webhook| self.webhook(webhook, &join(path, "webhook"))),
-        }
-    }
-
-    fn webhook(&mut self, webhook: &Value, path: &str) -> WrittenWebhook {
-        self.members(webhook, WEBHOOK, path);
-        let at = join(path, "connectionInfo");
-        let null = Value::Null;
-        let connection = webhook.get("connectionInfo").unwrap_or(&null);
-        self.members(connection, CONNECTION, &at);
-        let mut conditions = Vec::new();
-        for (number, condition) in webhook.list_at(&["matchConditions"]).iter().enumerate() {
-            let at = format!("{}[{number}]", join(path, "matchConditions"));
-            self.members(condition, CONDITION, &at);
-            conditions.push(self.text(condition, "expression", &at).unwrap_or_default());
-        }
-        let or = |given: i64, default: Duration| {
-            if given == 0 { i64::try_from(default.as_nanos()).unwrap_or(i64::MAX) } else { given }
-        };
-        WrittenWebhook {
-            authorized_ttl: or(self.duration(webhook, "authorizedTTL", path), AUTHORIZED_TTL),
-            unauthorized_ttl: or(self.duration(webhook, "unauthorizedTTL", path), UNAUTHORIZED_TTL),
-            cache_authorized: self.flag(webhook, "cacheAuthorizedRequests", path),
-            cache_unauthorized: self.flag(webhook, "cacheUnauthorizedRequests", path),
-            timeout: self.duration(webhook, "timeout", path),
-            version: self.text(webhook, "subjectAccessReviewVersion", path).unwrap_or_default(),
-            condition_version: self.text(webhook, "matchConditionSubjectAccessReviewVersion", path).unwrap_or_default(),
-            failure_policy: self.text(webhook, "failurePolicy", path).unwrap_or_default(),
-            connection: self.text(connection, "type", &at).unwrap_or_default(),
-            kubeconfig: self.text(connection, "kubeConfigFile", &at),
-            conditions,
-        }
-    }
-
-    fn text(&mut self, object: &Value, member: &str, path: &str) -> Option<String> {
-        match object.get(member) {
-            None | Some(Value::Null) => None,
-            Some(Value::Str(text)) => Some(text.to_string()),
-            Some(_) => {
-                self.wrong.push(format!("{}: expected a string", join(path, member)));
-                None
-            }
-        }
-    }
-
-    /// True where nothing is said.
-    fn flag(&mut self, object: &Value, member: &str, path: &str) -> bool {
-        match object.get(member) {
-            None | Some(Value::Null) => true,
-            Some(Value::Bool(flag)) => *flag,
-            Some(_) => {
-                self.wrong.push(format!("{}: expected a boolean", join(path, member)));
-                true
-            }
-        }
-    }
-
-    /// Nanoseconds.
-    fn duration(&mut self, object: &Value, member: &str, path: &str) -> i64 {
-        let Some(text) = self.text(object, member, path) else { return 0 };
-        match GoDuration::parse(&text) {
-            Ok(duration) => duration.nanos(),
-            Err(error) => {
-                self.wrong.push(format!("{}: {error}", join(path, member)));
-                0
-            }
-        }
-    }
-}
-
-fn join(path: &str, member: &str) -> String {
-    if path.is_empty() { member.to_owned() } else { format!("{path}.{member}") }
+fn fields(types: Types) -> Vec<Field> {
+    let duration = |name: &'static str| Field::new(name, Ty::Duration);
+    let flag = |name: &'static str| Field::new(name, Ty::Bool);
+    let connection = types.object("WebhookConnectionInfo", vec![text("type"), text("kubeConfigFile")]);
+    let webhook = types.object(
+        "WebhookConfiguration",
+        vec![
+            duration("authorizedTTL"),
+            flag("cacheAuthorizedRequests"),
+            duration("unauthorizedTTL"),
+            flag("cacheUnauthorizedRequests"),
+            duration("timeout"),
+            text("subjectAccessReviewVersion"),
+            text("matchConditionSubjectAccessReviewVersion"),
+            text("failurePolicy"),
+            Field::new("connectionInfo", connection),
+            list("matchConditions", types.object("WebhookMatchCondition", vec![text("expression")])),
+        ],
+    );
+    let authorizer = vec![text("type"), text("name"), Field::new("webhook", webhook)];
+    vec![list("authorizers", types.object("AuthorizerConfiguration", authorizer))]
 }

@@ -52,16 +52,19 @@ fn bad() {
     let load = |why: &str| format!("failed to load AuthorizationConfiguration from file: {why}");
     for (text, want) in [
         (String::new(), "authorizers: Required value: at least one authorization mode must be defined".to_owned()),
-        ("a: b".to_owned(), load("Object 'Kind' is missing in the configuration")),
+        ("a: b".to_owned(), load("Object 'Kind' is missing in 'a: b'")),
         (
             "apiVersion: v1\nkind: Pod".to_owned(),
-            load("no kind \"Pod\" is registered for version \"v1\" in scheme"),
+            load(
+                "no kind \"Pod\" is registered for version \"v1\" in scheme \
+                 \"k8s.io/apiserver/pkg/apis/apiserver/load/load.go:32\"",
+            ),
         ),
         (
             file("- {type: RBAC, name: rbac, webhok: {}, nam: x}"),
             load("strict decoding error: unknown field \"authorizers[0].nam\", unknown field \"authorizers[0].webhok\""),
         ),
-        (hook(&["timeout: 3"]), load("strict decoding error: authorizers[0].webhook.timeout: expected a string")),
+        (hook(&["timeout: 3"]), load("json: cannot unmarshal number into Go struct field WebhookConfiguration.authorizers.webhook.timeout of type string")),
         (file("- {name: x}"), "authorizers[0].type: Required value".to_owned()),
         (
             file("- {type: Magic, name: x}"),

@@ -1,6 +1,7 @@
 //! Roles and bindings, found by whom they are for. Whoever follows the store puts them in and takes them out one by one;
 //! decisions look at the bindings of the caller's name and groups and at no others.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -49,12 +50,23 @@ impl RbacKind {
 /// Cluster-scoped objects have the namespace that is empty.
 type ByName<T> = HashMap<Text, BTreeMap<Text, T>>;
 
+/// What somebody is given: by namespace and role, each with the bindings that give it, by name. However often a role is
+/// given, its rules are looked at once.
+type Grants = HashMap<Text, BTreeMap<RoleKey, BTreeMap<Text, Arc<Binding>>>>;
+
 #[derive(Default)]
 struct State {
     roles: ByName<Arc<[Rule]>>,
     bindings: ByName<Arc<Binding>>,
-    users: HashMap<Text, ByName<Arc<Binding>>>,
-    groups: HashMap<Text, ByName<Arc<Binding>>>,
+    users: HashMap<Text, Grants>,
+    groups: HashMap<Text, Grants>,
+}
+
+/// The role of a binding, in the binding's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RoleKey {
+    kind: Text,
+    name: Text,
 }
 
 /// A binding as decisions need it.
@@ -63,8 +75,7 @@ struct Binding {
     /// Empty for a ClusterRoleBinding.
     namespace: Text,
     name: Text,
-    role_kind: Text,
-    role_name: Text,
+    role: RoleKey,
     subjects: Vec<Subject>,
 }
 
@@ -160,24 +171,23 @@ impl RbacIndex {
     /// Shows the rules of somebody one by one: those of cluster role bindings, then those of the namespace.
     pub(super) fn visit(&self, user: &User, namespace: &str, mut see: impl FnMut(Visit<'_>) -> ControlFlow<()>) {
         let state = self.state.read();
-        // The group's bindings are found beside the user's; one that names both is seen once.
         let found = || {
-            let user_bindings = state.users.get(&user.name).into_iter();
-            user_bindings.chain(user.groups.iter().filter_map(|group| state.groups.get(group)))
+            let user_grants = state.users.get(&user.name).into_iter();
+            user_grants.chain(user.groups.iter().filter_map(|group| state.groups.get(group)))
         };
         let scopes: &[&str] = if namespace.is_empty() { &[""] } else { &["", namespace] };
         for scope in scopes {
-            for (at, of_subject) in found().enumerate() {
-                let Some(bindings) = of_subject.get(*scope) else { continue };
-                for binding in bindings.values() {
-                    let Some(subject) = binding.subject(user) else { continue };
-                    let seen = |earlier: &ByName<Arc<Binding>>| {
-                        earlier.get(*scope).is_some_and(|bindings| bindings.contains_key(&binding.name))
-                    };
-                    if binding.subjects.len() > 1 && found().take(at).any(seen) {
+            for (at, grants) in found().enumerate() {
+                let Some(roles) = grants.get(*scope) else { continue };
+                for (role, bindings) in roles {
+                    // What somebody has as a user need not be looked at again as what a group has.
+                    let mut earlier = found().take(at).filter_map(|grants| grants.get(*scope));
+                    if earlier.any(|roles| roles.contains_key(role)) {
                         continue;
                     }
-                    let rules = match state.rules(binding.role(), scope) {
+                    let source = || bindings.values().find_map(|binding| Some((binding, binding.subject(user)?)));
+                    let Some((binding, subject)) = source() else { continue };
+                    let rules = match state.rules(role.as_ref(), scope) {
                         Ok(rules) => rules,
                         Err(why) => match see(Visit::Unknown(why)) {
                             ControlFlow::Continue(()) => continue,
@@ -208,8 +218,8 @@ impl State {
         let binding = Arc::new(Binding::read(namespace.clone(), name.clone(), object));
         for subject in &binding.subjects {
             let (map, key) = self.of(&subject.whom);
-            let bindings = map.entry(key.clone()).or_default();
-            bindings.entry(namespace.clone()).or_default().insert(name.clone(), binding.clone());
+            let roles = map.entry(key.clone()).or_default().entry(namespace.clone()).or_default();
+            roles.entry(binding.role.clone()).or_default().insert(name.clone(), binding.clone());
         }
         self.bindings.entry(namespace).or_default().insert(name, binding);
     }
@@ -222,9 +232,9 @@ impl State {
         let Some(binding) = take(&mut self.bindings, namespace, name) else { return };
         for subject in &binding.subjects {
             let (map, key) = self.of(&subject.whom);
-            if let Some(bindings) = map.get_mut(key) {
-                take(bindings, namespace, name);
-                if bindings.is_empty() {
+            if let Some(grants) = map.get_mut(key) {
+                take_back(grants, &binding);
+                if grants.is_empty() {
                     map.remove(key);
                 }
             }
@@ -242,7 +252,7 @@ impl State {
         }
     }
 
-    fn of<'a>(&mut self, whom: &'a Whom) -> (&mut HashMap<Text, ByName<Arc<Binding>>>, &'a Text) {
+    fn of<'a>(&mut self, whom: &'a Whom) -> (&mut HashMap<Text, Grants>, &'a Text) {
         match whom {
             Whom::User(name) => (&mut self.users, name),
             Whom::Group(name) => (&mut self.groups, name),
@@ -271,17 +281,33 @@ fn take<T>(map: &mut ByName<T>, namespace: &str, name: &str) -> Option<T> {
     taken
 }
 
+/// Takes what a binding gives, and leaves no empty map behind.
+fn take_back(grants: &mut Grants, binding: &Binding) {
+    let Some(roles) = grants.get_mut(&binding.namespace) else { return };
+    if let Entry::Occupied(mut role) = roles.entry(binding.role.clone()) {
+        role.get_mut().remove(&binding.name);
+        if role.get().is_empty() {
+            role.remove();
+        }
+    }
+    if roles.is_empty() {
+        grants.remove(&binding.namespace);
+    }
+}
+
+impl RoleKey {
+    fn as_ref(&self) -> RoleRef<'_> {
+        RoleRef { kind: &self.kind, name: &self.name }
+    }
+}
+
 impl Binding {
     fn read(namespace: Text, name: Text, object: &Value) -> Self {
         let subjects = object.list_at(&["subjects"]).iter();
         let subjects = subjects.filter_map(|subject| Subject::read(subject, &namespace)).collect();
         let role = object.get("roleRef").unwrap_or(&Value::Null);
-        let (role_kind, role_name) = (role.str_at(&["kind"]).into(), role.str_at(&["name"]).into());
-        Self { namespace, name, role_kind, role_name, subjects }
-    }
-
-    fn role(&self) -> RoleRef<'_> {
-        RoleRef { kind: &self.role_kind, name: &self.role_name }
+        let role = RoleKey { kind: role.str_at(&["kind"]).into(), name: role.str_at(&["name"]).into() };
+        Self { namespace, name, role, subjects }
     }
 
     /// The first subject that somebody is.
@@ -323,7 +349,7 @@ impl std::fmt::Display for Source<'_> {
         } else {
             write!(f, "RoleBinding {}", go_quote(&format!("{}/{}", binding.name, binding.namespace)))?;
         }
-        write!(f, " of {} {} to {}", binding.role_kind, go_quote(&binding.role_name), self.subject.shown)
+        write!(f, " of {} {} to {}", binding.role.kind, go_quote(&binding.role.name), self.subject.shown)
     }
 }
 

@@ -72,8 +72,8 @@ async fn decisions() {
     let stranger = User::new("system:serviceaccount:b:robot", &["Ops", "alice"]);
     let everywhere =
         |to: &str| format!("RBAC: allowed by ClusterRoleBinding \"everywhere\" of ClusterRole \"reader\" to {to}");
-    let broken = "RBAC: [role.rbac.authorization.k8s.io \"gone\" not found, clusterrole.rbac.authorization.k8s.io \"gone\" \
-                  not found, unsupported role reference kind: \"Robot\"]";
+    let broken = "RBAC: [clusterrole.rbac.authorization.k8s.io \"gone\" not found, unsupported role reference kind: \
+                  \"Robot\", role.rbac.authorization.k8s.io \"gone\" not found]";
     for (user, verb, namespace, allowed, reason) in [
         (&alice, "get", "", true, everywhere("User \"alice\"")),
         (&alice, "get", "zzz", true, everywhere("User \"alice\"")),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use binnacle_authn::config::{ClaimMappings, ClaimValidationRule, Issuer, JwtAuthenticator, PrefixedClaimOrExpression};
 use binnacle_jwt::Algorithm;
 
 use super::parse::Given;
@@ -23,6 +24,13 @@ pub(super) const GROUP: Group = Group {
             "",
             "Names of this API: tokens that are made for audiences must be for one of these. If not set, the issuers of \
              service account tokens.",
+        ),
+        Flag::new(
+            "authentication-config",
+            Kind::Value("string"),
+            "",
+            "File with an AuthenticationConfiguration: issuers of ID tokens, instead of the --oidc-... flags, and the paths that \
+             are open without credentials. Read again when it changes.",
         ),
         Flag::new(
             "authentication-token-webhook-cache-ttl",
@@ -182,12 +190,14 @@ pub(super) const GROUP: Group = Group {
 #[derive(Debug)]
 pub(crate) struct Authentication {
     pub(crate) anonymous: bool,
+    /// Whether the command line says so, which the configuration file then must not.
+    pub(crate) anonymous_given: bool,
     pub(crate) api_audiences: Vec<String>,
     pub(crate) client_ca_file: Option<PathBuf>,
     pub(crate) token_auth_file: Option<PathBuf>,
     pub(crate) bootstrap_tokens: bool,
     pub(crate) webhook: Option<Webhook>,
-    pub(crate) oidc: Option<Oidc>,
+    pub(crate) issuers: Issuers,
     /// When there are authorities for proxies.
     pub(crate) request_header: Option<RequestHeader>,
     pub(crate) service_accounts: ServiceAccounts,
@@ -217,12 +227,13 @@ impl Authentication {
         }
         Ok(Self {
             anonymous: given.flag("anonymous-auth")?,
+            anonymous_given: given.is_given("anonymous-auth"),
             api_audiences,
             client_ca_file: path("client-ca-file"),
             token_auth_file: path("token-auth-file"),
             bootstrap_tokens: given.flag("enable-bootstrap-token-auth")?,
             webhook: Webhook::read(given)?,
-            oidc: Oidc::read(given)?,
+            issuers: Issuers::read(given)?,
             request_header: RequestHeader::read(given)?,
             service_accounts,
         })
@@ -252,46 +263,66 @@ impl Webhook {
     }
 }
 
-/// The values for an OpenID provider.
+/// Whose ID tokens are accepted.
+#[derive(Debug)]
+pub(crate) enum Issuers {
+    None,
+    /// By the `--oidc-...` flags.
+    Flags(Box<Oidc>),
+    /// By the configuration file.
+    File(PathBuf),
+}
+
+/// The values for one OpenID provider.
 #[derive(Debug)]
 pub(crate) struct Oidc {
-    pub(crate) issuer: String,
-    pub(crate) client_id: String,
+    /// Without the authorities.
+    pub(crate) jwt: JwtAuthenticator,
     pub(crate) ca_file: Option<PathBuf>,
-    pub(crate) username_claim: String,
-    pub(crate) username_prefix: String,
-    /// Empty for no groups.
-    pub(crate) groups_claim: String,
-    pub(crate) groups_prefix: String,
-    pub(crate) required_claims: Vec<(String, String)>,
     pub(crate) algorithms: Vec<Algorithm>,
 }
 
-impl Oidc {
-    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
-        let text = |name| given.text(name).unwrap_or_default().to_owned();
-        let (issuer, client_id) = (text("oidc-issuer-url"), text("oidc-client-id"));
-        let others =
-            ["oidc-ca-file", "oidc-groups-claim", "oidc-groups-prefix", "oidc-required-claim", "oidc-username-prefix"];
-        let any = !issuer.is_empty() || !client_id.is_empty() || others.iter().any(|name| given.text(name).is_some());
-        if !any {
-            return Ok(None);
+const OIDC_FLAGS: [&str; 9] = [
+    "oidc-issuer-url",
+    "oidc-client-id",
+    "oidc-ca-file",
+    "oidc-username-claim",
+    "oidc-username-prefix",
+    "oidc-groups-claim",
+    "oidc-groups-prefix",
+    "oidc-signing-algs",
+    "oidc-required-claim",
+];
+
+impl Issuers {
+    fn read(given: &Given) -> Result<Self, FlagError> {
+        let any = OIDC_FLAGS.iter().any(|name| given.is_given(name));
+        if let Some(file) = given.text("authentication-config") {
+            return match any {
+                true => Err(FlagError::new("authentication-config file and oidc-* flags are mutually exclusive")),
+                false => Ok(Self::File(file.into())),
+            };
         }
-        if issuer.is_empty() || client_id.is_empty() {
+        if any { Oidc::read(given).map(|oidc| Self::Flags(oidc.into())) } else { Ok(Self::None) }
+    }
+}
+
+impl Oidc {
+    /// Whether the values make sense is for the configuration to say that is made of them.
+    fn read(given: &Given) -> Result<Self, FlagError> {
+        let text = |name| given.text(name).unwrap_or_default().to_owned();
+        let (url, client_id) = (text("oidc-issuer-url"), text("oidc-client-id"));
+        if url.is_empty() || client_id.is_empty() {
             let both = "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set";
             return Err(FlagError::new(both));
         }
-        if !issuer.starts_with("https://") {
-            return Err(FlagError::new(format!(
-                "jwt[0].issuer.url: Invalid value: {issuer:?}: URL scheme must be https"
-            )));
-        }
-        let mut required_claims = Vec::new();
+        let mut claim_validation_rules = Vec::new();
         for pair in given.list("oidc-required-claim") {
             let Some((claim, value)) = pair.split_once('=') else {
                 return Err(given.invalid("oidc-required-claim", &pair, "malformed pair, expect string=string"));
             };
-            required_claims.push((claim.to_owned(), value.to_owned()));
+            let (claim, required_value) = (claim.to_owned(), value.to_owned());
+            claim_validation_rules.push(ClaimValidationRule { claim, required_value, ..Default::default() });
         }
         let mut algorithms = Vec::new();
         for name in given.list("oidc-signing-algs") {
@@ -302,20 +333,23 @@ impl Oidc {
         let username_prefix = match text("oidc-username-prefix") {
             prefix if prefix == "-" => String::new(),
             // Names are the provider's own; addresses are known to be unique.
-            prefix if prefix.is_empty() && username_claim != "email" => format!("{issuer}#"),
+            prefix if prefix.is_empty() && username_claim != "email" => format!("{url}#"),
             prefix => prefix,
         };
-        Ok(Some(Self {
-            issuer,
-            client_id,
-            ca_file: given.text("oidc-ca-file").map(PathBuf::from),
-            username_claim,
-            username_prefix,
-            groups_claim: text("oidc-groups-claim"),
-            groups_prefix: text("oidc-groups-prefix"),
-            required_claims,
-            algorithms,
-        }))
+        let groups_claim = text("oidc-groups-claim");
+        let groups_prefix = (!groups_claim.is_empty()).then(|| text("oidc-groups-prefix"));
+        let mapping = |claim, prefix| PrefixedClaimOrExpression { claim, prefix, ..Default::default() };
+        let jwt = JwtAuthenticator {
+            issuer: Issuer { url, audiences: vec![client_id], ..Issuer::default() },
+            claim_validation_rules,
+            claim_mappings: ClaimMappings {
+                username: mapping(username_claim, Some(username_prefix)),
+                groups: mapping(groups_claim, groups_prefix),
+                ..ClaimMappings::default()
+            },
+            ..JwtAuthenticator::default()
+        };
+        Ok(Self { jwt, ca_file: given.text("oidc-ca-file").map(PathBuf::from), algorithms })
     }
 }
 

@@ -105,6 +105,16 @@ impl Authorization {
         };
         Ok(Self { source, policy_file, always_allow_paths })
     }
+
+    /// Whether a flag lets everybody do everything.
+    pub(crate) fn allows_everything(&self) -> bool {
+        match &self.source {
+            Source::Flags(config) => {
+                config.authorizers.iter().any(|authorizer| authorizer.mode == AuthorizerMode::AlwaysAllow)
+            }
+            Source::File(_) => false,
+        }
+    }
 }
 
 fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError> {

@@ -1,0 +1,205 @@
+//! NodeRestriction: what kubelets may write. Together with the node authorizer, which knows what a node needs but does not
+//! see objects: a node changes itself, its pods' status and its own lease, and nothing that would draw workloads, rights or
+//! tokens to it.
+
+mod nodes;
+mod pod_certificates;
+mod pods;
+mod tokens;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use binnacle_authz::{Authorizer, Node};
+use binnacle_meta::{GroupResource, Status, go_quote};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use super::certificates::of_subject;
+use crate::lookup::{Freshness, Kind, Lookup};
+use crate::plugin::{Plugin, Request, Stage, forbidden};
+
+const LEASES: &str = "kube-node-lease";
+const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Who signs certificates that kubelets serve with, and those that they show.
+const KUBELET_SIGNERS: [&str; 2] = ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
+
+pub(crate) struct NodeRestriction {
+    lookup: Arc<dyn Lookup>,
+    authorizer: Arc<dyn Authorizer>,
+}
+
+/// Why not.
+enum Refusal {
+    /// 403 that names the object.
+    Forbidden(String),
+    /// As it is.
+    Status(Status),
+}
+
+type Verdict = Result<(), Refusal>;
+
+/// A request of a node, whose name is known.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    node: &'a str,
+    attributes: &'a Attributes,
+    /// `null` on delete.
+    object: &'a Value,
+    old: Option<&'a Value>,
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Forbidden(why)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(why: &str) -> Self {
+        Self::Forbidden(why.to_owned())
+    }
+}
+
+fn no(why: impl Into<Refusal>) -> Verdict {
+    Err(why.into())
+}
+
+/// An error without a code of its own. Clients try again: what is known here may be older than what the node knows.
+fn not_yet(why: impl AsRef<str>) -> Refusal {
+    Refusal::Status(Status::unknown(500, why.as_ref()))
+}
+
+/// As Go shows an operation.
+fn shown(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Create => "CREATE",
+        Operation::Update => "UPDATE",
+        Operation::Delete => "DELETE",
+        Operation::Connect => "CONNECT",
+    }
+}
+
+impl NodeRestriction {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, authorizer: Arc<dyn Authorizer>) -> Self {
+        Self { lookup, authorizer }
+    }
+
+    async fn judge(&self, asked: Asked<'_>) -> Verdict {
+        let Asked { node, attributes, .. } = asked;
+        if node.is_empty() {
+            let user = go_quote(&attributes.user.name);
+            return no(format!("could not determine node from user {user}"));
+        }
+        match (attributes.resource.group.as_str(), attributes.resource.resource.as_str()) {
+            ("", "pods") => match attributes.subresource.as_str() {
+                "" => self.pod(asked).await,
+                "status" => pods::status(asked),
+                "eviction" => self.eviction(asked).await,
+                other => no(format!(
+                    "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
+                    go_quote(other)
+                )),
+            },
+            ("", "nodes") => nodes::check(asked),
+            ("", "persistentvolumeclaims") => match attributes.subresource.as_str() {
+                "status" => nodes::claim_status(asked),
+                _ => no("may only update PVC status"),
+            },
+            ("", "serviceaccounts") => self.token(asked).await,
+            ("certificates.k8s.io", "podcertificaterequests") => self.pod_certificate(asked).await,
+            ("certificates.k8s.io", "certificatesigningrequests") => csr(asked),
+            ("coordination.k8s.io", "leases") => lease(asked),
+            ("storage.k8s.io", "csinodes") => {
+                own_name(asked, "can only access CSINode with the same name as the requesting node")
+            }
+            ("resource.k8s.io", "resourceslices") => slice(asked),
+            _ => Ok(()),
+        }
+    }
+
+    /// An object as the cache knows it. `singular` is what errors call its kind.
+    async fn known(&self, kind: Kind, singular: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
+        let group = if kind == Kind::CsiDriver { "storage.k8s.io" } else { "" };
+        let found = self.lookup.get(kind, namespace, name, Freshness::Cached).await?;
+        found.ok_or_else(|| Status::not_found(&GroupResource::new(group, singular), name))
+    }
+}
+
+/// Where an object is new, its name is only its own.
+fn own_name(asked: Asked<'_>, why: &str) -> Verdict {
+    let name = match asked.attributes.operation {
+        Operation::Create => asked.object.str_at(&["metadata", "name"]),
+        _ => asked.attributes.name.as_str(),
+    };
+    if name == asked.node { Ok(()) } else { no(why) }
+}
+
+fn lease(asked: Asked<'_>) -> Verdict {
+    if asked.attributes.namespace != LEASES {
+        return no(format!("can only access leases in the {} system namespace", go_quote(LEASES)));
+    }
+    own_name(asked, "can only access node lease with the same name as the requesting node")
+}
+
+/// Updates are for the authorizer to judge, which knows whose slice it is.
+fn slice(asked: Asked<'_>) -> Verdict {
+    let (slice, verb) = match asked.attributes.operation {
+        Operation::Create => (Some(asked.object), "create"),
+        Operation::Delete => (asked.old, "delete"),
+        _ => return Ok(()),
+    };
+    if slice.is_some_and(|slice| slice.str_at(&["spec", "nodeName"]) == asked.node) {
+        return Ok(());
+    }
+    no(format!("can only {verb} ResourceSlice with the same NodeName as the requesting node"))
+}
+
+fn csr(asked: Asked<'_>) -> Verdict {
+    let signer = asked.object.str_at(&["spec", "signerName"]);
+    if asked.attributes.operation != Operation::Create
+        || !KUBELET_SIGNERS.contains(&signer)
+        || binnacle_features::enabled("AllowInsecureKubeletCertificateSigningRequests")
+    {
+        return Ok(());
+    }
+    let wanted = format!("system:node:{}", asked.node);
+    // Go takes the last one for the name.
+    let is_own = of_subject(asked.object, |subject| {
+        subject.iter_common_name().last().is_some_and(|name| name.as_str().is_ok_and(|name| name == wanted))
+    });
+    match is_own {
+        Ok(true) => Ok(()),
+        Ok(false) => no(format!("can only create a node CSR with CN={wanted}")),
+        Err(why) => no(format!("unable to parse csr: {why}")),
+    }
+}
+
+impl Plugin for NodeRestriction {
+    fn name(&self) -> &'static str {
+        "NodeRestriction"
+    }
+
+    /// Before anything else is decided about the object, as in the reference.
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Mutate
+            && attributes.operation != Operation::Connect
+            && Node::identity(&attributes.user).is_some()
+    }
+
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let attributes = request.attributes;
+            let Some(node) = Node::identity(&attributes.user) else { return Ok(()) };
+            let asked = Asked { node, attributes, object, old: request.old };
+            match self.judge(asked).await {
+                Ok(()) => Ok(()),
+                Err(Refusal::Forbidden(why)) => Err(forbidden(attributes, object, why)),
+                Err(Refusal::Status(status)) => Err(status),
+            }
+        })
+    }
+}

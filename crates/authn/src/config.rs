@@ -1,0 +1,150 @@
+//! Whose tokens are good and who may come without any, as the file of `--authentication-config` says.
+
+mod read;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use binnacle_config::aggregate;
+use binnacle_meta::FieldErrors;
+
+use crate::oidc::Rules;
+
+/// Why a configuration cannot be used, in the reference's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{0}")]
+    Syntax(String),
+    #[error("invalid authentication configuration: {}", aggregate(.0))]
+    Invalid(FieldErrors),
+}
+
+/// `AuthenticationConfiguration`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthenticationConfig {
+    /// The first whose issuer a token names decides about it.
+    pub jwt: Vec<JwtAuthenticator>,
+    /// `None` where the flag decides.
+    pub anonymous: Option<AnonymousConfig>,
+}
+
+/// Who may come without a credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnonymousConfig {
+    pub enabled: bool,
+    /// Only for exactly these paths; for all if there are none.
+    pub paths: Vec<String>,
+}
+
+/// Tokens of one issuer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JwtAuthenticator {
+    pub issuer: Issuer,
+    pub claim_validation_rules: Vec<ClaimValidationRule>,
+    pub claim_mappings: ClaimMappings,
+    pub user_validation_rules: Vec<UserValidationRule>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Issuer {
+    /// An https URL, exactly as tokens name it.
+    pub url: String,
+    /// Where the discovery document is, if not below `url`; empty otherwise.
+    pub discovery_url: String,
+    /// PEM text of the authorities for the provider; those of the system if empty.
+    pub certificate_authority: String,
+    /// Whom tokens must be made for: one of these.
+    pub audiences: Vec<String>,
+    pub audience_match_policy: String,
+    /// The way to the provider; empty for the direct one.
+    pub egress_selector_type: String,
+}
+
+/// Either a claim and the value it must have, or an expression that must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimValidationRule {
+    pub claim: String,
+    pub required_value: String,
+    pub expression: String,
+    pub message: String,
+}
+
+/// How claims make a user. What is empty is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimMappings {
+    pub username: PrefixedClaimOrExpression,
+    pub groups: PrefixedClaimOrExpression,
+    pub uid: ClaimOrExpression,
+    pub extra: Vec<ExtraMapping>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrefixedClaimOrExpression {
+    pub claim: String,
+    /// Must be said for a claim, even if it is empty.
+    pub prefix: Option<String>,
+    pub expression: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimOrExpression {
+    pub claim: String,
+    pub expression: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExtraMapping {
+    pub key: String,
+    pub value_expression: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserValidationRule {
+    pub expression: String,
+    pub message: String,
+}
+
+/// A configuration without mistakes, its expressions compiled.
+pub struct Checked {
+    pub(crate) config: AuthenticationConfig,
+    /// For each issuer.
+    pub(crate) rules: Vec<Rules>,
+}
+
+impl AuthenticationConfig {
+    /// Reads a file's contents. Whether they make sense is for [`AuthenticationConfig::check`] to say.
+    pub fn parse(text: &[u8]) -> Result<Self, ConfigError> {
+        read::parse(text)
+    }
+
+    /// `disallowed` are issuers whose tokens something else knows: those of service accounts.
+    pub fn check(self, disallowed: &[String]) -> Result<Checked, ConfigError> {
+        self.check_all(disallowed, FieldErrors::new())
+    }
+
+    /// As a file that takes the place of another: who may come without a credential cannot change.
+    pub(crate) fn check_again(
+        self,
+        disallowed: &[String],
+        first: Option<&AnonymousConfig>,
+    ) -> Result<Checked, ConfigError> {
+        let mut errors = FieldErrors::new();
+        if self.anonymous.as_ref() != first {
+            errors.push(validate::anonymous_changed());
+        }
+        self.check_all(disallowed, errors)
+    }
+
+    fn check_all(self, disallowed: &[String], more: FieldErrors) -> Result<Checked, ConfigError> {
+        let (rules, mut errors) = validate::validate(&self, disallowed);
+        errors.extend(more);
+        if errors.is_empty() { Ok(Checked { config: self, rules }) } else { Err(ConfigError::Invalid(errors)) }
+    }
+}
+
+impl Checked {
+    /// Who may come without a credential, where that is said.
+    pub fn anonymous(&self) -> Option<&AnonymousConfig> {
+        self.config.anonymous.as_ref()
+    }
+}

@@ -1,0 +1,168 @@
+//! All issuers of ID tokens, as the flags or the configuration file name them; the file may name others while the server
+//! runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use binnacle_config::{Followed, ReloadMetrics};
+use binnacle_jwt::Algorithm;
+use binnacle_meta::Text;
+use binnacle_request::{BoxFuture, Shutdown};
+use binnacle_webhook::TargetError;
+use tokio::task::JoinSet;
+
+use crate::authenticator::intersection;
+use crate::config::{AnonymousConfig, AuthenticationConfig, Checked};
+use crate::oidc::{JwtMetrics, Oidc};
+use crate::{Authenticated, AuthnError, TokenAuthenticator};
+
+/// How long all providers of a new configuration may take to be found before it is given up.
+const FOUND_WITHIN: Duration = Duration::from_secs(60);
+
+/// What is the same for all issuers.
+pub struct IssuerOptions {
+    /// By which tokens may be signed.
+    pub algorithms: Vec<Algorithm>,
+    /// `--api-audiences`: whom ID tokens are good for, whatever they say.
+    pub audiences: Vec<Text>,
+    /// The issuers of service account tokens, which nobody else can be.
+    pub disallowed: Vec<String>,
+    pub metrics: Option<JwtMetrics>,
+}
+
+/// Knows the tokens of all issuers.
+pub struct Issuers {
+    options: IssuerOptions,
+    current: ArcSwap<Vec<Arc<Oidc>>>,
+}
+
+/// The file that names the issuers.
+pub struct IssuersFile {
+    pub file: Followed,
+    pub metrics: ReloadMetrics,
+    /// What it said at the start about those without credential, which must not change.
+    pub anonymous: Option<AnonymousConfig>,
+}
+
+impl Issuers {
+    /// Those of a configuration. They know nobody before [`Issuers::follow`] has found their keys.
+    pub fn new(config: Checked, options: IssuerOptions) -> Result<Self, TargetError> {
+        let current = ArcSwap::from_pointee(make(config, &options)?);
+        Ok(Self { options, current })
+    }
+
+    /// Finds the issuers' keys, and follows the file, if there is one, until shutdown.
+    pub async fn follow(self: Arc<Self>, file: Option<IssuersFile>, shutdown: Shutdown) {
+        let fired = shutdown.fired();
+        let following = async {
+            let mut searching = search(&self.current.load());
+            let Some(mut file) = file else { return std::future::pending::<()>().await };
+            file.metrics.configured(file.file.known());
+            loop {
+                if self.replaced(&mut file).await {
+                    searching.abort_all();
+                }
+            }
+        };
+        tokio::select! {
+            () = following => {}
+            () = fired => {}
+        }
+    }
+
+    /// Takes the next change of the file; whether the issuers are those that it names now.
+    async fn replaced(&self, file: &mut IssuersFile) -> bool {
+        let failed = |what: &str, why: &dyn std::fmt::Display| {
+            tracing::error!(error = %why, "failed to {what} authentication config");
+            file.metrics.failed();
+        };
+        let data = match file.file.changed().await {
+            Ok(data) => data,
+            Err(error) => {
+                failed("read", &error);
+                return false;
+            }
+        };
+        let config = match AuthenticationConfig::parse(&data) {
+            Ok(config) => config.check_again(&self.options.disallowed, file.anonymous.as_ref()),
+            Err(error) => Err(error),
+        };
+        let config = match config {
+            Ok(config) => config,
+            Err(error) => {
+                failed("load", &error);
+                // What is wrong now will be wrong for good.
+                file.file.settle(data);
+                return false;
+            }
+        };
+        // What cannot be reached may be later: tried again as long as the file is the same.
+        let new = match self.made(config).await {
+            Ok(new) => Arc::new(new),
+            Err(why) => {
+                failed("update", &why);
+                return false;
+            }
+        };
+        let old = self.current.swap(new.clone());
+        if let Some(metrics) = &self.options.metrics {
+            let gone = old.iter().filter(|old| !new.iter().any(|new| new.issuer() == old.issuer()));
+            gone.for_each(|gone| metrics.forget(gone.issuer()));
+        }
+        tracing::info!("reloaded authentication config");
+        file.metrics.reloaded(&data);
+        file.file.settle(data);
+        true
+    }
+
+    /// The issuers of a new configuration, all of them ready.
+    async fn made(&self, config: Checked) -> Result<Vec<Arc<Oidc>>, String> {
+        let new = make(config, &self.options).map_err(|error| error.to_string())?;
+        let found = tokio::time::timeout(FOUND_WITHIN, search(&new).join_all()).await;
+        found.map_err(|_| "oidc: not all providers could be found in time".to_owned())?;
+        Ok(new)
+    }
+
+    async fn holder(&self, token: &str, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+        let audiences = intersection(&self.options.audiences, wanted);
+        if audiences.is_empty() && !wanted.is_empty() {
+            return Ok(None);
+        }
+        let issuers = self.current.load_full();
+        for issuer in issuers.iter() {
+            if let Some(known) = issuer.authenticate(token).await? {
+                return Ok(Some(Authenticated { audiences, ..known }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn make(config: Checked, options: &IssuerOptions) -> Result<Vec<Arc<Oidc>>, TargetError> {
+    let Checked { config, rules } = config;
+    let issuers = config.jwt.into_iter().zip(rules);
+    let make =
+        |(config, rules)| Oidc::new(config, rules, options.algorithms.clone(), options.metrics.as_ref()).map(Arc::new);
+    issuers.map(make).collect()
+}
+
+/// Looks for the keys of issuers, as long as the value lives.
+fn search(issuers: &[Arc<Oidc>]) -> JoinSet<()> {
+    let mut searching = JoinSet::new();
+    for issuer in issuers {
+        let issuer = issuer.clone();
+        searching.spawn(async move { issuer.discover().await });
+    }
+    searching
+}
+
+impl TokenAuthenticator for Issuers {
+    fn authenticate_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [Text],
+    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        Box::pin(self.holder(token, audiences))
+    }
+}

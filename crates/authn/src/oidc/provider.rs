@@ -1,0 +1,137 @@
+//! A provider: its discovery document says where its keys are, and these are fetched again when a token names another.
+
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use binnacle_jwt::{PublicKey, Token, TokenError, parse_key_set};
+use binnacle_meta::go_quote;
+use binnacle_webhook::{Client, Target, TargetError};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::metrics::IssuerMetrics;
+use crate::config::Issuer;
+
+const CONFIGURATION: &str = "/.well-known/openid-configuration";
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Keys are not fetched more often than this, whatever tokens name.
+const REFRESH: Duration = Duration::from_secs(1);
+
+pub(super) struct Provider {
+    issuer: String,
+    /// Where the discovery document is.
+    document: String,
+    client: Client,
+    metrics: Option<IssuerMetrics>,
+    found: ArcSwapOption<Found>,
+    refreshed: Mutex<Option<Instant>>,
+}
+
+/// What discovery has found.
+struct Found {
+    keys_url: http::Uri,
+    keys: Vec<PublicKey>,
+}
+
+impl Provider {
+    pub(super) fn new(issuer: &Issuer, metrics: Option<IssuerMetrics>) -> Result<Self, TargetError> {
+        let document = match issuer.discovery_url.as_str() {
+            "" => format!("{}{CONFIGURATION}", issuer.url.trim_end_matches('/')),
+            url => url.to_owned(),
+        };
+        let mut target = Target::new(&document)?;
+        let pem = issuer.certificate_authority.as_bytes();
+        target.authorities = (!pem.is_empty()).then(|| pem.to_vec());
+        let client = Client::new(target, TIMEOUT)?;
+        let (found, refreshed) = (ArcSwapOption::empty(), Mutex::new(None));
+        Ok(Self { issuer: issuer.url.clone(), document, client, metrics, found, refreshed })
+    }
+
+    pub(super) fn is_found(&self) -> bool {
+        self.found.load().is_some()
+    }
+
+    pub(super) async fn find(&self) -> Result<(), String> {
+        let document = self.fetch(&self.document).await?;
+        let document: Value = serde_json::from_slice(&document)
+            .map_err(|error| format!("oidc: failed to decode provider discovery object: {error}"))?;
+        let issuer = document["issuer"].as_str().unwrap_or_default();
+        // A document from elsewhere must still be about the issuer.
+        if issuer != self.issuer {
+            return Err(format!(
+                "oidc: issuer did not match the issuer returned by provider, expected {} got {}",
+                go_quote(&self.issuer),
+                go_quote(issuer)
+            ));
+        }
+        let keys_url: http::Uri = match document["jwks_uri"].as_str().map(str::parse) {
+            Some(Ok(url)) => url,
+            _ => return Err("provider did not return JWKS URL".to_owned()),
+        };
+        if keys_url.scheme_str() != Some("https") {
+            return Err(format!("the provider's keys are not at an https URL: {keys_url}"));
+        }
+        let keys = self.fetch_keys(&keys_url).await?;
+        self.found.store(Some(Found { keys_url, keys }.into()));
+        Ok(())
+    }
+
+    /// Whether the provider has signed a token. `None` before it was found.
+    pub(super) async fn verify(&self, token: &Token<'_>) -> Option<Result<(), String>> {
+        let found = self.found.load_full()?;
+        let Err(error) = verify(token, &found.keys) else { return Some(Ok(())) };
+        let keys = match self.refresh(&found).await {
+            Ok(keys) => keys,
+            Err(why) => return Some(Err(format!("failed to verify signature: {why}"))),
+        };
+        let outcome = match keys {
+            None => Err(error.to_string()),
+            Some(keys) => verify(token, &keys).map_err(|_| "failed to verify id token signature".to_owned()),
+        };
+        Some(outcome.map_err(|why| format!("failed to verify signature: {why}")))
+    }
+
+    /// The keys that the provider has now; `None` when that was asked just before.
+    async fn refresh(&self, found: &Found) -> Result<Option<Vec<PublicKey>>, String> {
+        {
+            let mut refreshed = self.refreshed.lock();
+            if refreshed.is_some_and(|at| at.elapsed() < REFRESH) {
+                return Ok(None);
+            }
+            *refreshed = Some(Instant::now());
+        }
+        let keys = self.fetch_keys(&found.keys_url).await?;
+        self.found.store(Some(Found { keys_url: found.keys_url.clone(), keys: keys.clone() }.into()));
+        Ok(Some(keys))
+    }
+
+    async fn fetch_keys(&self, url: &http::Uri) -> Result<Vec<PublicKey>, String> {
+        let fetched = self.fetch(&url.to_string()).await.map_err(|error| format!("fetching keys {error}"));
+        let keys = fetched.and_then(|set| {
+            let keys = parse_key_set(&set).map_err(|error| format!("oidc: failed to decode keys: {error}"))?;
+            Ok((keys, set))
+        });
+        if let Some(metrics) = &self.metrics {
+            metrics.fetched(keys.as_ref().ok().map(|(_, set)| &set[..]));
+        }
+        keys.map(|(keys, _)| keys)
+    }
+
+    async fn fetch(&self, url: &str) -> Result<bytes::Bytes, String> {
+        let url = url.parse().map_err(|error| format!("{url}: {error}"))?;
+        self.client.get(url).await.map(|answer| answer.body).map_err(|error| error.to_string())
+    }
+}
+
+/// Whether one of the keys signed a token: the one that it names, or any if it names none.
+fn verify(token: &Token<'_>, keys: &[PublicKey]) -> Result<(), TokenError> {
+    let id = token.key_id();
+    let mut outcome = Err(TokenError::Signature);
+    for key in keys.iter().filter(|key| id.is_empty() || key.id() == id) {
+        outcome = token.verify(key).map(drop);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}

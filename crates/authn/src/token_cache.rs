@@ -1,0 +1,296 @@
+//! What became of tokens recently: who holds them is not found out again for a while, and many requests with one token ask
+//! for it only once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use binnacle_meta::Text;
+use binnacle_request::BoxFuture;
+use parking_lot::Mutex;
+use prometheus::core::Collector;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use ring::hmac;
+use tokio::sync::OnceCell;
+
+use crate::recent::Recent;
+use crate::{Authenticated, AuthnError, TokenAuthenticator};
+
+/// How many tokens are remembered at least, in how many parts.
+const REMEMBERED: usize = 32 * 1024;
+const PARTS: usize = 32;
+/// How long whoever asks may wait, for everybody who waits with it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long what is remembered. Nothing is remembered for no time, and errors never are.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheTimes {
+    pub success: Duration,
+    /// Of tokens that nobody knows.
+    pub failure: Duration,
+}
+
+/// Remembers what another authenticator says of tokens. What depends on objects that may go away
+/// ([`Authenticated::live`]) is asked again each time.
+pub struct TokenCache<T> {
+    inner: T,
+    times: CacheTimes,
+    metrics: TokenCacheMetrics,
+    /// Tokens are not kept, and nobody can choose two that are taken for one.
+    key: hmac::Key,
+    parts: Vec<Mutex<Recent<Key, Record>>>,
+    fetching: Mutex<HashMap<Key, Arc<OnceCell<Outcome>>>>,
+}
+
+type Key = [u8; 32];
+type Outcome = Result<Option<Authenticated>, AuthnError>;
+
+#[derive(Clone)]
+struct Record {
+    until: Instant,
+    answer: Option<Authenticated>,
+}
+
+impl<T: TokenAuthenticator> TokenCache<T> {
+    /// Fails where the system has no random bytes.
+    pub fn new(inner: T, times: CacheTimes, metrics: TokenCacheMetrics) -> Result<Self, AuthnError> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
+        let key = key.map_err(|_| AuthnError::new("no random bytes for the memory of tokens"))?;
+        let parts = (0..PARTS).map(|_| Mutex::new(Recent::new(REMEMBERED / PARTS))).collect();
+        Ok(Self { inner, times, metrics, key, parts, fetching: Mutex::default() })
+    }
+
+    async fn holder(&self, token: &str, audiences: &[Text]) -> Outcome {
+        let began = Instant::now();
+        let key = self.key(token, audiences);
+        let known = self.part(&key).lock().get(&key).filter(|record| began < record.until).cloned();
+        let outcome = match &known {
+            Some(record) if !record.answer.as_ref().is_some_and(|answer| answer.live) => Ok(record.answer.clone()),
+            // It has not to be searched for, but confirmed.
+            Some(_) => self.inner.authenticate_token(token, audiences).await,
+            None => self.fetch(key, token, audiences).await,
+        };
+        self.metrics.asked(known.is_some(), began.elapsed());
+        outcome
+    }
+
+    /// Asks, unless somebody is asking already. If who asks goes away, another who waits asks on.
+    async fn fetch(&self, key: Key, token: &str, audiences: &[Text]) -> Outcome {
+        let _blocked = Counted::new(&self.metrics.blocked);
+        let cell = self.fetching.lock().entry(key).or_default().clone();
+        let outcome = cell.get_or_init(|| async {
+            let _in_flight = Counted::new(&self.metrics.in_flight);
+            let answer = tokio::time::timeout(PATIENCE, self.inner.authenticate_token(token, audiences)).await;
+            let outcome = answer.unwrap_or_else(|_| Err(AuthnError::new("context deadline exceeded")));
+            self.metrics.fetched(outcome.is_ok());
+            if let Ok(answer) = &outcome {
+                self.remember(key, answer);
+            }
+            self.fetching.lock().remove(&key);
+            outcome
+        });
+        let outcome = outcome.await.clone();
+        // Who began and went away left this for the last who waited.
+        let mut fetching = self.fetching.lock();
+        if fetching.get(&key).is_some_and(|other| Arc::ptr_eq(other, &cell)) {
+            fetching.remove(&key);
+        }
+        outcome
+    }
+
+    fn remember(&self, key: Key, answer: &Option<Authenticated>) {
+        let life = if answer.is_some() { self.times.success } else { self.times.failure };
+        if !life.is_zero() {
+            let record = Record { until: Instant::now() + life, answer: answer.clone() };
+            self.part(&key).lock().insert(key, record);
+        }
+    }
+
+    fn part(&self, key: &Key) -> &Mutex<Recent<Key, Record>> {
+        &self.parts[usize::from(key[0]) % PARTS]
+    }
+
+    /// Lengths keep one token and its audiences apart from another.
+    fn key(&self, token: &str, audiences: &[Text]) -> Key {
+        let mut context = hmac::Context::with_key(&self.key);
+        for text in std::iter::once(token).chain(audiences.iter().map(Text::as_str)) {
+            context.update(&text.len().to_be_bytes());
+            context.update(text.as_bytes());
+        }
+        let mut key = [0; 32];
+        key.copy_from_slice(context.sign().as_ref());
+        key
+    }
+}
+
+impl<T: TokenAuthenticator> TokenAuthenticator for TokenCache<T> {
+    fn authenticate_token<'a>(&'a self, token: &'a str, audiences: &'a [Text]) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.holder(token, audiences))
+    }
+}
+
+/// The families `authentication_token_cache_...`, common to all caches.
+#[derive(Clone)]
+pub struct TokenCacheMetrics {
+    requests: IntCounterVec,
+    duration: HistogramVec,
+    fetches: IntCounterVec,
+    blocked: IntGauge,
+    in_flight: IntGauge,
+}
+
+impl TokenCacheMetrics {
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let name = |of: &str| format!("authentication_token_cache_{of}");
+        // The reference says nothing about them.
+        let help = "[ALPHA] ";
+        let labels = ["status"];
+        let active = IntGaugeVec::new(Opts::new(name("active_fetch_count"), help), &labels)?;
+        Ok(Self {
+            requests: keep(registry, IntCounterVec::new(Opts::new(name("request_total"), help), &labels)?)?,
+            duration: keep(
+                registry,
+                HistogramVec::new(HistogramOpts::new(name("request_duration_seconds"), help), &labels)?,
+            )?,
+            fetches: keep(registry, IntCounterVec::new(Opts::new(name("fetch_total"), help), &labels)?)?,
+            blocked: active.with_label_values(&["blocked"]),
+            in_flight: keep(registry, active)?.with_label_values(&["in_flight"]),
+        })
+    }
+
+    fn asked(&self, hit: bool, took: Duration) {
+        let status = if hit { "hit" } else { "miss" };
+        self.requests.with_label_values(&[status]).inc();
+        // In whole milliseconds, as the reference measures it.
+        self.duration.with_label_values(&[status]).observe(took.as_millis() as f64 / 1000.0);
+    }
+
+    fn fetched(&self, ok: bool) {
+        self.fetches.with_label_values(&[if ok { "ok" } else { "error" }]).inc();
+    }
+}
+
+fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(family.clone()))?;
+    Ok(family)
+}
+
+/// One more as long as it lives.
+struct Counted<'a>(&'a IntGauge);
+
+impl<'a> Counted<'a> {
+    fn new(gauge: &'a IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use binnacle_request::User;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Knows tokens by how they begin, counts questions, and answers as often as it is let.
+    struct Counting {
+        asked: Arc<AtomicU32>,
+        gate: Arc<Semaphore>,
+    }
+
+    impl TokenAuthenticator for Counting {
+        fn authenticate_token<'a>(&'a self, token: &'a str, _: &'a [Text]) -> BoxFuture<'a, Outcome> {
+            Box::pin(async move {
+                self.asked.fetch_add(1, Ordering::SeqCst);
+                self.gate.acquire().await.unwrap().forget();
+                match token.split('-').next() {
+                    Some("good") => Ok(Some(Authenticated::new(Arc::new(User::new("u", &[]))))),
+                    Some("live") => {
+                        Ok(Some(Authenticated { live: true, ..Authenticated::new(Arc::new(User::new("u", &[]))) }))
+                    }
+                    Some("bad") => Err(AuthnError::new("bad")),
+                    _ => Ok(None),
+                }
+            })
+        }
+    }
+
+    struct Rig {
+        cache: Arc<TokenCache<Counting>>,
+        asked: Arc<AtomicU32>,
+        gate: Arc<Semaphore>,
+    }
+
+    fn rig(success: u64, failure: u64, answers: usize) -> Rig {
+        let (asked, gate) = (Arc::<AtomicU32>::default(), Arc::new(Semaphore::new(answers)));
+        let counting = Counting { asked: asked.clone(), gate: gate.clone() };
+        let times = CacheTimes { success: Duration::from_secs(success), failure: Duration::from_secs(failure) };
+        let metrics = TokenCacheMetrics::register(&Registry::new()).unwrap();
+        Rig { cache: Arc::new(TokenCache::new(counting, times, metrics).unwrap()), asked, gate }
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered() {
+        for (success, failure, token, questions) in [
+            (10, 0, "good-1", 1),
+            (0, 0, "good-1", 3),
+            (10, 0, "live-1", 3),
+            (10, 0, "unknown", 3),
+            (10, 10, "unknown", 1),
+            (10, 10, "bad-1", 3),
+        ] {
+            let rig = rig(success, failure, 100);
+            for _ in 0..3 {
+                let outcome = rig.cache.authenticate_token(token, &[]).await;
+                assert_eq!(outcome.is_err(), token == "bad-1");
+            }
+            assert_eq!(rig.asked.load(Ordering::SeqCst), questions, "{token} {success} {failure}");
+            assert!(rig.cache.fetching.lock().is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn one_answer_is_for_one_token_and_its_audiences() {
+        let rig = rig(10, 10, 100);
+        let ab: Vec<Text> = vec!["ab".into()];
+        for (token, audiences) in [("good", &ab[..]), ("good-", &ab), ("good", &[]), ("goodab", &[]), ("good", &ab)] {
+            rig.cache.authenticate_token(token, audiences).await.unwrap();
+        }
+        assert_eq!(rig.asked.load(Ordering::SeqCst), 4);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_same() {
+        let rig = rig(0, 0, 0);
+        let ask = || {
+            let cache = rig.cache.clone();
+            tokio::spawn(async move { cache.authenticate_token("good-1", &[]).await })
+        };
+        let first = ask();
+        while rig.asked.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let others: Vec<_> = (0..10).map(|_| ask()).collect();
+        // Who began goes away: another asks on.
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled());
+        while rig.asked.load(Ordering::SeqCst) == 1 {
+            tokio::task::yield_now().await;
+        }
+        rig.gate.add_permits(1);
+        for other in others {
+            assert!(other.await.unwrap().unwrap().is_some());
+        }
+        assert_eq!(rig.asked.load(Ordering::SeqCst), 2);
+        assert!(rig.cache.fetching.lock().is_empty());
+        assert_eq!((rig.cache.metrics.blocked.get(), rig.cache.metrics.in_flight.get()), (0, 0));
+    }
+}

@@ -1,0 +1,79 @@
+//! A file that may become another while the server runs.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// How often it is asked whether the file looks like another.
+const LOOK: Duration = Duration::from_secs(1);
+/// After so many times it is read even if it looks the same.
+const READ_ANYWAY: u32 = 60;
+
+/// A file, and what it said last.
+pub struct Followed {
+    path: PathBuf,
+    known: Vec<u8>,
+    seen: Option<(SystemTime, u64)>,
+    looks: u32,
+}
+
+impl Followed {
+    /// `known` is what the file said when it was read first.
+    pub fn new(path: PathBuf, known: Vec<u8>) -> Self {
+        Self { path, known, seen: None, looks: READ_ANYWAY }
+    }
+
+    /// What the file said when it was read first, or was settled.
+    pub fn known(&self) -> &[u8] {
+        &self.known
+    }
+
+    /// Waits until the file says something else than what is known. Unless that is settled, or the file changes before,
+    /// the same is told again a minute later; so is an error.
+    pub async fn changed(&mut self) -> io::Result<Vec<u8>> {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            self.looks += 1;
+            let found = tokio::fs::metadata(&self.path).await.ok();
+            let looks_like = found.and_then(|found| Some((found.modified().ok()?, found.len())));
+            if looks_like == self.seen && self.looks < READ_ANYWAY {
+                continue;
+            }
+            (self.seen, self.looks) = (looks_like, 0);
+            let data = tokio::fs::read(&self.path).await?;
+            if data != self.known {
+                return Ok(data);
+            }
+        }
+    }
+
+    /// This is what the file says: it need not be told again, whether it was of use or never will be.
+    pub fn settle(&mut self, data: Vec<u8>) {
+        self.known = data;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn changes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "one").unwrap();
+        let mut file = Followed::new(path.clone(), b"one".to_vec());
+        std::fs::write(&path, "three").unwrap();
+        assert_eq!(file.changed().await.unwrap(), b"three");
+        // Not settled: told again.
+        assert_eq!(file.changed().await.unwrap(), b"three");
+        file.settle(b"three".to_vec());
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(file.changed().await.unwrap_err().kind(), io::ErrorKind::NotFound);
+        std::fs::write(&path, "three").unwrap();
+        let again = tokio::time::timeout(Duration::from_secs(200), file.changed()).await;
+        assert!(again.is_err(), "{again:?}");
+        std::fs::write(&path, "fours").unwrap();
+        assert_eq!(file.changed().await.unwrap(), b"fours");
+    }
+}

@@ -1,0 +1,14 @@
+//! Configuration files of the server, which are API objects: [`Format`] reads one strictly by a schema that its owner
+//! writes down, [`Followed`] notices when it becomes another, [`ReloadMetrics`] count what came of that.
+//!
+//! What a file says and what is wrong with it is its owner's business.
+
+mod aggregate;
+mod followed;
+mod format;
+mod metrics;
+
+pub use aggregate::aggregate;
+pub use followed::Followed;
+pub use format::{Format, ReadError, Types, list, text};
+pub use metrics::{ReloadMetrics, hash};

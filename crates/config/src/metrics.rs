@@ -1,0 +1,81 @@
+//! What came of files that changed, under the reference's names.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus::core::Collector;
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use sha2::{Digest, Sha256};
+
+/// The families of one file: `apiserver_SUBJECT_config_controller_...`.
+#[derive(Clone)]
+pub struct ReloadMetrics {
+    reloads: IntCounterVec,
+    time: GaugeVec,
+    config: IntGaugeVec,
+    /// The hash of this server's name.
+    server: String,
+}
+
+impl ReloadMetrics {
+    /// `subject` is `authentication` or `authorization`, `server` this server's name among those of a cluster.
+    pub fn register(registry: &Registry, subject: &str, server: &str) -> Result<Self, prometheus::Error> {
+        let name = |of: &str| format!("apiserver_{subject}_config_controller_{of}");
+        let labels = ["status", "apiserver_id_hash"];
+        let help = |what: &str| format!("{what} of {subject} configuration split by status and apiserver identity.");
+        let reloads = Opts::new(name("automatic_reloads_total"), help("[BETA] Total number of automatic reloads"));
+        let time = Opts::new(
+            name("automatic_reload_last_timestamp_seconds"),
+            help("[BETA] Timestamp of the last automatic reload"),
+        );
+        let config = Opts::new(
+            name("last_config_info"),
+            format!(
+                "[ALPHA] Information about the last applied {subject} configuration with hash as label, split by apiserver \
+                 identity."
+            ),
+        );
+        Ok(Self {
+            reloads: keep(registry, IntCounterVec::new(reloads, &labels)?)?,
+            time: keep(registry, GaugeVec::new(time, &labels)?)?,
+            config: keep(registry, IntGaugeVec::new(config, &["apiserver_id_hash", "hash"])?)?,
+            server: hash(server.as_bytes()),
+        })
+    }
+
+    /// The file that the server began with.
+    pub fn configured(&self, data: &[u8]) {
+        self.config.reset();
+        self.config.with_label_values(&[&self.server, &hash(data)]).set(1);
+    }
+
+    /// A file that is in force now.
+    pub fn reloaded(&self, data: &[u8]) {
+        self.count("success");
+        self.configured(data);
+    }
+
+    /// A file that cannot be.
+    pub fn failed(&self) {
+        self.count("failure");
+    }
+
+    fn count(&self, status: &str) {
+        let labels = [status, &self.server];
+        self.reloads.with_label_values(&labels).inc();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.time.with_label_values(&labels).set(now.as_secs_f64());
+    }
+}
+
+fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(family.clone()))?;
+    Ok(family)
+}
+
+/// How metrics name a text without saying it; empty for an empty one.
+pub fn hash(data: &[u8]) -> String {
+    if data.is_empty() {
+        return String::new();
+    }
+    Sha256::digest(data).iter().fold("sha256:".to_owned(), |shown, byte| format!("{shown}{byte:02x}"))
+}
