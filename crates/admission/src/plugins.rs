@@ -38,6 +38,7 @@ use binnacle_authz::Authorizer;
 
 pub use event_rate_limit::{EventLimit, EventLimitKind};
 pub use pod_node_selector::NodeSelectors;
+pub use pod_security::PodSecuritySettings;
 pub use pod_toleration_restriction::ClusterTolerations;
 
 use crate::lookup::Lookup;
@@ -54,6 +55,7 @@ pub struct Options {
     pub event_limits: Vec<EventLimit>,
     /// PodNodeSelector.
     pub node_selectors: NodeSelectors,
+    pub pod_security: PodSecuritySettings,
     /// PodTolerationRestriction.
     pub tolerations: ClusterTolerations,
 }
@@ -65,6 +67,7 @@ impl Default for Options {
             unreachable_toleration_seconds: 300,
             event_limits: Vec::new(),
             node_selectors: NodeSelectors::new(),
+            pod_security: PodSecuritySettings::default(),
             tolerations: ClusterTolerations::default(),
         }
     }
@@ -78,7 +81,7 @@ pub fn all(lookup: Arc<dyn Lookup>, authorizer: &Arc<dyn Authorizer>, options: &
         Arc::new(service_account::ServiceAccount::new(lookup.clone())),
         Arc::new(node_restriction::NodeRestriction::new(lookup.clone(), authorizer.clone())),
         Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
-        Arc::new(pod_security::PodSecurity::new(lookup.clone())),
+        Arc::new(pod_security::PodSecurity::new(lookup.clone(), options.pod_security.clone())),
         Arc::new(priority::Priority::new(lookup.clone())),
         Arc::new(default_toleration_seconds::DefaultTolerationSeconds::new(options)),
         Arc::new(default_class::DefaultClass::of_storage(lookup.clone())),
