@@ -30,6 +30,11 @@ pub(crate) struct Read {
 
 impl Clients {
     pub(crate) async fn connect(address: SocketAddr, admin: &Handshake, count: usize) -> Self {
+        Self::connect_with(address, admin, count, 8 << 20).await
+    }
+
+    /// Connections whose answers are let in so many bytes at a time: what a client that reads slowly holds back.
+    pub(crate) async fn connect_with(address: SocketAddr, admin: &Handshake, count: usize, window: u32) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(admin.authority.as_bytes()).unwrap()).unwrap();
         let (certificate, key) = admin.identity.clone().unwrap();
@@ -50,8 +55,8 @@ impl Clients {
             tcp.set_nodelay(true).unwrap();
             let stream = connector.connect(ServerName::try_from("localhost").unwrap(), tcp).await.unwrap();
             let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-                .initial_stream_window_size(8 << 20)
-                .initial_connection_window_size(64 << 20)
+                .initial_stream_window_size(window)
+                .initial_connection_window_size(window.saturating_mul(8))
                 .handshake(TokioIo::new(stream))
                 .await
                 .unwrap();

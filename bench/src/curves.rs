@@ -12,9 +12,10 @@ use crate::scenarios::Bench;
 const OBJECTS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const WATCHERS: [usize; 5] = [1, 100, 1_000, 5_000, 20_000];
 
-pub(crate) async fn run(directory: &str) {
-    let objects = over_objects().await;
-    let watchers = over_watchers().await;
+/// With a scale below 1 the curves end earlier.
+pub(crate) async fn run(directory: &str, scale: f64) {
+    let objects = over_objects(up_to(&OBJECTS, scale)).await;
+    let watchers = over_watchers(up_to(&WATCHERS, scale)).await;
     for (name, chart) in [("cost-objects.svg", objects), ("cost-watchers.svg", watchers)] {
         let path = Path::new(directory).join(name);
         std::fs::write(&path, chart.svg()).unwrap();
@@ -22,16 +23,23 @@ pub(crate) async fn run(directory: &str) {
     }
 }
 
+/// Those below a part of the last one, and the first.
+fn up_to(points: &[usize], scale: f64) -> &[usize] {
+    let most = points.last().map_or(0.0, |last| *last as f64 * scale);
+    let count = points.iter().filter(|point| **point as f64 <= most).count();
+    &points[..count.max(1)]
+}
+
 /// CPU of single operations while there are more and more small objects.
-async fn over_objects() -> Chart {
-    let bench = Bench::start().await;
+async fn over_objects(counts: &[usize]) -> Chart {
+    let bench = Bench::start(1.0).await;
     bench.namespace("curve").await;
     let pid = bench.server.id();
     let root = "/api/v1/namespaces/curve/configmaps";
     let mut there = 0;
     let names = ["create", "get", "list limit=100", "list by label, 1/1000"];
     let mut series: Vec<Series> = names.iter().map(|name| Series::new(name)).collect();
-    for target in OBJECTS {
+    for &target in counts {
         let from = there;
         let fill = load::run("create", pid, target - from, 64, async |n| {
             let body = objects::small(&format!("small-{:07}", from + n), from + n).to_string();
@@ -71,10 +79,10 @@ async fn over_objects() -> Chart {
 }
 
 /// CPU of an event while there are more and more watchers.
-async fn over_watchers() -> Chart {
-    let mut bench = Bench::start().await;
+async fn over_watchers(counts: &[usize]) -> Chart {
+    let mut bench = Bench::start(1.0).await;
     let mut series = vec![Series::new("event, per watcher"), Series::new("opening a watch")];
-    for watchers in WATCHERS {
+    for &watchers in counts {
         let writes = (200_000 / watchers).clamp(10, 2_000);
         let rows = bench.watchers(watchers, writes).await;
         for (series, row) in series.iter_mut().zip(rows.iter().rev()) {

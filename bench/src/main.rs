@@ -13,32 +13,74 @@ mod objects;
 mod process;
 mod scenarios;
 
+use std::path::Path;
+
 use crate::scenarios::{Bench, SCENARIOS};
+
+const USAGE: &str = "usage: binnacle-bench [--scale=PART] [SCENARIO...]
+       binnacle-bench [--scale=PART] curves DIRECTORY
+       binnacle-bench [--scale=PART] report DIRECTORY
+
+Without a name all scenarios are measured. `curves` draws how costs grow into DIRECTORY, `report` does both and writes the
+table into DIRECTORY/measured.md. A scale below 1 (0.01) shows that everything works without taking long.
+
+Scenarios:";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.first().map(String::as_str) {
-        Some("--help" | "-h") => {
-            println!("usage: binnacle-bench [SCENARIO...] | curves DIRECTORY\n\nScenarios:");
-            for scenario in SCENARIOS {
-                println!("  {:<18} {}", scenario.name, scenario.about);
-            }
-        }
-        Some("curves") => curves::run(arguments.get(1).map_or("docs", String::as_str)).await,
-        _ => {
-            if let Some(unknown) = arguments.iter().find(|name| SCENARIOS.iter().all(|known| known.name != **name)) {
-                eprintln!("no scenario {unknown}; --help names them");
-                std::process::exit(1);
-            }
-            let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|argument| argument == name);
-            let mut bench = Bench::start().await;
-            println!("{}", load::Row::HEAD);
-            for scenario in SCENARIOS.iter().filter(|scenario| wanted(scenario.name)) {
-                for row in (scenario.run)(&mut bench).await {
-                    println!("{row}");
+    let (flags, words): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|argument| argument.starts_with('-'));
+    let mut scale = 1.0;
+    for flag in &flags {
+        match flag.strip_prefix("--scale=").and_then(|scale| scale.parse().ok()) {
+            Some(given) => scale = given,
+            None => {
+                println!("{USAGE}");
+                for scenario in SCENARIOS {
+                    println!("  {:<18} {}", scenario.name, scenario.about);
                 }
+                return;
             }
         }
     }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["curves", directory] => curves::run(directory, scale).await,
+        ["report", directory] => {
+            let table = measure(&[], scale).await;
+            let path = Path::new(directory).join("measured.md");
+            std::fs::write(&path, report(&table, scale)).unwrap();
+            println!("wrote {}", path.display());
+            curves::run(directory, scale).await;
+        }
+        wanted => drop(measure(wanted, scale).await),
+    }
+}
+
+/// Prints the rows as they come, and answers the table.
+async fn measure(wanted: &[&str], scale: f64) -> String {
+    if let Some(unknown) = wanted.iter().find(|name| SCENARIOS.iter().all(|known| known.name != **name)) {
+        eprintln!("no scenario {unknown}; --help names them");
+        std::process::exit(1);
+    }
+    let mut bench = Bench::start(scale).await;
+    let mut table = format!("{}\n", load::Row::HEAD);
+    println!("{}", load::Row::HEAD);
+    for scenario in SCENARIOS.iter().filter(|scenario| wanted.is_empty() || wanted.contains(&scenario.name)) {
+        for row in (scenario.run)(&mut bench).await {
+            println!("{row}");
+            table.push_str(&format!("{row}\n"));
+        }
+    }
+    table
+}
+
+fn report(table: &str, scale: f64) -> String {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let part = if scale < 1.0 { format!(" Scaled down to {scale}: these are no measurements.") } else { String::new() };
+    format!(
+        "# Measured\n\nWritten by `cargo run --release -p binnacle-bench -- report docs` on a machine with {processors} \
+         processors, which the load shares; what the columns say is told in [bench/README.md](../bench/README.md).{part}\n\n\
+         {table}\n![CPU per operation over objects](cost-objects.svg)\n\n![CPU per event and watcher over \
+         watchers](cost-watchers.svg)\n"
+    )
 }

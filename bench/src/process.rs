@@ -13,6 +13,11 @@ pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / TICKS
 }
 
+/// From now on the most there was counts from what there is.
+pub(crate) fn forget_peak(pid: u32) {
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
+}
+
 /// Resident memory in bytes: now, and the most there was.
 pub(crate) fn resident(pid: u32) -> (u64, u64) {
     let status = read_to_string(format!("/proc/{pid}/status")).unwrap();

@@ -14,7 +14,14 @@ use crate::client::Clients;
 use crate::load::{self, Row};
 use crate::{objects, process};
 
+/// How many pods most scenarios are about, and how many the large ones.
 const PODS: usize = 10_000;
+const MANY_PODS: usize = 100_000;
+/// As many pods as make a list of 100 MB, and who reads it how slowly.
+const SLOW_LIST_PODS: usize = 21_000;
+const SLOW_CLIENTS: usize = 200;
+const SLOW_WINDOW: u32 = 64 << 10;
+const SLOW_FOR: Duration = Duration::from_secs(20);
 const NAMESPACE: &str = "bench";
 const PATCH: &[(&str, &str)] = &[("content-type", "application/merge-patch+json")];
 const PROTOBUF: &[(&str, &str)] = &[("accept", "application/vnd.kubernetes.protobuf")];
@@ -37,23 +44,31 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "apply", about: "strategic merge patch and apply", run: |b| Box::pin(b.apply()) },
     Scenario { name: "leases", about: "creating and renewing leases", run: |b| Box::pin(b.leases()) },
     Scenario { name: "watch", about: "100, 1,000 and 10,000 watchers", run: |b| Box::pin(b.watch()) },
-    Scenario { name: "slow-lists", about: "200 clients list all pods, slowly", run: |b| Box::pin(b.slow_lists()) },
     Scenario { name: "restart", about: "time to ready with what is there", run: |b| Box::pin(b.restart()) },
+    Scenario {
+        name: "slow-lists",
+        about: "200 clients list 100 MB each at once, slowly",
+        run: |b| Box::pin(b.slow_lists()),
+    },
+    Scenario { name: "many", about: "memory and time to ready with 100,000 pods", run: |b| Box::pin(b.many()) },
 ];
 
 /// A running server and connections to it.
 pub(crate) struct Bench {
     pub server: Server,
     pub clients: Clients,
-    filled: bool,
+    /// Part of the usual counts: what does not measure but shows that all works is a small one.
+    scale: f64,
+    /// Pods that are there.
+    pods: usize,
     created: usize,
 }
 
 impl Bench {
-    pub(crate) async fn start() -> Self {
+    pub(crate) async fn start(scale: f64) -> Self {
         let server = Server::durable();
         let clients = Clients::connect(server.address, &server.admin(), 4).await;
-        let bench = Self { server, clients, filled: false, created: 0 };
+        let bench = Self { server, clients, scale, pods: 0, created: 0 };
         bench.namespace(NAMESPACE).await;
         bench
     }
@@ -84,20 +99,34 @@ impl Bench {
         vec![row]
     }
 
+    /// So much of a count as is wanted, and some.
+    fn some(&self, count: usize) -> usize {
+        ((count as f64 * self.scale) as usize).max(100)
+    }
+
     async fn create(&mut self) -> Vec<Row> {
-        self.filled = true;
+        self.create_up_to(PODS).await.into_iter().collect()
+    }
+
+    /// Makes the pods that are missing.
+    async fn create_up_to(&mut self, count: usize) -> Option<Row> {
+        let (there, wanted) = (self.pods, self.some(count));
+        if wanted <= there {
+            return None;
+        }
         let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
-        let row = load::run("create pod, 32 at a time", self.pid(), PODS, 32, async |n| {
+        let row = load::run("create pod, 32 at a time", self.pid(), wanted - there, 32, async |n| {
+            let n = there + n;
             let pod = objects::pod(&format!("pod-{n:06}"), n).to_string();
             self.clients.send(n, "POST", &path, &[], pod.into()).await
         });
-        vec![row.await]
+        let row = row.await;
+        self.pods = wanted;
+        Some(row)
     }
 
     async fn fill(&mut self) {
-        if !self.filled {
-            self.create().await;
-        }
+        self.create_up_to(PODS).await;
     }
 
     async fn get(&mut self) -> Vec<Row> {
@@ -107,10 +136,10 @@ impl Bench {
             [("get pod, first JSON", ""), ("get pod", ""), ("get pod, resourceVersion=0", "?resourceVersion=0")]
         {
             let get = async |n: usize| {
-                let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/pod-{:06}{query}", n * 7919 % PODS);
+                let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/pod-{:06}{query}", n * 7919 % self.pods);
                 self.clients.send(n, "GET", &path, &[], Vec::new()).await
             };
-            rows.push(load::run(name, self.pid(), PODS, 32, get).await);
+            rows.push(load::run(name, self.pid(), self.some(PODS), 32, get).await);
         }
         rows
     }
@@ -119,12 +148,12 @@ impl Bench {
         self.fill().await;
         let mut rows = Vec::new();
         for (name, query, headers, count, at_once) in [
-            ("list 10,000 pods, JSON", "", &[][..], 6, 2),
-            ("list 10,000 pods, JSON again", "", &[], 10, 2),
-            ("list 10,000 pods, resourceVersion=0", "?resourceVersion=0", &[], 10, 2),
-            ("list 10,000 pods, protobuf", "", PROTOBUF, 10, 2),
+            ("list all pods, JSON", "", &[][..], 6, 2),
+            ("list all pods, JSON again", "", &[], 10, 2),
+            ("list all pods, resourceVersion=0", "?resourceVersion=0", &[], 10, 2),
+            ("list all pods, protobuf", "", PROTOBUF, 10, 2),
             ("list with limit=500", "?limit=500", &[], 100, 4),
-            ("list by label, 100 of 10,000", "?labelSelector=app%3Dapp-7", &[], 500, 4),
+            ("list by label, one of 100", "?labelSelector=app%3Dapp-7", &[], 500, 4),
             ("list by label, none", "?labelSelector=app%3Dnone", &[], 2000, 4),
         ] {
             let path = format!("/api/v1/namespaces/{NAMESPACE}/pods{query}");
@@ -136,9 +165,9 @@ impl Bench {
 
     async fn patch(&mut self) -> Vec<Row> {
         self.fill().await;
-        let row = load::run("merge patch pod, 32 at a time", self.pid(), 5_000, 32, async |n| {
+        let row = load::run("merge patch pod, 32 at a time", self.pid(), self.some(5_000), 32, async |n| {
             let patch = json!({"metadata": {"annotations": {"example.com/checksum": format!("{n:064}")}}}).to_string();
-            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/pod-{:06}", n % PODS);
+            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/pod-{:06}", n % self.pods);
             self.clients.send(n, "PATCH", &path, PATCH, patch.into()).await
         });
         vec![row.await]
@@ -151,14 +180,14 @@ impl Bench {
         let mut rows = Vec::new();
         let changed = |n: usize| json!({"spec": {"containers": [{"name": "web", "image": format!("registry.example.com/team/web:2.{n}")}]}});
         rows.push(
-            load::run("strategic merge patch pod", self.pid(), 3_000, 32, async |n| {
-                let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/pod-{n:06}");
+            load::run("strategic merge patch pod", self.pid(), self.some(3_000), 32, async |n| {
+                let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/pod-{:06}", n % self.pods);
                 self.clients.send(n, "PATCH", &path, strategic, changed(n).to_string().into()).await
             })
             .await,
         );
         for name in ["apply, creating a pod", "apply, nothing changed"] {
-            let row = load::run(name, self.pid(), 3_000, 32, async |n| {
+            let row = load::run(name, self.pid(), self.some(3_000), 32, async |n| {
                 let name = format!("applied-{n:06}");
                 let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}?fieldManager=bench");
                 self.clients.send(n, "PATCH", &path, apply, objects::pod(&name, n).to_string().into()).await
@@ -170,15 +199,16 @@ impl Bench {
 
     async fn leases(&mut self) -> Vec<Row> {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases");
-        let create = load::run("create lease", self.pid(), 5_000, 32, async |n| {
+        let leases = self.some(5_000);
+        let create = load::run("create lease", self.pid(), leases, 32, async |n| {
             let lease = objects::lease(&format!("node-{n:05}")).to_string();
             self.clients.send(n, "POST", &path, &[], lease.into()).await
         });
         let create = create.await;
-        let renew = load::run("renew lease (merge patch)", self.pid(), 10_000, 32, async |n| {
+        let renew = load::run("renew lease (merge patch)", self.pid(), 2 * leases, 32, async |n| {
             let patch =
-                json!({"spec": {"renewTime": format!("2026-01-01T00:00:{:02}.{n:06}Z", n / 5_000)}}).to_string();
-            let path = format!("{path}/node-{:05}", n % 5_000);
+                json!({"spec": {"renewTime": format!("2026-01-01T00:00:{:02}.{n:06}Z", n / leases)}}).to_string();
+            let path = format!("{path}/node-{:05}", n % leases);
             self.clients.send(n, "PATCH", &path, PATCH, patch.into()).await
         });
         vec![create, renew.await]
@@ -187,7 +217,7 @@ impl Bench {
     async fn watch(&mut self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (watchers, writes) in [(100, 500), (1_000, 200), (10_000, 20)] {
-            rows.extend(self.watchers(watchers, writes).await);
+            rows.extend(self.watchers(self.some(watchers), writes).await);
         }
         rows
     }
@@ -198,7 +228,8 @@ impl Bench {
         let namespace = format!("watched-{}", self.created);
         self.namespace(&namespace).await;
         let connections =
-            Clients::connect(self.server.address, &self.server.admin(), (watchers / 100).clamp(8, 64)).await;
+            // A connection carries no more than some hundred streams.
+            Clients::connect(self.server.address, &self.server.admin(), (watchers / 100).clamp(8, 256)).await;
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         let (before, began) = (process::resident(self.pid()).0, Instant::now());
         let cpu = process::cpu_seconds(self.pid());
@@ -251,40 +282,74 @@ impl Bench {
         vec![idle, events]
     }
 
-    /// Memory must not grow with lists that nobody reads: the peak tells.
+    /// Memory must not grow with lists that are read slowly: the peak tells.
     async fn slow_lists(&mut self) -> Vec<Row> {
-        self.fill().await;
-        let clients = Clients::connect(self.server.address, &self.server.admin(), 200).await;
+        self.create_up_to(SLOW_LIST_PODS).await;
         let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
-        let (cpu, began) = (process::cpu_seconds(self.pid()), Instant::now());
-        let mut bodies = Vec::new();
-        for n in 0..200 {
-            bodies.push(clients.open(n, "GET", &path, &[], Vec::new()).await.into_body());
-        }
-        let mut bytes = 0;
-        // All of them a little, and then no more.
-        for body in &mut bodies {
-            bytes += body.frame().await.unwrap().unwrap().data_ref().map_or(0, Bytes::len) as u64;
-        }
-        let row = Row {
-            name: "200 slow lists of 10,000 pods, under way".to_owned(),
-            count: 200,
+        let size = self.clients.send(0, "GET", &path, &[], Vec::new()).await.bytes;
+        let admin = self.server.admin();
+        let clients = Clients::connect_with(self.server.address, &admin, SLOW_CLIENTS, SLOW_WINDOW).await;
+        process::forget_peak(self.pid());
+        let (before, cpu, began) = (process::resident(self.pid()).0, process::cpu_seconds(self.pid()), Instant::now());
+        let opening = (0..SLOW_CLIENTS).map(|n| clients.open(n, "GET", &path, &[], Vec::new()));
+        let opened = futures::future::join_all(opening).await;
+        let (bytes, long) = (Arc::new(AtomicU64::new(0)), SLOW_FOR.mul_f64(self.scale.min(1.0)));
+        let reading = opened.into_iter().map(|response| {
+            assert_eq!(response.status(), 200);
+            let (bytes, mut body) = (Arc::clone(&bytes), response.into_body());
+            async move {
+                while began.elapsed() < long {
+                    let frame = body.frame().await.unwrap().unwrap();
+                    bytes.fetch_add(frame.data_ref().map_or(0, Bytes::len) as u64, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        });
+        futures::future::join_all(reading).await;
+        let (_, peak) = process::resident(self.pid());
+        let row = |name: String, resident: u64| Row {
+            name,
+            count: SLOW_CLIENTS as u64,
             took: began.elapsed(),
-            bytes,
-            cpu: Duration::from_secs_f64((process::cpu_seconds(self.pid()) - cpu) / 200.0),
+            bytes: bytes.load(Ordering::Relaxed),
+            cpu: Duration::from_secs_f64((process::cpu_seconds(self.pid()) - cpu) / SLOW_CLIENTS as f64),
             latencies: Vec::new(),
-            resident: process::resident(self.pid()).0,
+            resident,
         };
-        vec![row]
+        let each = size as f64 / 1e6;
+        vec![
+            row(format!("{SLOW_CLIENTS} clients read {each:.0} MB each slowly: peak"), peak),
+            row("the same: more than before".to_owned(), peak.saturating_sub(before)),
+        ]
     }
 
     async fn restart(&mut self) -> Vec<Row> {
         self.fill().await;
+        self.restarted().await
+    }
+
+    async fn restarted(&mut self) -> Vec<Row> {
         self.server.terminate();
         self.server.restart();
         self.clients = Clients::connect(self.server.address, &self.server.admin(), 4).await;
         let mut rows = self.idle().await;
-        "start to ready, 10,000 pods".clone_into(&mut rows[0].name);
+        rows[0].name = format!("start to ready, {} pods", self.pods);
+        rows
+    }
+
+    async fn many(&mut self) -> Vec<Row> {
+        let mut rows: Vec<_> = self.create_up_to(MANY_PODS).await.into_iter().collect();
+        if let Some(row) = rows.first_mut() {
+            row.name = format!("create pods, up to {}", self.pods);
+        }
+        rows.extend(self.restarted().await);
+        // Once everything has been read, in both forms.
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+        for (name, headers) in [("JSON", &[][..]), ("protobuf", PROTOBUF)] {
+            let name = format!("list {} pods, {name}", self.pods);
+            let list = async |n| self.clients.send(n, "GET", &path, headers, Vec::new()).await;
+            rows.push(load::run(name, self.pid(), 2, 1, list).await);
+        }
         rows
     }
 }

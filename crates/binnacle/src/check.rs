@@ -1,24 +1,77 @@
-//! Whether a data directory is whole.
+//! Whether a data directory or a backup is whole.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
+use binnacle_store::Revision;
 use binnacle_store_embedded::{Checked, check};
 use serde_json::{Value, json};
 
 use crate::Error;
+use crate::backup::examine;
 use crate::place::store_dir;
 use crate::text;
 
-/// Checks the store in a data directory. Blocks for as long as reading all of it takes.
-pub(crate) fn run(dir: &Path) -> Result<Checked, Error> {
-    Ok(check(&store_dir(dir))?)
+/// What was checked.
+pub(crate) enum Report {
+    Directory(Checked),
+    /// Frames, first and newest revision of a backup, or what is wrong with it.
+    Backup(Result<(u64, Revision, Revision), io::Error>),
 }
 
-pub(crate) fn whole(checked: &Checked) -> bool {
-    checked.problems.is_empty()
+/// Checks the store in a data directory, or a backup. Blocks for as long as reading all of it takes.
+pub(crate) fn run(path: &Path) -> Result<Report, Error> {
+    if path.is_file() {
+        let file = File::open(path).map_err(|error| Error::doing(&path.display().to_string(), error))?;
+        return Ok(Report::Backup(examine(file)));
+    }
+    Ok(Report::Directory(check(&store_dir(path))?))
 }
 
-pub(crate) fn to_text(checked: &Checked) -> String {
+// === impl Report ===
+
+impl Report {
+    pub(crate) fn whole(&self) -> bool {
+        match self {
+            Self::Directory(checked) => checked.problems.is_empty(),
+            Self::Backup(examined) => examined.is_ok(),
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let verdict = if self.whole() { "The data is whole.\n" } else { "The data is damaged.\n" };
+        let said = match self {
+            Self::Directory(checked) => directory(checked),
+            Self::Backup(Ok((frames, begins, newest))) => {
+                format!("A backup with {frames} entries, revisions {} to {}.\n", begins.0, newest.0)
+            }
+            Self::Backup(Err(error)) => format!("damaged: {error}\n"),
+        };
+        said + verdict
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        match self {
+            Self::Directory(checked) => json!({
+                "whole": self.whole(),
+                "revision": checked.revision,
+                "compactedRevision": checked.compacted,
+                "records": checked.records,
+                "recordBytes": checked.record_bytes,
+                "keys": checked.keys,
+                "problems": checked.problems,
+                "moreProblems": checked.more_problems,
+            }),
+            Self::Backup(Ok((frames, begins, newest))) => {
+                json!({"whole": true, "entries": frames, "compactedRevision": begins.0, "revision": newest.0, "problems": []})
+            }
+            Self::Backup(Err(error)) => json!({"whole": false, "problems": [error.to_string()]}),
+        }
+    }
+}
+
+fn directory(checked: &Checked) -> String {
     let mut out = format!(
         "{} records ({}) up to revision {}, history since {}, {} keys.\n",
         checked.records,
@@ -33,19 +86,5 @@ pub(crate) fn to_text(checked: &Checked) -> String {
     if checked.more_problems > 0 {
         out.push_str(&format!("and {} more\n", checked.more_problems));
     }
-    out.push_str(if whole(checked) { "The data is whole.\n" } else { "The data is damaged.\n" });
     out
-}
-
-pub(crate) fn to_json(checked: &Checked) -> Value {
-    json!({
-        "whole": whole(checked),
-        "revision": checked.revision,
-        "compactedRevision": checked.compacted,
-        "records": checked.records,
-        "recordBytes": checked.record_bytes,
-        "keys": checked.keys,
-        "problems": checked.problems,
-        "moreProblems": checked.more_problems,
-    })
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use binnacle_encryption::{Encryption, StorageKeys, load};
+use binnacle_encryption::{Encryption, Metrics, StorageKeys, load};
 use binnacle_meta::GroupResource;
 use binnacle_registry::decode_stored;
 use binnacle_resources::groups;
-use binnacle_store::{KeyValue, RangeRequest, Revision, Store};
+use binnacle_store::{KeyValue, RangeRequest, Revision, Store, unfinished_migration_key};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -42,6 +42,7 @@ enum Kind {
     Undecodable,
     Encrypted,
     Undecryptable,
+    UnfinishedMigration,
     Foreign,
     Torn,
 }
@@ -84,13 +85,14 @@ pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Resul
 }
 
 async fn configured(path: &Path, root: &str) -> Result<Encryption, Error> {
-    let loaded = load(path, false).await.map_err(|error| Error::new(error.to_string()))?;
+    let metrics = Metrics::unseen().map_err(|error| Error::new(error.to_string()))?;
+    let loaded = load(path, false, &metrics).await.map_err(|error| Error::new(error.to_string()))?;
     let resources = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
     let prefixes = resources.filter_map(|description| {
         let storage = description.storage?;
         Some((storage.key_prefix.to_owned(), GroupResource::new(storage.group, description.plural)))
     });
-    Ok(Encryption::new(StorageKeys::new(root, prefixes), loaded.transformers))
+    Ok(Encryption::new(StorageKeys::new(root, prefixes), loaded.transformers, metrics))
 }
 
 struct Doctor {
@@ -154,8 +156,17 @@ async fn outside(opened: &Opened, revision: Revision, diagnosis: &mut Diagnosis)
     for range in [before, after] {
         foreign += count(&*opened.store, range, revision).await?;
     }
-    if opened.store.get(Bytes::from_static(COMPACTION_KEY), None).await?.0.is_some() {
+    let marker = unfinished_migration_key(&opened.root);
+    for own in [Bytes::from_static(COMPACTION_KEY), marker.clone()] {
+        let (found, _) = opened.store.get(own.clone(), None).await?;
+        if found.is_none() {
+            continue;
+        }
         foreign = foreign.saturating_sub(1);
+        if own == marker {
+            let detail = "a migration into this store was not finished: let 'binnacle migrate' go on";
+            diagnosis.add(Severity::Problem, Kind::UnfinishedMigration, "", detail, None);
+        }
     }
     if foreign > 0 {
         let detail = format!("{foreign} keys outside of {} are not the server's and are left alone", opened.root);
@@ -198,7 +209,9 @@ impl Diagnosis {
                 Severity::Note => "note",
             };
             match kind {
-                Kind::Foreign | Kind::Torn => out.push_str(&format!("{severity}: {detail}\n")),
+                Kind::Foreign | Kind::Torn | Kind::UnfinishedMigration => {
+                    out.push_str(&format!("{severity}: {detail}\n"))
+                }
                 _ => out.push_str(&format!(
                     "{severity}: {}, {}: {detail}\n",
                     kind.text(),
@@ -254,6 +267,7 @@ impl Kind {
             Self::Undecodable => "Undecodable",
             Self::Encrypted => "Encrypted",
             Self::Undecryptable => "Undecryptable",
+            Self::UnfinishedMigration => "UnfinishedMigration",
             Self::Foreign => "ForeignKeys",
             Self::Torn => "HistoryCompacted",
         }
@@ -266,6 +280,7 @@ impl Kind {
             Self::Undecodable => "values that cannot be decoded",
             Self::Encrypted => "encrypted values",
             Self::Undecryptable => "values that cannot be decrypted",
+            Self::UnfinishedMigration => "a migration was not finished",
             Self::Foreign => "keys of others",
             Self::Torn => "history was compacted",
         }
@@ -313,6 +328,7 @@ mod tests {
         type Case<'a> = (&'a str, &'a [u8], Option<&'a Path>, &'a [[&'a str; 3]]);
         let cases: &[Case<'_>] = &[
             (pod, POD.as_bytes(), none, &[]),
+            ("binnacle_migration/registry/", b"{}", none, &[["UnfinishedMigration", "", "*"]]),
             (pod, POD.as_bytes(), Some(&config), &[]),
             (pod, b"k8s\0nonsense", none, &[["Undecodable", "pods", "*"]]),
             (pod, b"", none, &[["Undecodable", "pods", "empty data"]]),

@@ -3,14 +3,18 @@
 //! Everything here speaks the contract of `binnacle_store` and moves values as the bytes that they are, encrypted or
 //! not; only `doctor` looks inside. `docs/tools.md` is the manual.
 
+mod backup;
 mod check;
 pub mod cli;
 mod doctor;
 mod error;
 mod keys;
+mod migrate;
 mod pages;
 mod place;
+mod progress;
 mod sizes;
+mod target;
 #[cfg(test)]
 mod testing;
 mod text;

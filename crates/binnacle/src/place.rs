@@ -1,6 +1,9 @@
 //! Where data is: `embedded:DIR` or `etcd:URL,URL`, and how it is opened.
 
 use std::fmt;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,8 +11,9 @@ use std::sync::Arc;
 use binnacle_registry::ROOT;
 use binnacle_store::{Store, prefix_range};
 use binnacle_store_embedded::OfflineStore;
-use binnacle_store_etcd::{EtcdStore, Metrics, Options as EtcdOptions, TlsPaths};
+use binnacle_store_etcd::{ADMIN_SOCKET, EtcdStore, Metrics, Options as EtcdOptions, TlsPaths};
 use bytes::Bytes;
+use tokio::net::UnixStream;
 
 use crate::Error;
 
@@ -42,18 +46,19 @@ pub(crate) struct Opened {
 // === impl Place ===
 
 impl Place {
-    /// Opens the store for reading. An embedded store must not be in use; it is not changed.
+    /// Opens the store for reading. An embedded store is not changed; where a server runs on it, that one is asked.
     pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<Opened, Error> {
         match self {
             Self::Embedded(dir) => {
                 let dir = store_dir(dir);
+                if let Ok(running) = admin_socket(&dir).await {
+                    return Ok(running);
+                }
                 let opened = tokio::task::spawn_blocking(move || OfflineStore::open(&dir)).await;
                 let offline = opened.map_err(|error| Error::doing("opening the store", error))??;
-                Ok(Opened { store: offline.store(), root: ROOT.to_owned(), _guard: Some(offline) })
+                Ok(Opened::offline(offline))
             }
-            Self::Etcd(endpoints) => {
-                Ok(Opened { store: Arc::new(etcd(endpoints, access)?), root: access.root.clone(), _guard: None })
-            }
+            Self::Etcd(endpoints) => Ok(Opened::of(Arc::new(etcd(endpoints, access)?), &access.root)),
         }
     }
 }
@@ -102,6 +107,54 @@ pub(crate) fn store_dir(dir: &Path) -> PathBuf {
     if !dir.join("log").exists() && inner.join("log").exists() { inner } else { dir.to_owned() }
 }
 
+/// The directory of a store that is being made beside its final place, where no server finds it.
+pub(crate) struct NewStore {
+    pub(crate) unfinished: PathBuf,
+    pub(crate) dir: PathBuf,
+}
+
+impl NewStore {
+    /// Makes the directory; what another attempt left there is removed. `None` when the data directory has a store.
+    pub(crate) fn prepare(data: &Path) -> Result<Option<Self>, Error> {
+        let (unfinished, dir) = (data.join("store.unfinished"), data.join("store"));
+        if dir.join("log").exists() || data.join("log").exists() {
+            return Ok(None);
+        }
+        let about = |error: io::Error| Error::doing(&unfinished.display().to_string(), error);
+        match fs::remove_dir_all(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(about(error)),
+            _ => {}
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(&unfinished).map_err(about)?;
+        Ok(Some(Self { unfinished, dir }))
+    }
+
+    /// Puts the closed store where servers look for it.
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        let about = |error: io::Error| Error::doing(&self.dir.display().to_string(), error);
+        fs::rename(&self.unfinished, &self.dir).map_err(about)?;
+        let parent = self.dir.parent().unwrap_or(Path::new("."));
+        File::open(parent).and_then(|parent| parent.sync_all()).map_err(about)
+    }
+}
+
+/// The socket at which a running server offers its store.
+pub(crate) fn socket(dir: &Path) -> PathBuf {
+    dir.join(ADMIN_SOCKET)
+}
+
+/// The store of a running server, through the socket in its directory.
+pub(crate) async fn admin_socket(dir: &Path) -> Result<Opened, Error> {
+    let socket = socket(dir);
+    let unreachable = |error| Error::doing(&format!("no server answers at {}", socket.display()), error);
+    let path = socket.canonicalize().map_err(unreachable)?;
+    // A server that was killed has left its socket behind.
+    UnixStream::connect(&path).await.map_err(unreachable)?;
+    let access = EtcdAccess { tls: TlsPaths::default(), root: ROOT.to_owned() };
+    let store = etcd(&[format!("unix://{}", path.display())], &access)?;
+    Ok(Opened::of(Arc::new(store), ROOT))
+}
+
 pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStore, Error> {
     let metrics = Metrics::new(&prometheus::Registry::new(), Vec::new());
     let options = EtcdOptions {
@@ -114,9 +167,12 @@ pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStor
 }
 
 impl Opened {
-    #[cfg(test)]
     pub(crate) fn of(store: Arc<dyn Store>, root: &str) -> Self {
         Self { store, root: root.to_owned(), _guard: None }
+    }
+
+    pub(crate) fn offline(offline: OfflineStore) -> Self {
+        Self { store: offline.store(), root: ROOT.to_owned(), _guard: Some(offline) }
     }
 
     /// The range of all objects' keys.

@@ -91,8 +91,11 @@ async fn past(
     while reached < last {
         let Some(message) = watch.messages.next().await else { return Err(StoreError::Closed) };
         let WatchMessage::Events(events) = message? else { continue };
-        for event in events.into_iter().filter(|event| event.revision() <= revision) {
+        for event in events {
             reached = event.revision();
+            if reached > revision {
+                break;
+            }
             // What was replaced is past from here on. What was there before the history is the first such version.
             let (key, replaced, deletion) = match event {
                 Event::Put { kv, previous } => (kv.key, previous, None),

@@ -7,6 +7,7 @@ mod ciphers;
 mod config;
 mod keys;
 mod kms;
+mod metrics;
 mod reload;
 mod resources;
 mod store;
@@ -15,6 +16,7 @@ mod validate;
 
 pub use config::{ConfigError, Configuration};
 pub use keys::StorageKeys;
+pub use metrics::Metrics;
 pub use reload::{Loaded, follow, load};
 pub use resources::{KmsCheck, Transformers};
 pub use store::{EncryptedStore, Encryption};

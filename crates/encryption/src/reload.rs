@@ -7,6 +7,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::config::{ConfigError, Configuration};
+use crate::metrics::Metrics;
 use crate::resources::Transformers;
 use crate::store::Encryption;
 
@@ -24,15 +25,16 @@ pub struct Loaded {
 }
 
 /// Reads the file and makes the ciphers. `reload` says whether it will be read again.
-pub async fn load(path: &Path, reload: bool) -> Result<Loaded, ConfigError> {
+pub async fn load(path: &Path, reload: bool, metrics: &Metrics) -> Result<Loaded, ConfigError> {
     let text = read(path)?;
     let shown = path.display().to_string();
     let configuration = Configuration::parse(&shown, &text, reload)
         .map_err(|error| ConfigError(format!("error while parsing file: {error}")))?;
-    let transformers = Transformers::new(&configuration)
+    let transformers = Transformers::new(&configuration, metrics)
         .await
         .map_err(|error| ConfigError(format!("error while building transformers: {error}")))?;
-    Ok(Loaded { transformers, hash: Sha256::digest(&text).into() })
+    let hash = Sha256::digest(&text).into();
+    Ok(Loaded { transformers, hash })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
@@ -51,27 +53,33 @@ fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
 ///
 /// `first` is what [`Loaded::hash`] said of the file in use.
 pub async fn follow(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
+    let metrics = encryption.metrics();
     let mut known = first;
     loop {
         tokio::time::sleep(POLL).await;
-        match changed(path, known).await {
+        match changed(path, known, metrics).await {
             Ok(None) => {}
             Ok(Some(new)) => {
                 known = new.hash;
                 encryption.replace(new.transformers);
+                metrics.reloaded(true);
+                metrics.in_use(&known);
                 tracing::info!(path = %path.display(), "encryption configuration reloaded");
             }
-            Err(error) => tracing::error!(path = %path.display(), %error, "error processing encryption config file"),
+            Err(error) => {
+                metrics.reloaded(false);
+                tracing::error!(path = %path.display(), %error, "error processing encryption config file");
+            }
         }
     }
 }
 
-async fn changed(path: &Path, known: [u8; 32]) -> Result<Option<Loaded>, ConfigError> {
+async fn changed(path: &Path, known: [u8; 32], metrics: &Metrics) -> Result<Option<Loaded>, ConfigError> {
     let digest: [u8; 32] = Sha256::digest(read(path)?).into();
     if digest == known {
         return Ok(None);
     }
-    let new = load(path, true).await?;
+    let new = load(path, true, metrics).await?;
     let check = new.transformers.check();
     let well = async {
         loop {

@@ -8,6 +8,7 @@ use binnacle_meta::GroupResource;
 use crate::ciphers::Cipher;
 use crate::config::{ConfigError, Configuration, Key, Provider};
 use crate::kms::{Envelope, Plugin};
+use crate::metrics::Metrics;
 use crate::transform::{TransformError, Transformer, Way};
 
 /// `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, `*.*`.
@@ -58,13 +59,13 @@ impl KmsCheck {
 impl Transformers {
     /// Makes the ciphers. KMS plugins are asked for a first data key, and again in the background, as long as this is
     /// used; one that does not answer fails writes, not the start.
-    pub async fn new(configuration: &Configuration) -> Result<Self, ConfigError> {
+    pub async fn new(configuration: &Configuration, metrics: &Metrics) -> Result<Self, ConfigError> {
         let mut ways: HashMap<GroupResource, Vec<Way>> = HashMap::new();
         let mut plugins = Vec::new();
         for entry in &configuration.resources {
             let mut providers = Vec::new();
             for provider in &entry.providers {
-                providers.push(way(provider, &mut plugins).await?);
+                providers.push(way(provider, &mut plugins, metrics).await?);
             }
             for name in &entry.resources {
                 let resource = parse_group_resource(name);
@@ -105,7 +106,7 @@ impl Transformers {
 }
 
 /// What a provider's values begin with, and what it does with the rest.
-async fn way(provider: &Provider, plugins: &mut Vec<Arc<Plugin>>) -> Result<Way, ConfigError> {
+async fn way(provider: &Provider, plugins: &mut Vec<Arc<Plugin>>, metrics: &Metrics) -> Result<Way, ConfigError> {
     let aes = "no matching key was found for the provided AES transformer";
     match provider {
         Provider::AesGcm(keys) => of_keys("k8s:enc:aesgcm:v1:", keys, aes, Cipher::gcm),
@@ -116,7 +117,7 @@ async fn way(provider: &Provider, plugins: &mut Vec<Arc<Plugin>>) -> Result<Way,
         }
         Provider::Identity => Ok((Vec::new(), Arc::new(Transformer::Identity))),
         Provider::Kms(configuration) => {
-            let plugin = Plugin::start(configuration).await;
+            let plugin = Plugin::start(configuration, metrics).await;
             plugins.push(Arc::clone(&plugin));
             let prefix = format!("k8s:enc:kms:v2:{}:", configuration.name).into_bytes();
             Ok((prefix, Arc::new(Transformer::Kms(Envelope::new(plugin)))))

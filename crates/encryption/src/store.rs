@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_store::{
-    Event, Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse,
-    Watch, WatchMessage,
+    Event, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    WatchMessage,
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use parking_lot::RwLock;
 
 use crate::keys::StorageKeys;
+use crate::metrics::{Metrics, Observed};
 use crate::resources::Transformers;
 use crate::transform::{Opened, TransformError};
 
@@ -27,6 +28,7 @@ pub struct EncryptedStore<S: ?Sized> {
 pub struct Encryption {
     keys: StorageKeys,
     current: RwLock<Arc<Transformers>>,
+    metrics: Metrics,
 }
 
 impl<S: Store + ?Sized> EncryptedStore<S> {
@@ -36,13 +38,17 @@ impl<S: Store + ?Sized> EncryptedStore<S> {
 }
 
 impl Encryption {
-    pub fn new(keys: StorageKeys, transformers: Transformers) -> Self {
-        Self { keys, current: RwLock::new(Arc::new(transformers)) }
+    pub fn new(keys: StorageKeys, transformers: Transformers, metrics: Metrics) -> Self {
+        Self { keys, current: RwLock::new(Arc::new(transformers)), metrics }
     }
 
     /// From now on values are read and written so. What is under way ends as it began.
     pub fn replace(&self, transformers: Transformers) {
         *self.current.write() = Arc::new(transformers);
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// What is in use.
@@ -58,13 +64,15 @@ impl Encryption {
     async fn open(&self, key: &Bytes, value: &Bytes) -> Result<Opened, StoreError> {
         let resource = self.keys.resource(key);
         let now = self.now();
-        now.of(resource.as_ref()).open(value, key).await.map_err(|error| unable(key, error))
+        let observed = Observed { metrics: &self.metrics, resource: resource.as_ref() };
+        now.of(resource.as_ref()).open(value, key, observed).await.map_err(|error| unable(key, error))
     }
 
     fn seal(&self, key: &Bytes, value: &Bytes) -> Result<Bytes, StoreError> {
         let resource = self.keys.resource(key);
         let now = self.now();
-        now.of(resource.as_ref()).seal(value, key).map(Bytes::from).map_err(|error| unable(key, error))
+        let observed = Observed { metrics: &self.metrics, resource: resource.as_ref() };
+        now.of(resource.as_ref()).seal(value, key, observed).map(Bytes::from).map_err(|error| unable(key, error))
     }
 
     async fn open_kv(&self, mut kv: KeyValue) -> Result<KeyValue, StoreError> {
@@ -79,15 +87,25 @@ impl Encryption {
         }
     }
 
+    /// What was there before may have been under a key that is gone. It stays as it was kept then, for whoever wants to
+    /// see it: the change itself can be read, and a watch must not miss it.
     async fn open_event(&self, event: Event) -> Result<Event, StoreError> {
         Ok(match event {
             Event::Put { kv, previous } => {
-                Event::Put { kv: self.open_kv(kv).await?, previous: self.open_some(previous).await? }
+                Event::Put { kv: self.open_kv(kv).await?, previous: self.open_previous(previous).await }
             }
             Event::Delete { key, revision, previous } => {
-                Event::Delete { key, revision, previous: self.open_some(previous).await? }
+                Event::Delete { key, revision, previous: self.open_previous(previous).await }
             }
         })
+    }
+
+    async fn open_previous(&self, previous: Option<KeyValue>) -> Option<KeyValue> {
+        let mut kv = previous?;
+        if let Ok(opened) = self.open(&kv.key, &kv.value).await {
+            kv.value = opened.value;
+        }
+        Some(kv)
     }
 
     async fn open_message(&self, message: WatchMessage) -> Result<WatchMessage, StoreError> {
@@ -139,14 +157,10 @@ impl<S: Store + ?Sized> Store for EncryptedStore<S> {
             if let Op::Put { value, .. } = &mut txn.op {
                 *value = self.encryption.seal(&txn.key, value)?;
             }
-            let anything = txn.expect == Expect::Anything;
             Ok(match self.inner.txn(txn).await? {
                 // The write is done, whatever was there before and whether or not it can be read.
-                TxnResponse::Done { revision, previous } if anything => {
-                    TxnResponse::Done { revision, previous: self.encryption.open_some(previous).await.unwrap_or(None) }
-                }
                 TxnResponse::Done { revision, previous } => {
-                    TxnResponse::Done { revision, previous: self.encryption.open_some(previous).await? }
+                    TxnResponse::Done { revision, previous: self.encryption.open_some(previous).await.unwrap_or(None) }
                 }
                 TxnResponse::Unmet { current, revision } => {
                     TxnResponse::Unmet { current: self.encryption.open_some(current).await?, revision }

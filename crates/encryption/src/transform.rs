@@ -1,24 +1,38 @@
 //! From a value to what the store keeps of it and back.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
 use crate::ciphers::Cipher;
 use crate::kms::Envelope;
+use crate::metrics::{Direction, Observed};
 
 /// What begins like this is encrypted.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
 /// Why a value cannot be read or written, in the reference's words. Says nothing of keys or contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct TransformError(String);
+#[error("{why}")]
+pub(crate) struct TransformError {
+    why: String,
+    /// What a KMS plugin's call failed with, if that was it.
+    code: Option<tonic::Code>,
+}
 
 impl TransformError {
     pub(crate) fn new(why: impl Into<String>) -> Self {
-        Self(why.into())
+        Self { why: why.into(), code: None }
+    }
+
+    pub(crate) fn of_call(why: impl Into<String>, code: tonic::Code) -> Self {
+        Self { why: why.into(), code: Some(code) }
+    }
+
+    pub(crate) fn code(&self) -> Option<tonic::Code> {
+        self.code
     }
 }
 
@@ -49,20 +63,28 @@ pub(crate) type Way = (Vec<u8>, Arc<Transformer>);
 
 impl Transformer {
     /// What to keep of a value under the key.
-    pub(crate) fn seal(&self, value: &[u8], key: &[u8]) -> Result<Vec<u8>, TransformError> {
+    pub(crate) fn seal(&self, value: &[u8], key: &[u8], observed: Observed<'_>) -> Result<Vec<u8>, TransformError> {
         match self {
             Self::Identity => Ok(value.to_vec()),
             Self::Cipher(cipher) => cipher.seal(value, key),
-            Self::Kms(envelope) => envelope.seal(value, key),
+            Self::Kms(envelope) => envelope.seal(value, key, observed.metrics),
             Self::Prefixed { ways, otherwise } => {
                 let (prefix, first) = ways.first().ok_or_else(|| TransformError::new(*otherwise))?;
-                Ok([&**prefix, &*first.seal(value, key)?].concat())
+                let begun = Instant::now();
+                let sealed = first.seal(value, key, observed);
+                observed.transformed(Direction::ToStorage, prefix, begun, sealed.as_ref().err());
+                Ok([&**prefix, &*sealed?].concat())
             }
         }
     }
 
     /// The value of what is kept under the key. May have to ask a KMS plugin for the data key.
-    pub(crate) fn open<'a>(&'a self, data: &'a Bytes, key: &'a [u8]) -> BoxFuture<'a, Result<Opened, TransformError>> {
+    pub(crate) fn open<'a>(
+        &'a self,
+        data: &'a Bytes,
+        key: &'a [u8],
+        observed: Observed<'a>,
+    ) -> BoxFuture<'a, Result<Opened, TransformError>> {
         Box::pin(async move {
             match self {
                 Self::Identity if data.starts_with(ENCRYPTED) => {
@@ -70,8 +92,8 @@ impl Transformer {
                 }
                 Self::Identity => Ok(Opened { value: data.clone(), stale: false }),
                 Self::Cipher(cipher) => Ok(Opened { value: cipher.open(data, key)?.into(), stale: false }),
-                Self::Kms(envelope) => envelope.open(data, key).await,
-                Self::Prefixed { ways, otherwise } => open_prefixed(ways, otherwise, data, key).await,
+                Self::Kms(envelope) => envelope.open(data, key, observed.metrics).await,
+                Self::Prefixed { ways, otherwise } => open_prefixed(ways, otherwise, data, key, observed).await,
             }
         })
     }
@@ -83,23 +105,38 @@ async fn open_prefixed(
     otherwise: &'static str,
     data: &Bytes,
     key: &[u8],
+    observed: Observed<'_>,
 ) -> Result<Opened, TransformError> {
-    let mut errors: Vec<String> = Vec::new();
+    let all_begun = Instant::now();
+    let mut errors: Vec<TransformError> = Vec::new();
     for (at, (prefix, way)) in ways.iter().enumerate() {
         if !data.starts_with(prefix) {
             continue;
         }
-        match way.open(&data.slice(prefix.len()..), key).await {
+        let begun = Instant::now();
+        let result = way.open(&data.slice(prefix.len()..), key, observed).await;
+        if !(prefix.is_empty() && result.is_err()) {
+            let prefix = if prefix.is_empty() { b"identity" } else { prefix.as_slice() };
+            observed.transformed(Direction::FromStorage, prefix, begun, result.as_ref().err());
+        }
+        match result {
             Ok(opened) => return Ok(Opened { stale: opened.stale || at != 0, ..opened }),
             // Not encrypted is what it is not: that is no error of its own.
             Err(_) if prefix.is_empty() => {}
-            Err(error) => errors.push(error.to_string()),
+            Err(error) => errors.push(error),
         }
     }
     errors.dedup();
-    Err(TransformError::new(match errors.as_slice() {
-        [] => (*otherwise).to_owned(),
+    Err(match errors.as_slice() {
+        [] => {
+            let unknown = TransformError::new(otherwise);
+            observed.transformed(Direction::FromStorage, b"unknown", all_begun, Some(&unknown));
+            unknown
+        }
         [one] => one.clone(),
-        several => format!("[{}]", several.join(", ")),
-    }))
+        several => {
+            let whys: Vec<_> = several.iter().map(ToString::to_string).collect();
+            TransformError::new(format!("[{}]", whys.join(", ")))
+        }
+    })
 }

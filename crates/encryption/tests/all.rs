@@ -5,12 +5,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use binnacle_encryption::{EncryptedStore, Encryption, StorageKeys, load};
+use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, load};
 use binnacle_meta::GroupResource;
-use binnacle_store::{Expect, Op, Revision, Store, StoreError, Txn, TxnResponse};
+use binnacle_store::{Event, Expect, Op, Revision, Store, StoreError, Txn, TxnResponse, WatchMessage, prefix_range};
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_testkit::{KmsPlugin, TempDir};
 use bytes::Bytes;
+use futures::StreamExt;
+use prometheus::{Registry, TextEncoder};
 
 mod contract {
     use super::*;
@@ -21,8 +23,8 @@ mod contract {
         // The suite's keys, as if each first part was a resource.
         let names = ["a", "h", "l", "pods", "r", "s", "t", "w", "x"];
         let keys = StorageKeys::new("/", names.map(|name| (name.to_owned(), resource(name))));
-        let transformers = load(Path::new(&file), false).await.unwrap().transformers;
-        let encryption = Arc::new(Encryption::new(keys, transformers));
+        let transformers = load(Path::new(&file), false, &metrics()).await.unwrap().transformers;
+        let encryption = Arc::new(Encryption::new(keys, transformers, metrics()));
         (temp, Arc::new(EncryptedStore::new(Arc::new(EmbeddedStore::ephemeral()), encryption)))
     }
 
@@ -52,6 +54,8 @@ fn config(temp: &TempDir, resources: &str, providers: &str) -> String {
 struct Setup {
     temp: TempDir,
     raw: Arc<EmbeddedStore>,
+    registry: Registry,
+    metrics: Metrics,
     store: EncryptedStore<EmbeddedStore>,
     encryption: Arc<Encryption>,
 }
@@ -63,15 +67,17 @@ impl Setup {
         let names = ["secrets", "configmaps"];
         let keys = StorageKeys::new("/registry/", names.map(|name| (name.to_owned(), resource(name))));
         let file = config(&temp, "secrets", providers);
-        let transformers = load(Path::new(&file), false).await.unwrap().transformers;
-        let encryption = Arc::new(Encryption::new(keys, transformers));
+        let registry = Registry::new();
+        let metrics = Metrics::new(&registry, "apiserver-test").unwrap();
+        let transformers = load(Path::new(&file), false, &metrics).await.unwrap().transformers;
+        let encryption = Arc::new(Encryption::new(keys, transformers, metrics.clone()));
         let store = EncryptedStore::new(Arc::clone(&raw), Arc::clone(&encryption));
-        Self { temp, raw, store, encryption }
+        Self { temp, raw, registry, metrics, store, encryption }
     }
 
     async fn switch(&self, providers: &str) {
         let file = config(&self.temp, "secrets", providers);
-        self.encryption.replace(load(Path::new(&file), true).await.unwrap().transformers);
+        self.encryption.replace(load(Path::new(&file), true, &self.metrics).await.unwrap().transformers);
     }
 
     async fn put(&self, key: &'static str, value: &str) -> Result<Revision, StoreError> {
@@ -88,6 +94,12 @@ impl Setup {
         let kv = self.store.get(key.clone(), None).await?.0.unwrap();
         let stale = self.store.is_stale(key, kv.mod_revision).await?;
         Ok((String::from_utf8(kv.value.to_vec()).unwrap(), stale))
+    }
+
+    /// A line of the metrics that begins like this, from there on.
+    fn counted(&self, begins: &str) -> Option<String> {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
+        text.lines().find_map(|line| Some(line.strip_prefix(begins)?.trim().to_owned()))
     }
 
     /// How what is kept begins.
@@ -153,9 +165,33 @@ async fn rotation() {
     setup.switch(&box_and_cbc.replace(&key("b", 32), &key("b", 32).replace("Ym", "Zm"))).await;
     let failed = format!("unable to transform key \"{SECRET}\": output array was not large enough for encryption");
     assert_eq!(text(setup.get(SECRET).await), failed);
-    // It can still be replaced.
+    // It can still be replaced, and a watch that began when it could not be read tells of it.
+    let before = setup.raw.current_revision().await.unwrap();
     setup.put(SECRET, "fourth").await.unwrap();
     assert_eq!(setup.get(SECRET).await.unwrap(), ("fourth".to_owned(), false));
+    let mut watch = setup.store.watch(prefix_range(b"/registry/secrets/"), before).await.unwrap().messages;
+    let Some(Ok(WatchMessage::Events(events))) = watch.next().await else { panic!("an event was expected") };
+    let [Event::Put { kv, previous: Some(previous) }] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(kv.value, "fourth");
+    // What was there before stays as it was kept.
+    assert!(previous.value.starts_with(b"k8s:enc:secretbox:v1:b:"), "{previous:?}");
+
+    let operations = "apiserver_storage_transformation_operations_total";
+    for (labels, count) in [
+        // Around every cipher with names there are two ways: the provider and the name. Writes read what was there.
+        (
+            r#"resource="secrets",status="OK",transformation_type="to_storage",transformer_prefix="k8s:enc:aesgcm:v1:""#,
+            "2",
+        ),
+        (r#"resource="secrets",status="OK",transformation_type="to_storage",transformer_prefix="one:""#, "1"),
+        (r#"resource="secrets",status="OK",transformation_type="from_storage",transformer_prefix="identity""#, "3"),
+        (
+            r#"resource="secrets",status="unknown-non-grpc",transformation_type="from_storage",transformer_prefix="unknown""#,
+            "2",
+        ),
+    ] {
+        assert_eq!(setup.counted(&format!("{operations}{{{labels}}}")).as_deref(), Some(count), "{labels}");
+    }
 }
 
 #[tokio::test]
@@ -175,6 +211,14 @@ async fn plugins() {
     // One seed for all of it.
     assert_eq!(plugin.asked(), (1, 0));
     setup.encryption.now().check().check().await.unwrap();
+    // Each value was read twice by us, and once by the write after it.
+    let key = "sha256:";
+    let used = "apiserver_envelope_encryption_key_id_hash_total{apiserver_id_hash=\"sha256:";
+    assert!(setup.counted(used).is_some_and(|rest| rest.contains(key) && rest.ends_with(" 59")), "{used}");
+    let called = "apiserver_envelope_encryption_kms_operations_latency_seconds_count{grpc_status_code=\"OK\",\
+                  method_name=\"Encrypt\",provider_name=\"vault\"}";
+    assert_eq!(setup.counted(called).as_deref(), Some("1"));
+    assert_eq!(setup.counted("apiserver_storage_data_key_generation_duration_seconds_count").as_deref(), Some("1"));
 
     // Another server, or this one started again, has another seed and asks for the first one once.
     setup.switch(&provider("vault")).await;
@@ -182,6 +226,7 @@ async fn plugins() {
         assert_eq!(setup.get(SECRET).await.unwrap(), ("value 19".to_owned(), false));
     }
     assert_eq!(plugin.asked(), (2, 1));
+    assert_eq!(setup.counted("apiserver_storage_envelope_transformation_cache_misses_total").as_deref(), Some("1"));
 
     // A new key of the plugin: the old values wait to be written again.
     plugin.rotate("key-2");
@@ -205,4 +250,8 @@ async fn plugins() {
     let why = format!("unable to transform key \"{SECRET}\": got unexpected nil transformer");
     assert_eq!(text(setup.put(SECRET, "lost").await), why);
     assert_eq!(text(setup.get(SECRET).await), why);
+}
+
+fn metrics() -> Metrics {
+    Metrics::new(&Registry::new(), "apiserver-test").unwrap()
 }

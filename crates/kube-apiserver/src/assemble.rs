@@ -29,11 +29,13 @@ use binnacle_server::{
     ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
 };
 use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
+use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
+use crate::admin_socket::AdminSocket;
 use crate::authentication::{self, AuthenticationError, Bundle};
 use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
@@ -57,6 +59,8 @@ const FORM_BUDGET: usize = 256 << 20;
 pub(crate) struct Assembled {
     server: Server,
     stores: Stores,
+    /// Goes before the stores are closed.
+    admin_socket: Option<AdminSocket>,
     at_rest: Option<AtRest>,
     control_plane: ControlPlane,
     /// Keep what authorizers know in step with the store; they end with the server.
@@ -90,6 +94,10 @@ pub(crate) enum StartError {
     DataDir(#[from] DataDirError),
     #[error(transparent)]
     Store(#[from] OpenError),
+    #[error("cannot read the store: {0}")]
+    StoreRead(StoreError),
+    #[error("a migration into this store was not finished: let 'binnacle migrate' go on before the store is served")]
+    UnfinishedMigration,
     #[error(transparent)]
     Etcd(#[from] ConnectError),
     #[error(transparent)]
@@ -130,9 +138,11 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let url = format!("https://{}", reachable(port.address()));
     let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
-    let at_rest = AtRest::open(&config.storage, root).await?;
+    let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
     let mut data = open_data(&config)?;
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
+    stores.refuse_unfinished().await?;
+    let admin_socket = stores.offer();
     let Named { mut authentication, issuers, tls, authorization, kubelets } = named;
     let named_clients = authentication.clients.take();
     let Shown { tls, clients, kubectl, place, service_account } =
@@ -249,6 +259,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     Ok(Assembled {
         server,
         stores,
+        admin_socket,
         at_rest,
         control_plane,
         followers,
@@ -297,6 +308,7 @@ impl Assembled {
         }
         self.control_plane.ended().await;
         self.followers.join_all().await;
+        drop(self.admin_socket);
         self.stores.close().await;
     }
 }

@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_encryption::{ConfigError, EncryptedStore, Encryption, StorageKeys, follow, load};
+use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, follow, load};
 use binnacle_meta::GroupResource;
 use binnacle_registry::StorageOptions;
 use binnacle_request::BoxFuture;
 use binnacle_resources::groups;
 use binnacle_server::{Health, HealthCheck};
+use prometheus::Registry;
 use tokio::task::JoinHandle;
 
+use crate::assemble::StartError;
 use crate::flags::Storage;
+use crate::identity::identity;
 
 /// What stands between the resources and the stores. Reloading ends with the value.
 pub(crate) struct AtRest {
@@ -21,10 +24,13 @@ pub(crate) struct AtRest {
 
 impl AtRest {
     /// Reads the file, if one is named. `root` is how all keys begin.
-    pub(crate) async fn open(storage: &Storage, root: &str) -> Result<Option<Self>, ConfigError> {
+    pub(crate) async fn open(storage: &Storage, root: &str, registry: &Registry) -> Result<Option<Self>, StartError> {
+        let metrics = Metrics::new(registry, &identity()).map_err(|error| StartError::Metrics(error.to_string()))?;
         let Some(path) = &storage.encryption_file else { return Ok(None) };
-        let loaded = load(path, storage.encryption_reload).await?;
-        let encryption = Arc::new(Encryption::new(StorageKeys::new(root, key_prefixes()), loaded.transformers));
+        let loaded = load(path, storage.encryption_reload, &metrics).await?;
+        metrics.in_use(&loaded.hash);
+        let keys = StorageKeys::new(root, key_prefixes());
+        let encryption = Arc::new(Encryption::new(keys, loaded.transformers, metrics));
         let reloading = storage.encryption_reload.then(|| {
             let (path, encryption): (PathBuf, _) = (path.clone(), Arc::clone(&encryption));
             tokio::spawn(async move { follow(&path, loaded.hash, encryption).await })

@@ -1,5 +1,6 @@
 //! The program: flags, then a server that runs until it is told to stop.
 
+mod admin_socket;
 mod assemble;
 mod authentication;
 mod authorization;
@@ -17,6 +18,7 @@ mod openid;
 mod pki;
 mod reload;
 mod signals;
+mod storage_metrics;
 mod stores;
 mod upkeep;
 

@@ -1,17 +1,19 @@
 //! The stores behind the server: the embedded one, or etcd clusters.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_meta::GroupResource;
 use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::groups;
 use binnacle_server::Health;
-use binnacle_store::{Store, prefix_range};
+use binnacle_store::{Store, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedStore, Options as EmbeddedOptions};
 use binnacle_store_etcd::{EtcdStore, KeyOwner, Metrics, Options as EtcdOptions, TlsPaths};
 use prometheus::Registry;
 
+use crate::admin_socket::AdminSocket;
 use crate::assemble::StartError;
 use crate::data_dir::DataDir;
 use crate::flags::{Etcd, Storage};
@@ -19,7 +21,11 @@ use crate::health::StoreCheck;
 
 /// All stores of the server.
 pub(crate) enum Stores {
-    Embedded(Arc<EmbeddedStore>),
+    Embedded {
+        store: Arc<EmbeddedStore>,
+        /// None of a store in memory.
+        directory: Option<PathBuf>,
+    },
     Etcd(Clusters),
 }
 
@@ -37,22 +43,41 @@ impl Stores {
         if let Some(etcd) = &storage.etcd {
             return Ok(Self::Etcd(Clusters::connect(etcd, registry)?));
         }
-        let store = match data {
+        match data {
             Some(data) if !storage.ephemeral => {
+                let directory = data.private("store")?;
                 // The store's lock keeps a second server out of the directory.
-                let store = EmbeddedStore::open(EmbeddedOptions::new(data.private("store")?))?;
+                let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(&directory))?);
                 data.locked();
-                store
+                Ok(Self::Embedded { store, directory: Some(directory) })
             }
-            _ => EmbeddedStore::ephemeral(),
-        };
-        Ok(Self::Embedded(Arc::new(store)))
+            _ => Ok(Self::Embedded { store: Arc::new(EmbeddedStore::ephemeral()), directory: None }),
+        }
+    }
+
+    /// Refuses an embedded store into which data is being moved: part of it is not there yet. An etcd may be out of reach
+    /// at the start, and is not asked.
+    pub(crate) async fn refuse_unfinished(&self) -> Result<(), StartError> {
+        let Self::Embedded { store, .. } = self else { return Ok(()) };
+        match store.get(unfinished_migration_key(ROOT), None).await {
+            Ok((None, _)) => Ok(()),
+            Ok((Some(_), _)) => Err(StartError::UnfinishedMigration),
+            Err(error) => Err(StartError::StoreRead(error)),
+        }
+    }
+
+    /// Offers the data to the operator's program.
+    pub(crate) fn offer(&self) -> Option<AdminSocket> {
+        match self {
+            Self::Embedded { store, directory: Some(directory) } => AdminSocket::open(directory, store.clone()),
+            _ => None,
+        }
     }
 
     /// What the resources are told.
     pub(crate) fn options(&self, storage: &Storage) -> StorageOptions {
         let (root, overrides) = match self {
-            Self::Embedded(_) => (ROOT.to_owned(), HashMap::new()),
+            Self::Embedded { .. } => (ROOT.to_owned(), HashMap::new()),
             Self::Etcd(clusters) => (clusters.root.clone(), clusters.overrides()),
         };
         StorageOptions {
@@ -70,14 +95,14 @@ impl Stores {
     /// Every store once, the main one first.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Store>> {
         match self {
-            Self::Embedded(store) => vec![store.clone()],
+            Self::Embedded { store, .. } => vec![store.clone()],
             Self::Etcd(clusters) => clusters.stores.iter().map(|store| store.clone() as Arc<dyn Store>).collect(),
         }
     }
 
     pub(crate) fn clusters(&self) -> &[Arc<EtcdStore>] {
         match self {
-            Self::Embedded(_) => &[],
+            Self::Embedded { .. } => &[],
             Self::Etcd(clusters) => &clusters.stores,
         }
     }
@@ -89,7 +114,7 @@ impl Stores {
     /// Where the objects are, for the greeting.
     pub(crate) fn place(&self) -> String {
         match self {
-            Self::Embedded(_) => String::new(),
+            Self::Embedded { .. } => String::new(),
             Self::Etcd(clusters) => clusters.place.clone(),
         }
     }
@@ -110,14 +135,14 @@ impl Stores {
 
     pub(crate) async fn close(&self) {
         match self {
-            Self::Embedded(store) => store.close().await,
+            Self::Embedded { store, .. } => store.close().await,
             Self::Etcd(clusters) => clusters.stores.iter().for_each(|store| store.close()),
         }
     }
 
     fn main(&self) -> Arc<dyn Store> {
         match self {
-            Self::Embedded(store) => store.clone(),
+            Self::Embedded { store, .. } => store.clone(),
             Self::Etcd(clusters) => clusters.stores[0].clone(),
         }
     }

@@ -30,6 +30,7 @@ impl Upkeep {
         let compactors =
             every.map(|every| stores.all().into_iter().map(|store| spawn_compactor(store, every)).collect());
         let mut tasks = Vec::new();
+        crate::storage_metrics::register(resources, registry)?;
         if let Some(every) = storage.count_metric_interval {
             tasks.push(count_objects(resources, every, registry)?);
         }
@@ -65,6 +66,9 @@ fn count_objects(
         "[STABLE] (Deprecated since 1.34.0) [DEPRECATED, consider using apiserver_resource_objects instead] {HELP}"
     );
     let deprecated = gauge(registry, "apiserver_storage_objects", &deprecated, &["resource"])?;
+    const SIZE_HELP: &str = "[ALPHA] Estimated size of stored objects in database. Estimate is based on sum of last observed \
+                             sizes of serialized objects. In case of a fetching error, the value will be -1.";
+    let sizes = gauge(registry, "apiserver_resource_size_estimate_bytes", SIZE_HELP, &["group", "resource"])?;
     let mut seen = HashSet::new();
     let resources: Vec<_> =
         resources.iter().filter(|resource| seen.insert(resource.collection.prefix.clone())).cloned().collect();
@@ -81,6 +85,11 @@ fn count_objects(
                 let name = resource.group_resource();
                 objects.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(count);
                 deprecated.with_label_values(&[name.to_string()]).set(count);
+                // What nobody reads is not in memory, so that its size is not known.
+                let stats = collection.cache.stats();
+                let unknown = count < 0.0 || (count > 0.0 && stats.objects == 0);
+                let size = if unknown { -1.0 } else { stats.value_bytes as f64 };
+                sizes.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(size);
             }
         }
     }))

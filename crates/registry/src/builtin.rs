@@ -10,6 +10,7 @@ use binnacle_watchcache::{Cache, FormBudget, WindowLimits};
 use bytes::Bytes;
 
 use crate::admission::Admission;
+use crate::counts::Counts;
 use crate::hooks::{Hooks, NoHooks};
 use crate::index::ResourceIndexer;
 use crate::resource::{Collection, Conversion, Resource, Written};
@@ -75,6 +76,7 @@ impl BuiltIn {
         let api_version = GroupVersionKind::new(storage.group, storage.version, storage.kind).api_version();
         let indexer = Arc::new(ResourceIndexer::new(*storage, &api_version, message, description));
         let hooks = self.hooks.get(&(storage.group, storage.kind)).cloned().unwrap_or_else(|| Arc::new(NoHooks));
+        let counts = Arc::new(Counts::default());
         Collection {
             storage: *storage,
             message,
@@ -83,7 +85,8 @@ impl BuiltIn {
             strategy: binnacle_kinds::strategy(storage.group, storage.kind),
             hooks,
             admission: self.admission.clone(),
-            ttl: storage.expires.then(|| Arc::new(self.storage.leases(store.clone()))),
+            ttl: storage.expires.then(|| Arc::new(self.storage.leases(store.clone(), counts.clone()))),
+            counts,
             store: store.clone(),
             cached: !self.storage.uncached.has(&resource),
             media_type: self.storage.media_type,

@@ -6,22 +6,24 @@ use binnacle_meta::Status;
 use binnacle_watchcache::Entry;
 
 use crate::context::Context;
-use crate::list::{Match, cache_failure, deadline};
+use crate::list::{Match, deadline};
 use crate::resource::Resource;
 use crate::stored::{Stored, store_failure};
 
 impl Resource {
     /// One object as it stands in the cache.
     pub async fn get(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
-        if !self.collection.cached {
+        // One that can be read is not kept back by another that cannot.
+        if !self.collection.cached || self.collection.is_unreadable().await {
             return self.get_stored(context, name, version).await;
         }
         let cache = &self.collection.cache;
+        let failed = |error| self.collection.cache_failure(error);
         let path = self.collection.path(&context.namespace, name);
         let found = match version {
-            Match::Consistent => cache.get_consistent(&path, deadline()).await.map_err(cache_failure)?.0,
+            Match::Consistent => cache.get_consistent(&path, deadline()).await.map_err(failed)?.0,
             Match::Any => {
-                cache.ready(deadline()).await.map_err(cache_failure)?;
+                cache.ready(deadline()).await.map_err(failed)?;
                 cache.get(&path)
             }
             Match::NotOlderThan(revision) | Match::Exact(revision) => {

@@ -1,6 +1,7 @@
 //! Lists: which snapshot, which objects of it, and where the next page begins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_meta::{FieldSelector, LabelSelector, Status, Text};
 use binnacle_store::{RangeRequest, Revision, StoreError, prefix_end};
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::continue_token::ContinueToken;
+use crate::counts::Counts;
 use crate::resource::{Collection, Resource};
 use crate::stored::store_failure;
 
@@ -47,9 +49,23 @@ pub struct Page {
 }
 
 enum Source {
-    Cursor(Cursor),
+    Cursor(Counted),
     /// A page with a limit, or one that was read from the store's history.
     Entries(Vec<Arc<Entry>>),
+}
+
+/// A list that is read piece by piece, counted at its end.
+struct Counted {
+    cursor: Cursor,
+    index: Text,
+    returned: usize,
+    counts: Arc<Counts>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counts.add_cached(&self.index, self.cursor.seen(), self.returned);
+    }
 }
 
 /// How many objects are taken from a snapshot at once.
@@ -88,9 +104,23 @@ impl Resource {
             version.reached(revision)?;
             return self.list_history(&selection, &scope, &start, options, revision).await;
         }
+        // While a value keeps the cache from being filled, what is cheap is read from the store, as the reference does
+        // (KEP 4568), so that the failure is told and the rest can be reached.
+        let plain = selection.is_everything() || selection.is_whole_namespace();
+        if options.limit > 0 && plain && collection.is_unreadable().await {
+            let current = collection.store.current_revision().await.map_err(store_failure)?;
+            version.reached(current)?;
+            let revision = if let Match::Exact(revision) = version { Revision(revision) } else { current };
+            return self.list_history(&selection, &scope, &start, options, revision).await;
+        }
+        let failed = |error| collection.cache_failure(error);
         let snapshot = match version {
-            Match::Consistent => collection.cache.wait_consistent(deadline()).await.map_err(cache_failure)?,
-            Match::Any => collection.cache.snapshot(deadline()).await.map_err(cache_failure)?,
+            Match::Consistent => {
+                let waited = collection.cache.wait_consistent(deadline()).await;
+                collection.counts.add_consistent(waited.is_ok());
+                waited.map_err(failed)?
+            }
+            Match::Any => collection.cache.snapshot(deadline()).await.map_err(failed)?,
             Match::NotOlderThan(revision) => collection.not_older_than(revision).await?,
             Match::Exact(revision) => match collection.exact(revision).await? {
                 Some(snapshot) => snapshot,
@@ -107,11 +137,16 @@ impl Resource {
         }
         // What is at hand is given whole, as the reference's cache does.
         if options.limit == 0 || version == Match::Any {
-            let source = Source::Cursor(snapshot.cursor(selection, &start));
+            let index = snapshot.index(&selection, collection.cache.fields());
+            let cursor = snapshot.cursor(selection, &start);
+            let source = Source::Cursor(Counted { cursor, index, returned: 0, counts: collection.counts.clone() });
             return Ok(Page { revision, continue_token: None, remaining: None, source });
         }
         let mut entries = Vec::with_capacity(options.limit.min(1024));
-        snapshot.cursor(selection.clone(), &start).fill(options.limit, &mut entries);
+        let mut cursor = snapshot.cursor(selection.clone(), &start);
+        cursor.fill(options.limit, &mut entries);
+        let index = snapshot.index(&selection, collection.cache.fields());
+        collection.counts.add_cached(&index, cursor.seen(), entries.len());
         // The next page is to be of the same state.
         collection.cache.retain(&snapshot);
         let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
@@ -138,6 +173,7 @@ impl Resource {
         let collection = &self.collection;
         let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
         let mut entries = Vec::new();
+        let (mut fetched, mut evaluated) = (0, 0);
         let mut from = [&collection.prefix, start.as_bytes()].concat();
         let end = prefix_end(&[&collection.prefix, scope.as_bytes()].concat());
         loop {
@@ -150,11 +186,15 @@ impl Resource {
             let response = match collection.store.range(request).await {
                 Ok(response) => response,
                 Err(StoreError::Compacted { .. }) => return Err(expired(options, start, scope)),
+                // Among many, it matters which.
+                Err(error @ StoreError::Transform { .. }) => return Err(Status::internal(error)),
                 Err(error) => return Err(store_failure(error)),
             };
             let read = response.kvs.len();
+            fetched += read;
             for (i, kv) in response.kvs.into_iter().enumerate() {
                 let entry = collection.cache.entry(&kv);
+                evaluated += 1;
                 from = [&kv.key[..], b"\0"].concat();
                 if !selection.selects(&entry) {
                     continue;
@@ -163,6 +203,7 @@ impl Resource {
                 let next = format!("{}\0", entry.path());
                 entries.push(entry);
                 if full {
+                    collection.counts.add_stored(fetched, evaluated, entries.len());
                     let remaining = response.count.saturating_sub(i + 1);
                     page.go_on(scope, &next, revision, remaining, selection);
                     page.source = Source::Entries(entries);
@@ -170,6 +211,7 @@ impl Resource {
                 }
             }
             if !response.more || read == 0 {
+                collection.counts.add_stored(fetched, evaluated, entries.len());
                 page.source = Source::Entries(entries);
                 return Ok(page);
             }
@@ -201,7 +243,37 @@ impl Collection {
 
     /// A snapshot at or after a revision, which may be one that another server has written.
     pub(crate) async fn not_older_than(&self, revision: u64) -> Result<Snapshot, Status> {
-        self.cache.wait_for(Revision(revision), deadline()).await.map_err(cache_failure)
+        self.cache.wait_for(Revision(revision), deadline()).await.map_err(|error| self.cache_failure(error))
+    }
+
+    /// Whether a value keeps the cache from serving anything.
+    pub(crate) async fn is_unreadable(&self) -> bool {
+        if self.cache.is_ready() {
+            return false;
+        }
+        // Nobody may have asked before: then it tries now.
+        let _ = self.cache.ready(deadline()).await;
+        self.cache.is_unreadable()
+    }
+
+    /// What a client is told when the cache cannot serve a read.
+    pub(crate) fn cache_failure(&self, error: CacheError) -> Status {
+        match error {
+            CacheError::TooLargeRevision { requested, current } => {
+                Status::too_large_resource_version(requested.0, current.0, RETRY)
+            }
+            CacheError::Store(error) => store_failure(error),
+            // The reference answers so while its cache is (re)initialized, and clients try again.
+            CacheError::NotReady(Some(trouble)) => {
+                let package = self.storage.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
+                let (kind, why) = (self.storage.kind, &trouble.error);
+                let message = format!("storage is (re)initializing: failed to list *{package}.{kind}: {why}");
+                Status::too_many_requests(message, retry_after(trouble.lasting))
+            }
+            CacheError::NotReady(None) | CacheError::Closed => {
+                Status::too_many_requests("storage is (re)initializing", RETRY)
+            }
+        }
     }
 
     /// The snapshot of just this revision, if the cache still has it.
@@ -225,9 +297,10 @@ impl Page {
     /// The next objects; `None` at the end.
     pub fn next_chunk(&mut self) -> Option<Vec<Arc<Entry>>> {
         match &mut self.source {
-            Source::Cursor(cursor) => {
-                let mut chunk = Vec::with_capacity(CHUNK.min(cursor.snapshot().len()));
-                cursor.fill(CHUNK, &mut chunk);
+            Source::Cursor(list) => {
+                let mut chunk = Vec::with_capacity(CHUNK.min(list.cursor.snapshot().len()));
+                list.cursor.fill(CHUNK, &mut chunk);
+                list.returned += chunk.len();
                 (!chunk.is_empty()).then_some(chunk)
             }
             Source::Entries(entries) => (!entries.is_empty()).then(|| std::mem::take(entries)),
@@ -260,14 +333,19 @@ fn expired(options: &ListOptions, start: &str, scope: &str) -> Status {
     Status::expired(EXPIRED_PAGE).with_continue(ContinueToken { revision: -1, start }.encode())
 }
 
-/// What a client is told when the cache cannot serve a read.
-pub(crate) fn cache_failure(error: CacheError) -> Status {
-    match error {
-        CacheError::TooLargeRevision { requested, current } => {
-            Status::too_large_resource_version(requested.0, current.0, RETRY)
+/// The longer it lasts, the less often clients ask again.
+fn retry_after(downtime: Duration) -> u32 {
+    (0.06 * downtime.as_secs_f64()).exp().clamp(1.0, 30.0) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_come_back_later_and_later() {
+        for (seconds, want) in [(0, 1), (10, 1), (12, 2), (30, 6), (56, 28), (57, 30), (100_000, 30)] {
+            assert_eq!(retry_after(Duration::from_secs(seconds)), want, "{seconds}");
         }
-        CacheError::Store(error) => store_failure(error),
-        // The reference answers so while its cache is (re)initialized, and clients try again.
-        CacheError::NotReady | CacheError::Closed => Status::too_many_requests("storage is (re)initializing", RETRY),
     }
 }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use crate::admission::{Admission, Attributes, Operation};
 use crate::context::Context;
+use crate::counts::Counts;
 use crate::forms::Forms;
 use crate::hooks::Hooks;
 use crate::media::{MediaType, StoredKind};
@@ -56,6 +57,7 @@ pub struct Collection {
     pub root: Text,
     /// What wire forms may be kept, over all resources.
     pub budget: Arc<FormBudget>,
+    pub counts: Arc<Counts>,
     /// Seconds after which objects vanish (events), if they do.
     pub ttl: Option<Arc<Leases>>,
     /// `/registry/pods/`.

@@ -8,6 +8,7 @@ use binnacle_meta::GroupResource;
 use binnacle_resources::Release;
 use binnacle_store::Store;
 
+use crate::counts::Counts;
 use crate::media::MediaType;
 use crate::resource::ROOT;
 use crate::ttl::Leases;
@@ -62,8 +63,8 @@ impl StorageOptions {
         self.overrides.get(resource).unwrap_or(&self.store).clone()
     }
 
-    pub(crate) fn leases(&self, store: Arc<dyn Store>) -> Leases {
-        Leases::new(store, self.event_ttl, self.lease_reuse)
+    pub(crate) fn leases(&self, store: Arc<dyn Store>, counts: Arc<Counts>) -> Leases {
+        Leases::new(store, self.event_ttl, self.lease_reuse, counts)
     }
 }
 

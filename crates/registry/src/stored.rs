@@ -106,6 +106,8 @@ pub fn store_failure(error: StoreError) -> Status {
     match error {
         StoreError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
         StoreError::FutureRevision { current } => Status::too_large_resource_version(0, current.0, 1),
+        // Which one is known to whoever asked for it.
+        StoreError::Transform { why, .. } => Status::internal(why),
         StoreError::Timeout => {
             Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
         }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use binnacle_store::{LeaseId, Store, StoreError};
 use tokio::sync::Mutex;
 
+use crate::counts::Counts;
+
 /// A lease is reused for 5 % of its time at most: an object lives a little longer, never shorter.
 const REUSE_DIVISOR: u32 = 20;
 /// and for so many objects at most.
@@ -17,6 +19,7 @@ pub struct Leases {
     ttl: Duration,
     reuse: Duration,
     current: Mutex<Option<Current>>,
+    counts: Arc<Counts>,
 }
 
 struct Current {
@@ -27,8 +30,8 @@ struct Current {
 
 impl Leases {
     /// Objects live for `ttl`; a lease is given to new ones for `reuse`.
-    pub fn new(store: Arc<dyn Store>, ttl: Duration, reuse: Duration) -> Self {
-        Self { store, ttl, reuse: reuse.min(ttl / REUSE_DIVISOR), current: Mutex::new(None) }
+    pub fn new(store: Arc<dyn Store>, ttl: Duration, reuse: Duration, counts: Arc<Counts>) -> Self {
+        Self { store, ttl, reuse: reuse.min(ttl / REUSE_DIVISOR), current: Mutex::new(None), counts }
     }
 
     /// The lease for an object made now.
@@ -40,6 +43,9 @@ impl Leases {
         {
             shared.objects += 1;
             return Ok(shared.lease);
+        }
+        if let Some(spent) = current.take() {
+            self.counts.leases.add(f64::from(spent.objects));
         }
         let reuse = self.reuse;
         let lease = self.store.grant_lease((self.ttl + reuse).as_secs().max(1)).await?;

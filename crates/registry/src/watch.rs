@@ -2,10 +2,10 @@
 
 use binnacle_meta::Status;
 use binnacle_store::Revision;
-use binnacle_watchcache::{CacheError, Start, WatchError, Watcher};
+use binnacle_watchcache::{Start, WatchError, Watcher};
 
 use crate::context::Context;
-use crate::list::{ListOptions, cache_failure, deadline};
+use crate::list::{ListOptions, deadline};
 use crate::resource::Resource;
 
 /// Where a watch begins.
@@ -36,24 +36,25 @@ impl Resource {
         let namespace = if collection.namespaced { context.namespace.as_str() } else { "" };
         let selection = collection.selection(namespace, &options.labels, &options.fields);
         let cache = &collection.cache;
+        let failed = |error| collection.cache_failure(error);
         let begin = |snapshot| Start::Snapshot { snapshot, mark_end: matches!(from, WatchFrom::InitialEvents { .. }) };
         let start = match from {
             WatchFrom::After(revision) => Start::After(Revision(revision)),
             WatchFrom::Now | WatchFrom::InitialEvents { not_older_than: None } => {
-                begin(cache.wait_consistent(deadline()).await.map_err(cache_failure)?)
+                begin(cache.wait_consistent(deadline()).await.map_err(failed)?)
             }
             WatchFrom::ChangesOnly => {
-                let snapshot = cache.wait_consistent(deadline()).await.map_err(cache_failure)?;
+                let snapshot = cache.wait_consistent(deadline()).await.map_err(failed)?;
                 Start::After(snapshot.revision())
             }
-            WatchFrom::Any => begin(cache.snapshot(deadline()).await.map_err(cache_failure)?),
+            WatchFrom::Any => begin(cache.snapshot(deadline()).await.map_err(failed)?),
             WatchFrom::InitialEvents { not_older_than: Some(revision) } => {
                 begin(collection.not_older_than(revision).await?)
             }
         };
         match cache.subscribe(selection, start, deadline()).await {
             Ok(watcher) => Ok(Ok(watcher)),
-            Err(WatchError::NotReady | WatchError::Closed) => Err(cache_failure(CacheError::NotReady)),
+            Err(WatchError::NotReady | WatchError::Closed) => Err(failed(cache.not_ready())),
             Err(expired) => Ok(Err(expired)),
         }
     }

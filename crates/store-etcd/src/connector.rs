@@ -1,4 +1,4 @@
-//! Connections to one member: TCP, or TLS over it.
+//! Connections to one member: TCP or a unix socket, or TLS over either.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 
@@ -32,9 +32,14 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 /// Where a member is.
 #[derive(Clone)]
 struct Target {
-    host: String,
-    port: u16,
+    address: Address,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+#[derive(Clone)]
+enum Address {
+    Tcp(String, u16),
+    Unix(PathBuf),
 }
 
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -49,19 +54,29 @@ pub(crate) fn channel(endpoint: &str, tls: Option<&Arc<ClientConfig>>, secure: b
         None if secure => ("https", endpoint),
         None => ("http", endpoint),
     };
-    let authority: http::uri::Authority =
-        address.trim_end_matches('/').parse().map_err(|error| bad(format!("{error}")))?;
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-    let port = authority.port_u16().ok_or_else(|| bad("it has no port".to_owned()))?;
+    let (authority, host, address) = match scheme {
+        // The socket's path stands where a host would; what TLS is to find there is this machine.
+        "unix" | "unixs" if !address.is_empty() => {
+            (http::uri::Authority::from_static("localhost"), "localhost".to_owned(), Address::Unix(address.into()))
+        }
+        _ => {
+            let authority: http::uri::Authority =
+                address.trim_end_matches('/').parse().map_err(|error| bad(format!("{error}")))?;
+            let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+            let port = authority.port_u16().ok_or_else(|| bad("it has no port".to_owned()))?;
+            let address = Address::Tcp(host.clone(), port);
+            (authority, host, address)
+        }
+    };
     let tls = match (scheme, tls) {
-        ("http", _) => None,
-        ("https", Some(config)) => {
+        ("http" | "unix", _) => None,
+        ("https" | "unixs", Some(config)) => {
             let name = ServerName::try_from(host.clone()).map_err(|error| bad(error.to_string()))?;
             Some((TlsConnector::from(Arc::clone(config)), name))
         }
         _ => return Err(bad(format!("scheme {scheme:?} is not supported"))),
     };
-    let target = Target { host, port, tls };
+    let target = Target { address, tls };
     // TLS is the connector's affair; all that is left for the channel is HTTP/2.
     let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| bad(error.to_string()))?;
     let endpoint = endpoint
@@ -75,11 +90,17 @@ pub(crate) fn channel(endpoint: &str, tls: Option<&Arc<ClientConfig>>, secure: b
 }
 
 async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io::Error> {
-    let tcp = TcpStream::connect((target.host.as_str(), target.port)).await?;
-    tcp.set_nodelay(true)?;
+    let stream: Box<dyn Connection> = match target.address {
+        Address::Tcp(host, port) => {
+            let tcp = TcpStream::connect((host.as_str(), port)).await?;
+            tcp.set_nodelay(true)?;
+            Box::new(tcp)
+        }
+        Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
+    };
     let connection: Box<dyn Connection> = match target.tls {
-        None => Box::new(tcp),
-        Some((tls, name)) => Box::new(tls.connect(name, tcp).await?),
+        None => stream,
+        Some((tls, name)) => Box::new(tls.connect(name, stream).await?),
     };
     Ok(TokioIo::new(connection))
 }
@@ -179,6 +200,10 @@ mod tests {
             ("127.0.0.1:2379", true, true),
             ("http://[::1]:2379", false, true),
             ("https://[::1]:2379", true, true),
+            ("unix:///run/etcd.sock", false, true),
+            ("unix://localhost:2379", false, true),
+            ("unixs:///run/etcd.sock", true, true),
+            ("unix://", false, false),
             ("http://127.0.0.1", false, false),
             ("ftp://127.0.0.1:1", false, false),
             ("http://", false, false),

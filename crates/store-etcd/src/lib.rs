@@ -11,11 +11,16 @@ mod error;
 mod hub;
 mod metrics;
 mod options;
+mod serve;
 mod store;
 mod stream;
 mod watcher;
 
+/// The name of the socket at which a server offers its embedded store, in the store's directory.
+pub const ADMIN_SOCKET: &str = "admin.sock";
+
 pub use hub::WatchLimits;
 pub use metrics::{KeyOwner, Metrics};
 pub use options::{ConnectError, Options, TlsPaths};
+pub use serve::serve;
 pub use store::EtcdStore;

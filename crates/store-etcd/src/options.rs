@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 /// What a store needs to know.
 #[derive(Clone)]
 pub struct Options {
-    /// The members' client URLs: `http://host:port`, `https://host:port`, or without a scheme.
+    /// The members' client URLs: `http://host:port`, `https://host:port`, `unix:///path`, or `host:port`.
     pub endpoints: Vec<String>,
     pub tls: TlsPaths,
     /// The keys that are watched; everything that [`Store::watch`](binnacle_store::Store::watch) is asked for lies within.

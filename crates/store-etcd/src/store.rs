@@ -71,6 +71,13 @@ impl EtcdStore {
         Ok(unsigned(status.map_err(Failure::into_store_error)?.db_size))
     }
 
+    /// What tells the cluster from all others.
+    pub async fn cluster_id(&self) -> Result<u64, StoreError> {
+        let request = api::RangeRequest { key: self.health_key.clone(), count_only: true, ..Default::default() };
+        let answer = self.read("get", QUICK_READ, request).await?;
+        Ok(answer.header.map_or(0, |header| header.cluster_id))
+    }
+
     async fn read(
         &self,
         operation: &str,

@@ -232,6 +232,12 @@ pub enum StoreError {
     Timeout,
 }
 
+/// The key under which a migration into a store is noted until it is finished, for the objects whose keys begin with
+/// `root`. A store that has it holds only some of its objects.
+pub fn unfinished_migration_key(root: &str) -> Bytes {
+    Bytes::from(format!("binnacle_migration{root}"))
+}
+
 /// The end of the range of all keys that start with `prefix`.
 pub fn prefix_end(prefix: &[u8]) -> Bytes {
     let mut end = prefix.to_vec();

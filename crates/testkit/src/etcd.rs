@@ -4,21 +4,34 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{TempDir, wait_until_blocking};
+use crate::relays::{Relays, Side};
+use crate::wait::wait_blocking;
+use crate::{SlowDisk, TempDir, wait_until_blocking};
+
+/// A member that was killed comes back when the others have told it all that it missed, on a busy machine too.
+const READY: Duration = Duration::from_secs(120);
 
 /// A cluster of one or more members. They are killed with the value, and their data is removed.
 pub struct Etcd {
     members: Vec<Member>,
     temp: TempDir,
+    /// Between the members, where it can be cut.
+    network: Option<Relays>,
+    /// Under all members.
+    disk: Option<SlowDisk>,
 }
 
 struct Member {
     child: Option<Child>,
     arguments: Vec<String>,
+    /// Its own port.
     endpoint: String,
+    /// What its clients are told, which may be a relay's.
+    known_as: String,
 }
 
 /// PEM files with which members and their clients know each other.
@@ -42,36 +55,57 @@ impl Etcd {
     /// One member.
     #[must_use]
     pub fn single() -> Self {
-        Self::start(1, None)
+        Self::start(1, None, None, None)
     }
 
     /// Several members; all of them are ready.
     #[must_use]
     pub fn cluster(members: usize) -> Self {
-        Self::start(members, None)
+        Self::start(members, None, None, None)
+    }
+
+    /// Several members behind a network that can be cut, on a disk that can be slow.
+    #[must_use]
+    pub fn fragile(members: usize) -> Self {
+        let disk = SlowDisk::available().then(SlowDisk::new);
+        let etcd = Self::start(members, None, Some(Relays::new()), disk);
+        // ID, whether it has started, name, URLs.
+        for line in etcd.ctl(0, &["member", "list"]).lines() {
+            let words: Vec<_> = line.split(", ").collect();
+            let member = words[2].strip_prefix('m').and_then(|number| number.parse().ok()).unwrap();
+            etcd.network.as_ref().unwrap().name(words[0], member);
+        }
+        etcd
     }
 
     /// One member that asks its clients for a certificate.
     #[must_use]
     pub fn secure(tls: &EtcdTls<'_>) -> Self {
-        Self::start(1, Some(tls))
+        Self::start(1, Some(tls), None, None)
     }
 
-    fn start(count: usize, tls: Option<&EtcdTls<'_>>) -> Self {
+    fn start(count: usize, tls: Option<&EtcdTls<'_>>, network: Option<Relays>, disk: Option<SlowDisk>) -> Self {
         let temp = TempDir::new();
         let ports: Vec<(u16, u16)> = (0..count).map(|_| (free_port(), free_port())).collect();
-        let peer = |port: u16| format!("http://127.0.0.1:{port}");
-        let cluster: Vec<_> = ports.iter().enumerate().map(|(n, (_, port))| format!("m{n}={}", peer(*port))).collect();
+        let known_as = |member, side, port| match &network {
+            Some(network) => network.relay(member, side, port),
+            None => port,
+        };
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let peers: Vec<_> =
+            ports.iter().enumerate().map(|(n, (_, port))| url(known_as(n, Side::Peers, *port))).collect();
+        let cluster: Vec<_> = peers.iter().enumerate().map(|(n, peer)| format!("m{n}={peer}")).collect();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let members = ports.iter().enumerate().map(|(n, (client, peer_port))| {
             let endpoint = format!("{scheme}://127.0.0.1:{client}");
+            let known_as = format!("{scheme}://127.0.0.1:{}", known_as(n, Side::Clients, *client));
             let mut arguments = vec![
                 format!("--name=m{n}"),
                 format!("--data-dir={}", temp.join(&format!("m{n}"))),
                 format!("--listen-client-urls={endpoint}"),
-                format!("--advertise-client-urls={endpoint}"),
-                format!("--listen-peer-urls={}", peer(*peer_port)),
-                format!("--initial-advertise-peer-urls={}", peer(*peer_port)),
+                format!("--advertise-client-urls={known_as}"),
+                format!("--listen-peer-urls={}", url(*peer_port)),
+                format!("--initial-advertise-peer-urls={}", peers[n]),
                 format!("--initial-cluster={}", cluster.join(",")),
             ];
             if count == 1 {
@@ -86,9 +120,10 @@ impl Etcd {
                     format!("--key-file={}", tls.key.display()),
                 ]);
             }
-            Member { child: None, arguments, endpoint }
+            Member { child: None, arguments, endpoint, known_as }
         });
-        let mut etcd = Self { members: members.collect(), temp };
+        let members = members.collect();
+        let mut etcd = Self { members, temp, network, disk };
         for n in 0..count {
             etcd.spawn(n);
         }
@@ -101,7 +136,7 @@ impl Etcd {
     /// The members' client URLs.
     #[must_use]
     pub fn endpoints(&self) -> Vec<String> {
-        self.members.iter().map(|member| member.endpoint.clone()).collect()
+        self.members.iter().map(|member| member.known_as.clone()).collect()
     }
 
     /// As `--etcd-servers` takes it.
@@ -141,6 +176,26 @@ impl Etcd {
         self.signal(member, Signal::CONT);
     }
 
+    /// Cuts a member off from the others, and from its clients too when it is `alone`. Until [`Etcd::heal`].
+    pub fn cut_off(&self, member: usize, alone: bool) {
+        let network = self.network.as_ref().expect("a network that can be cut");
+        network.cut(member, Side::Peers);
+        if alone {
+            network.cut(member, Side::Clients);
+        }
+    }
+
+    /// Everybody hears everybody again.
+    pub fn heal(&self) {
+        self.network.as_ref().expect("a network that can be cut").heal();
+    }
+
+    /// The disk under all members, where there can be a slow one.
+    #[must_use]
+    pub fn disk(&self) -> Option<&SlowDisk> {
+        self.disk.as_ref()
+    }
+
     /// The member that leads, asked with `etcdctl`.
     #[must_use]
     pub fn leader(&self) -> usize {
@@ -160,6 +215,28 @@ impl Etcd {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Puts a value of any bytes under a key.
+    pub fn put(&self, key: &str, value: &[u8]) {
+        let endpoint = format!("--endpoints={}", self.members[0].endpoint);
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args([&endpoint, "put", key]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), value).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+
+    /// The bytes under a key, none if there is nothing.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Vec<u8> {
+        let endpoint = format!("--endpoints={}", self.members[0].endpoint);
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args([&endpoint, "get", key, "--print-value-only"]);
+        let mut value = command.output().unwrap().stdout;
+        // A line end follows it.
+        value.pop();
+        value
+    }
+
     fn signal(&self, member: usize, signal: Signal) {
         if let Some(child) = &self.members[member].child {
             kill_process(Pid::from_child(child), signal).unwrap();
@@ -174,6 +251,9 @@ impl Etcd {
         let log = std::fs::File::create(self.log(member)).unwrap();
         let mut command = Command::new("etcd");
         command.args(&self.members[member].arguments).stdin(Stdio::null());
+        if let Some(disk) = &self.disk {
+            command = disk.under(&command);
+        }
         command.stdout(log.try_clone().unwrap()).stderr(log);
         self.members[member].child = Some(command.spawn().unwrap());
     }
@@ -181,7 +261,7 @@ impl Etcd {
     fn wait_ready(&mut self, member: usize) {
         let log = self.log(member);
         let child = self.members[member].child.as_mut().unwrap();
-        wait_until_blocking("etcd is ready", || {
+        wait_blocking(READY, "etcd is ready", || {
             let said = String::from_utf8_lossy(&std::fs::read(&log).unwrap()).into_owned();
             if let Some(status) = child.try_wait().unwrap() {
                 panic!("etcd ended with {status}: {said}");

@@ -6,36 +6,44 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-const NAME: &str = "kube-apiserver";
-
-/// A command that starts the program, with nothing of the caller's environment that would change what it does.
+/// A command that starts the server, with nothing of the caller's environment that would change what it does.
 ///
 /// `BINNACLE_KUBE_APISERVER` names another build of it.
 #[must_use]
 pub fn program() -> Command {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(PATH.get_or_init(find));
+    let told = ["BINNACLE_KUBE_APISERVER", "CARGO_BIN_EXE_kube-apiserver", "NEXTEST_BIN_EXE_kube-apiserver"];
+    let mut command = Command::new(PATH.get_or_init(|| find("kube-apiserver", &told)));
     command.stdin(Stdio::null()).env_remove("XDG_DATA_HOME");
     command
 }
 
-fn find() -> PathBuf {
-    // Cargo and nextest say where the program is to tests of its own package.
-    let told = ["BINNACLE_KUBE_APISERVER", "CARGO_BIN_EXE_kube-apiserver", "NEXTEST_BIN_EXE_kube-apiserver"];
+/// A command that starts the operator's program. `BINNACLE_TOOL` names another build of it.
+#[must_use]
+pub fn tool() -> Command {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    let told = ["BINNACLE_TOOL", "CARGO_BIN_EXE_binnacle", "NEXTEST_BIN_EXE_binnacle"];
+    let mut command = Command::new(PATH.get_or_init(|| find("binnacle", &told)));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Cargo and nextest say where the program is to tests of its own package.
+fn find(name: &str, told: &[&str]) -> PathBuf {
     match told.iter().find_map(std::env::var_os) {
         Some(path) => path.into(),
-        None => build(),
+        None => build(name),
     }
 }
 
 /// Builds the program as the running test was built: same profile, target and directory. It is a matter of
 /// milliseconds when there is nothing to do.
-fn build() -> PathBuf {
+fn build(name: &str) -> PathBuf {
     // TARGET/[TRIPLE/]PROFILE/deps/TEST
     let test = std::env::current_exe().unwrap();
     let artifacts = test.ancestors().nth(2).unwrap();
-    let program = artifacts.join(NAME);
-    let mut lock = lock(artifacts);
+    let program = artifacts.join(name);
+    let mut lock = lock(artifacts, name);
     // With nextest each test is a process: the first one of a run builds.
     let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_default();
     let mut built = String::new();
@@ -50,7 +58,7 @@ fn build() -> PathBuf {
     let parent = artifacts.parent().unwrap();
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
-        .args(["build", "--quiet", "--bin", NAME, "--profile", profile])
+        .args(["build", "--quiet", "--bin", name, "--profile", profile])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     if parent.join("CACHEDIR.TAG").exists() {
         command.arg("--target-dir").arg(parent);
@@ -66,8 +74,8 @@ fn build() -> PathBuf {
 }
 
 /// Held until the file is dropped. The file says which run built last.
-fn lock(artifacts: &Path) -> File {
-    let path = artifacts.join(".kube-apiserver.testkit");
+fn lock(artifacts: &Path, name: &str) -> File {
+    let path = artifacts.join(format!(".{name}.testkit"));
     let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).unwrap();
     file.lock().unwrap();
     file

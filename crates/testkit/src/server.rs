@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::https::{Client, Handshake};
-use crate::{PATIENCE, TempDir, program};
+use crate::{PATIENCE, SlowDisk, TempDir, program};
 
 /// A running server. It is killed with the value, and what it left on disk is removed.
 pub struct Server {
     child: Child,
     arguments: Vec<String>,
     temp: TempDir,
+    disk: Option<SlowDisk>,
     /// What it printed when it was ready.
     pub lines: [String; 3],
     pub address: SocketAddr,
@@ -39,14 +40,20 @@ impl Server {
     /// The same with more arguments.
     #[must_use]
     pub fn durable_with(more: &[&str]) -> Self {
+        Self::durable_on(None, more)
+    }
+
+    /// The same on a disk that can be slow.
+    #[must_use]
+    pub fn durable_on(disk: Option<SlowDisk>, more: &[&str]) -> Self {
         let temp = TempDir::new();
         let data = temp.join("data");
         for attempt in 0..20 {
             let port = format!("--secure-port={}", lasting_port(attempt));
             let mut arguments = vec!["--data-dir".to_owned(), data.clone(), port];
             arguments.extend(more.iter().map(ToString::to_string));
-            match spawn(&arguments, &temp) {
-                Ok(started) => return Self::from(started, arguments, temp),
+            match spawn(&arguments, &temp, disk.as_ref()) {
+                Ok(started) => return Self::from(started, arguments, temp, disk),
                 Err(error) => assert!(error.contains("failed to create listener"), "{error}"),
             }
         }
@@ -61,19 +68,20 @@ impl Server {
             arguments.push("--secure-port=0".to_owned());
         }
         let temp = TempDir::new();
-        let started = spawn(&arguments, &temp).unwrap_or_else(|error| panic!("did not start: {error}"));
-        Self::from(started, arguments, temp)
+        let started = spawn(&arguments, &temp, None).unwrap_or_else(|error| panic!("did not start: {error}"));
+        Self::from(started, arguments, temp, None)
     }
 
-    fn from(started: Started, arguments: Vec<String>, temp: TempDir) -> Self {
+    fn from(started: Started, arguments: Vec<String>, temp: TempDir, disk: Option<SlowDisk>) -> Self {
         let Started { child, lines, address, took } = started;
-        Self { child, arguments, temp, lines, address, took }
+        Self { child, arguments, temp, disk, lines, address, took }
     }
 
     /// Starts it again with the arguments it had, after it ended or in place of the one that runs (which is killed).
     pub fn restart(&mut self) {
         self.kill();
-        let started = spawn(&self.arguments, &self.temp).unwrap_or_else(|error| panic!("did not restart: {error}"));
+        let started = spawn(&self.arguments, &self.temp, self.disk.as_ref());
+        let started = started.unwrap_or_else(|error| panic!("did not restart: {error}"));
         let Started { child, lines, address, took } = started;
         (self.child, self.lines, self.address, self.took) = (child, lines, address, took);
     }
@@ -121,6 +129,12 @@ impl Server {
 
     fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
+    }
+
+    /// The disk that it was started on.
+    #[must_use]
+    pub fn disk(&self) -> Option<&SlowDisk> {
+        self.disk.as_ref()
     }
 
     /// A directory for the test's own files, removed with the server.
@@ -180,11 +194,15 @@ struct Started {
 }
 
 /// Starts the program and waits for the three lines it prints, or for what it says on its way out.
-fn spawn(arguments: &[String], temp: &TempDir) -> Result<Started, String> {
+fn spawn(arguments: &[String], temp: &TempDir, disk: Option<&SlowDisk>) -> Result<Started, String> {
     let began = Instant::now();
     let mut command = program();
     // An ephemeral server that is killed leaves its kubeconfig behind: in our directory.
-    command.args(arguments).env("TMPDIR", temp.path()).stdout(Stdio::piped());
+    command.args(arguments).env("TMPDIR", temp.path());
+    if let Some(disk) = disk {
+        command = disk.under(&command);
+    }
+    command.stdout(Stdio::piped());
     let log = temp.path().join("stderr");
     command.stderr(std::fs::File::create(&log).unwrap());
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;

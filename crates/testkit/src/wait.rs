@@ -20,13 +20,18 @@ pub async fn wait_until<T>(what: &str, mut condition: impl AsyncFnMut() -> Optio
 }
 
 /// The same without a runtime.
-pub fn wait_until_blocking<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub fn wait_until_blocking<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    wait_blocking(PATIENCE, what, condition)
+}
+
+/// The same with a patience of its own.
+pub(crate) fn wait_blocking<T>(patience: Duration, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(answer) = condition() {
             return answer;
         }
-        assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
+        assert!(began.elapsed() < patience, "waited {patience:?} in vain: {what}");
         std::thread::sleep(PAUSE);
     }
 }

@@ -6,15 +6,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use binnacle_store::{KeyValue, Revision, Store, WatchControl, prefix_range};
+use binnacle_meta::Text;
+use binnacle_store::{KeyValue, Revision, Store, StoreError, WatchControl, prefix_range};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
+use crate::distribution::Distribution;
 use crate::entry::Entry;
 use crate::error::{CacheError, WatchError};
 use crate::follower;
@@ -23,6 +24,7 @@ use crate::index::Index;
 use crate::selection::{Interest, Property, Selection};
 use crate::snapshot::{Snapshot, SnapshotInner};
 use crate::state::{State, catch_up};
+use crate::stats::{CacheStats, Counters, READ_WAITS};
 use crate::watcher::{Start, Watcher};
 use crate::window::WindowLimits;
 
@@ -45,19 +47,6 @@ pub struct Cache {
     shared: Arc<Shared>,
 }
 
-/// For metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStats {
-    pub objects: usize,
-    /// About how much memory the objects take, wire forms aside.
-    pub bytes: usize,
-    pub watchers: usize,
-    pub window_events: usize,
-    pub window_bytes: usize,
-    pub indexes: usize,
-    pub retained_snapshots: usize,
-}
-
 impl Cache {
     /// A cache of the keys that start with `prefix`, which ends with a slash.
     pub fn new(store: Arc<dyn Store>, prefix: &str, indexer: Arc<dyn Indexer>, limits: WindowLimits) -> Self {
@@ -73,6 +62,9 @@ impl Cache {
             applied: AtomicU64::new(0),
             initialized: AtomicBool::new(false),
             control: ArcSwapOption::empty(),
+            trouble: Mutex::default(),
+            counters: Counters::default(),
+            waits: Distribution::new(&READ_WAITS),
             changed: Notify::new(),
             building: AtomicBool::new(false),
             born: Instant::now(),
@@ -97,6 +89,17 @@ impl Cache {
     /// Whether the cache has read its range and follows the store at this moment.
     pub fn is_ready(&self) -> bool {
         self.shared.control.load().is_some()
+    }
+
+    /// Whether a value of the range cannot be read, so that the cache will not be ready until it has changed. Single
+    /// objects can still be asked of the store.
+    pub fn is_unreadable(&self) -> bool {
+        self.shared.is_unreadable()
+    }
+
+    /// What a reader is told while the cache cannot serve it.
+    pub fn not_ready(&self) -> CacheError {
+        self.shared.not_ready()
     }
 
     /// Waits until the cache has read its range for the first time.
@@ -177,8 +180,11 @@ impl Cache {
         deadline: Instant,
     ) -> Result<Watcher, WatchError> {
         self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
+        if self.shared.is_unreadable() {
+            return Err(WatchError::NotReady);
+        }
         if let Start::After(revision) = start {
-            self.shared.reach_back(revision, deadline).await;
+            self.shared.reach_back(revision, deadline).await?;
         }
         Watcher::open(Arc::clone(&self.shared), selection, start)
     }
@@ -202,6 +208,16 @@ impl Cache {
 
     pub fn stats(&self) -> CacheStats {
         self.shared.stats()
+    }
+
+    /// How many seconds reads waited for the cache to be as new as the store.
+    pub fn waits(&self) -> &Distribution {
+        &self.shared.waits
+    }
+
+    /// The selectable fields that objects are indexed by.
+    pub fn fields(&self) -> &[Text] {
+        self.shared.indexer.fields()
     }
 }
 
@@ -231,6 +247,10 @@ pub(crate) struct Shared {
     initialized: AtomicBool,
     /// There while the store is followed.
     pub(crate) control: ArcSwapOption<Box<dyn WatchControl>>,
+    /// Why the store is not followed, and since when.
+    pub(crate) trouble: Mutex<Option<(Arc<StoreError>, Instant)>>,
+    pub(crate) counters: Counters,
+    waits: Distribution,
     /// Told of every step forward.
     pub(crate) changed: Notify,
     /// An index is being made.
@@ -272,17 +292,24 @@ impl Shared {
                 return Ok(());
             }
             self.start();
-            wait(changed, deadline).await?;
+            self.wait(changed, deadline).await?;
         }
     }
 
     /// Asks the store where it is and waits until the cache knows everything up to there.
     async fn barrier(&self, deadline: Instant) -> Result<Revision, CacheError> {
+        let begun = std::time::Instant::now();
+        let reached = self.reach(deadline).await;
+        self.waits.add(begun.elapsed().as_secs_f64());
+        reached
+    }
+
+    async fn reach(&self, deadline: Instant) -> Result<Revision, CacheError> {
         loop {
             let changed = self.changed.notified();
             let Some(control) = self.control.load_full() else {
                 self.start();
-                wait(changed, deadline).await?;
+                self.wait(changed, deadline).await?;
                 continue;
             };
             let barrier = match timeout_at(deadline, control.barrier()).await {
@@ -297,7 +324,7 @@ impl Shared {
                     }
                     continue;
                 }
-                Err(_) => return Err(binnacle_store::StoreError::Timeout.into()),
+                Err(_) => return Err(StoreError::Timeout.into()),
             };
             loop {
                 let changed = self.changed.notified();
@@ -482,10 +509,11 @@ impl Shared {
     }
 
     fn stats(&self) -> CacheStats {
-        let (objects, bytes, indexes) = {
+        let (objects, bytes, value_bytes, indexes) = {
             let state = self.state.lock();
-            (state.objects.len(), state.bytes, state.indexes.len())
+            (state.objects.len(), state.bytes, state.value_bytes, state.indexes.len())
         };
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let retained_snapshots = self.retained.lock().len();
         let hub = self.hub.lock();
         CacheStats {
@@ -496,6 +524,13 @@ impl Shared {
             window_bytes: hub.window.bytes(),
             indexes,
             retained_snapshots,
+            value_bytes,
+            capacity: hub.window.capacity(),
+            initializations: count(&self.counters.initializations),
+            initial_events: count(&self.counters.initial_events),
+            events_received: count(&self.counters.events_received),
+            events_dispatched: count(&self.counters.events_dispatched),
+            terminated: count(&self.counters.terminated),
         }
     }
 }
@@ -504,8 +539,4 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cache").field("range", &self.range).field("progress", &self.progress).finish_non_exhaustive()
     }
-}
-
-async fn wait(changed: Notified<'_>, deadline: Instant) -> Result<(), CacheError> {
-    timeout_at(deadline, changed).await.map_err(|_| CacheError::NotReady)
 }

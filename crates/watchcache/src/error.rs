@@ -2,15 +2,17 @@
 
 use binnacle_store::{Revision, StoreError};
 
+use crate::trouble::Trouble;
+
 /// A read that the cache cannot answer.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// The revision asked for was not reached in time: 504 with the cause `ResourceVersionTooLarge`.
     #[error("Too large resource version: {}, current: {}", requested.0, current.0)]
     TooLargeRevision { requested: Revision, current: Revision },
-    /// The cache has not read its range yet, or reads it again.
+    /// The cache has not read its range yet, or reads it again; and why that has failed, if it has.
     #[error("storage is (re)initializing")]
-    NotReady,
+    NotReady(Option<Trouble>),
     /// The store did not tell its revision.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use binnacle_store::{KeyValue, RangeRequest, Revision, StoreError, Watch, WatchMessage};
@@ -28,14 +29,16 @@ const UPKEEP: Duration = Duration::from_secs(15);
 /// Runs until it is aborted.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut pause = FIRST_PAUSE;
+    let mut continues = true;
     loop {
         let begun = Instant::now();
-        let error = match connect(&shared).await {
+        let error = match connect(&shared, continues).await {
             Ok(watch) => follow(&shared, watch).await,
             Err(error) => error,
         };
+        // An event that cannot be read would be told again and again: what it was about is found by reading all.
+        continues = !matches!(error, StoreError::Transform { .. });
         shared.control.store(None);
-        shared.changed.notify_waiters();
         // A watch that was good for a while was no failure to begin.
         if begun.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
@@ -46,14 +49,16 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         } else {
             tracing::warn!(%error, range = ?shared.range.start, "watch of the store ended, beginning anew");
         }
+        shared.fail(error);
+        shared.changed.notify_waiters();
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// A watch that continues what the cache knows; where the store cannot continue it, everything is read again.
-async fn connect(shared: &Shared) -> Result<Watch, StoreError> {
-    if shared.has_begun() {
+/// A watch that continues what the cache knows, if it may; where the store cannot continue it, everything is read again.
+async fn connect(shared: &Shared, continues: bool) -> Result<Watch, StoreError> {
+    if continues && shared.has_begun() {
         let known = shared.progress();
         // A store that was restored from a backup may be behind, and its history is another.
         if shared.store.current_revision().await? >= known {
@@ -66,6 +71,8 @@ async fn connect(shared: &Shared) -> Result<Watch, StoreError> {
     let revision = shared.store.current_revision().await?;
     let objects = read_all(shared, revision).await?;
     let continues = shared.has_begun() && shared.progress() == revision;
+    shared.counters.initializations.fetch_add(1, Ordering::Relaxed);
+    shared.counters.initial_events.fetch_add(objects.len() as u64, Ordering::Relaxed);
     shared.change(|state| state.replace(objects, revision));
     if !continues {
         // What happened between is unknown, so no watch can go on without a gap.
@@ -112,6 +119,7 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
 /// Reads the watch until it ends.
 async fn follow(shared: &Shared, mut watch: Watch) -> StoreError {
     shared.control.store(Some(Arc::new(watch.control)));
+    shared.recover();
     shared.changed.notify_waiters();
     let mut upkeep = pin!(sleep(UPKEEP));
     let mut idle = false;
@@ -151,6 +159,7 @@ const CHUNK_DELIVERIES: usize = 16_384;
 
 async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) {
     let at = Instant::now();
+    shared.counters.events_received.fetch_add(events.len() as u64, Ordering::Relaxed);
     // Looking at objects is the dear part and happens while readers go on.
     let mut changes: VecDeque<Prepared> = events.into_iter().filter_map(|event| prepare(shared, event)).collect();
     while let Some(first) = changes.front() {
@@ -166,6 +175,7 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) {
         }
         let events: Vec<Event> =
             shared.change(|state| chunk.into_iter().filter_map(|prepared| make(state, prepared, at)).collect());
+        shared.counters.events_dispatched.fetch_add(events.len() as u64, Ordering::Relaxed);
         shared.hub.lock().publish_all(events);
         shared.advance(Some(last), last);
         shared.bound_retained();

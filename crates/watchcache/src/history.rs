@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::cache::Shared;
 use crate::entry::{Entry, Event};
+use crate::error::WatchError;
 use crate::follower::historic;
 
 /// Events looked at before others get their turn.
@@ -22,22 +23,24 @@ const ATTEMPTS: usize = 3;
 const NOTHING: Revision = Revision(1);
 
 impl Shared {
-    /// Makes the window reach back to `from`, if the store's history does and the window has room.
-    pub(crate) async fn reach_back(&self, from: Revision, deadline: Instant) {
+    /// Makes the window reach back to `from`, if the store's history does and the window has room. While the store does
+    /// not answer nobody knows whether it does: a client that was told "expired" would list everything anew.
+    pub(crate) async fn reach_back(&self, from: Revision, deadline: Instant) -> Result<(), WatchError> {
         if from <= NOTHING || self.reaches(from).is_ok() || from.0 <= self.out_of_reach.load(Ordering::Relaxed) {
-            return;
+            return Ok(());
         }
         // One at a time: the next one finds what the one before it has read.
-        let Ok(_turn) = tokio::time::timeout_at(deadline, self.reaching.lock()).await else { return };
+        let _turn = tokio::time::timeout_at(deadline, self.reaching.lock()).await.map_err(|_| WatchError::NotReady)?;
         for _ in 0..ATTEMPTS {
-            let Err(floor) = self.reaches(from) else { return };
+            let Err(floor) = self.reaches(from) else { return Ok(()) };
             let past = match tokio::time::timeout_at(deadline, self.past(from, floor)).await {
                 Ok(Ok(past)) => past,
-                Ok(Err(StoreError::Compacted { .. })) | Err(_) => return,
+                Ok(Err(StoreError::Compacted { .. } | StoreError::FutureRevision { .. })) => return Ok(()),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, range = ?self.range.start, "cannot read the store's history for a watch");
-                    return;
+                    return Err(WatchError::NotReady);
                 }
+                Err(_) => return Err(WatchError::NotReady),
             };
             let mut hub = self.hub.lock();
             if hub.window.oldest() == floor {
@@ -46,9 +49,10 @@ impl Shared {
                     self.out_of_reach.fetch_max(from.0, Ordering::Relaxed);
                 }
                 hub.window.prepend(past.events, past.floor);
-                return;
+                return Ok(());
             }
         }
+        Ok(())
     }
 
     /// Whether the window has all events after `from`, or else from where on it has them.

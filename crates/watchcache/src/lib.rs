@@ -8,6 +8,7 @@
 
 mod attrs;
 mod cache;
+mod distribution;
 mod entry;
 mod error;
 mod follower;
@@ -18,15 +19,20 @@ mod index;
 mod selection;
 mod snapshot;
 mod state;
+mod stats;
+mod trouble;
 mod watcher;
 mod window;
 
 pub use attrs::{Attrs, IndexError, Indexer, Labels};
-pub use cache::{BLOCK_TIMEOUT, Cache, CacheStats};
+pub use cache::{BLOCK_TIMEOUT, Cache};
+pub use distribution::Distribution;
 pub use entry::{Change, Entry, Event, WatchItem};
 pub use error::{CacheError, WatchError};
 pub use forms::{FormBudget, FormId};
 pub use selection::{Interest, Selection};
 pub use snapshot::{Cursor, Snapshot};
+pub use stats::CacheStats;
+pub use trouble::Trouble;
 pub use watcher::{Start, Watcher};
 pub use window::WindowLimits;

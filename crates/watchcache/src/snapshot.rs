@@ -1,8 +1,10 @@
 //! An immutable view of all objects at one revision, and reading it by selection.
 
+use std::cell::Cell;
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
+use binnacle_meta::Text;
 use binnacle_store::Revision;
 use parking_lot::Mutex;
 
@@ -71,6 +73,21 @@ impl Snapshot {
 
     /// The selected objects with paths from `start` on, in the order of their keys.
     pub fn iter<'a>(&'a self, selection: &'a Selection, start: &str) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 'a> {
+        self.iter_counted(selection, start, None)
+    }
+
+    /// The same, and counts what is looked at.
+    fn iter_counted<'a>(
+        &'a self,
+        selection: &'a Selection,
+        start: &str,
+        seen: Option<&'a Cell<usize>>,
+    ) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 'a> {
+        let look = move |_: &&'a Arc<Entry>| {
+            if let Some(seen) = seen {
+                seen.set(seen.get() + 1);
+            }
+        };
         if selection.is_nothing() {
             return Box::new(std::iter::empty());
         }
@@ -78,30 +95,46 @@ impl Snapshot {
             let found = self.get(&format!("{namespace}/{name}"));
             let start = start.to_owned();
             return Box::new(
-                found.into_iter().filter(move |e| e.path() >= start.as_str() && selection.matches(&e.meta)),
+                found
+                    .into_iter()
+                    .inspect(look)
+                    .filter(move |e| e.path() >= start.as_str() && selection.matches(&e.meta)),
             );
         }
         if let (None, Some(name), false) = (selection.namespace(), selection.name(), self.inner.has_namespaces()) {
             // The name is the whole path.
             let start = start.to_owned();
-            let found = self.get(name).into_iter();
+            let found = self.get(name).into_iter().inspect(look);
             return Box::new(found.filter(move |e| e.path() >= start.as_str() && selection.matches(&e.meta)));
         }
         let (first, end) = bounds(selection.namespace(), start);
         if selection.is_whole_namespace() {
-            return Box::new(self.inner.range(&first, &end).map(|(_, entry)| entry));
+            return Box::new(self.inner.range(&first, &end).map(|(_, entry)| entry).inspect(look));
         }
         if let Some((index, value)) = self.inner.useful_index(selection, &first, &end) {
             let objects = &self.inner.objects;
-            let found = index.paths(value, &first, &end).filter_map(|path| objects.get(path));
+            let found = index.paths(value, &first, &end).filter_map(|path| objects.get(path)).inspect(look);
             return Box::new(found.filter(|entry| selection.matches(&entry.meta)));
         }
-        Box::new(Scan { range: self.inner.range(&first, &end), snapshot: &self.inner, selection, seen: 0, matched: 0 })
+        let range = self.inner.range(&first, &end);
+        Box::new(Scan { range, snapshot: &self.inner, selection, counted: seen, seen: 0, matched: 0 })
+    }
+
+    /// Which index a list of the selection is read from: `f:` and a field, `l` for labels, empty for none.
+    pub fn index(&self, selection: &Selection, fields: &[Text]) -> Text {
+        let (first, end) = bounds(selection.namespace(), "");
+        match self.inner.useful_index(selection, &first, &end).map(|(index, _)| index.property()) {
+            Some(Property::Field(at)) => fields.get(*at).map(|name| format!("f:{name}")).unwrap_or_default().into(),
+            Some(Property::Name) => "f:metadata.name".into(),
+            // Clients may invent label keys.
+            Some(Property::Label(_)) => "l".into(),
+            None => Text::default(),
+        }
     }
 
     /// A reader of the selected objects that can be put down and taken up again.
     pub fn cursor(&self, selection: Arc<Selection>, start: &str) -> Cursor {
-        Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()) }
+        Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()), seen: 0 }
     }
 
     /// How many objects there are from `start` on, in one namespace or in all. Asked page after page it costs a page.
@@ -183,6 +216,7 @@ struct Scan<'a, I> {
     range: I,
     snapshot: &'a SnapshotInner,
     selection: &'a Selection,
+    counted: Option<&'a Cell<usize>>,
     seen: usize,
     matched: usize,
 }
@@ -204,6 +238,9 @@ impl<'a, I: Iterator<Item = (&'a Meta, &'a Arc<Entry>)>> Iterator for Scan<'a, I
 
 impl<I> Drop for Scan<'_, I> {
     fn drop(&mut self) {
+        if let Some(counted) = self.counted {
+            counted.set(counted.get() + self.seen);
+        }
         if self.seen >= LARGE_SCAN && self.matched < self.seen / SELECTIVE {
             self.snapshot.miss_index(self.selection);
         }
@@ -217,6 +254,7 @@ pub struct Cursor {
     selection: Arc<Selection>,
     /// Where to go on; `None` at the end.
     next: Option<String>,
+    seen: usize,
 }
 
 impl Cursor {
@@ -224,7 +262,9 @@ impl Cursor {
     pub fn fill(&mut self, max: usize, out: &mut Vec<Arc<Entry>>) -> bool {
         let Some(start) = self.next.take() else { return false };
         let before = out.len();
-        out.extend(self.snapshot.iter(&self.selection, &start).take(max).cloned());
+        let seen = Cell::new(self.seen);
+        out.extend(self.snapshot.iter_counted(&self.selection, &start, Some(&seen)).take(max).cloned());
+        self.seen = seen.get();
         match out.last() {
             Some(last) if max > 0 && out.len() - before == max => {
                 // The least string that is greater.
@@ -237,6 +277,11 @@ impl Cursor {
 
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// How many objects were looked at so far.
+    pub fn seen(&self) -> usize {
+        self.seen
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct State {
     pub(crate) changed: Revision,
     /// About how much memory the objects take.
     pub(crate) bytes: usize,
+    /// Of their stored forms alone.
+    pub(crate) value_bytes: usize,
     /// Bytes written since the beginning: how much an old snapshot may hold on to.
     pub(crate) written: u64,
 }
@@ -31,6 +33,7 @@ impl State {
         let old = match &new {
             Some(entry) => {
                 self.bytes += entry.size();
+                self.value_bytes += entry.value().len();
                 self.written += entry.size() as u64;
                 self.objects.insert(entry.meta.clone(), Arc::clone(entry))
             }
@@ -38,6 +41,7 @@ impl State {
         };
         if let Some(old) = &old {
             self.bytes -= old.size();
+            self.value_bytes -= old.value().len();
         }
         let meta = |entry: &Option<Arc<Entry>>| -> Option<Meta> { entry.as_ref().map(|entry| entry.meta.clone()) };
         let (before, after) = (meta(&old), meta(&new));
@@ -50,6 +54,7 @@ impl State {
     /// Replaces everything. Indexes are dropped and made anew when they are missed.
     pub(crate) fn replace(&mut self, objects: Objects, revision: Revision) {
         self.bytes = objects.values().map(|entry| entry.size()).sum();
+        self.value_bytes = objects.values().map(|entry| entry.value().len()).sum();
         self.written += self.bytes as u64;
         self.objects = objects;
         self.indexes.clear();

@@ -185,6 +185,7 @@ impl Watcher {
                     return out.len() > before;
                 }
                 if hub.window.read(next, WINDOW_READ, &mut events).is_none() {
+                    self.shared.counters.terminated.fetch_add(1, Ordering::Relaxed);
                     queue.ending = Some(Ending::Gap);
                     return out.len() > before;
                 }

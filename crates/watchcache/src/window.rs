@@ -71,6 +71,11 @@ impl Window {
         self.floor = floor;
     }
 
+    /// How many events there may be.
+    pub(crate) fn capacity(&self) -> usize {
+        self.limits.max_events
+    }
+
     /// How many events, and of how many bytes, may be put in front.
     pub(crate) fn room(&self) -> (usize, usize) {
         let events = self.limits.max_events.saturating_sub(self.events.len());

@@ -28,7 +28,16 @@ const ROUNDS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost() {
-    let mut server = Server::durable();
+    killed_again_and_again(Server::durable()).await;
+}
+
+/// History is cut off all the time, so that every kill interrupts it or comes soon after.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_by_compaction() {
+    killed_again_and_again(Server::durable_with(&["--etcd-compaction-interval=20ms"])).await;
+}
+
+async fn killed_again_and_again(mut server: Server) {
     let client = server.kube().await;
     crate::namespace(&client, "kept").await;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "kept");

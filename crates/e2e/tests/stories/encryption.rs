@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use binnacle_testkit::{KmsPlugin, Server, TempDir};
+use binnacle_testkit::{KmsPlugin, Server, Signal, TempDir};
 use serde_json::{Value, json};
 
 use crate::namespace;
@@ -80,16 +80,94 @@ async fn keys_change() {
     server.restart();
     assert_eq!(secret(&server, "first").await, object_at(&object, &version));
 
-    // Without its key a value is an error, not a secret without contents: the cache of the secrets cannot be filled and
-    // goes on trying. Other resources are served.
+    // Without its key a value is an error, not a secret without contents. It keeps the cache of the secrets from being
+    // filled; other secrets and other resources are served.
     configure(&file, &format!("{{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
     server.restart();
+    let why = "no matching prefix found";
+    let which = format!("unable to transform key \"/registry/secrets/vault/first\": {why}");
+    let again = format!("storage is (re)initializing: failed to list *core.Secret: {which}");
     let mut client = server.client().await;
-    let answer = client.get("/api/v1/namespaces/vault").await.unwrap();
-    assert_eq!(answer.status, 200);
-    let answer = client.get(SECRETS).await.unwrap();
-    assert_eq!(answer.status, 429, "{}", answer.body);
-    assert!(!answer.body.contains("password"));
+    create(&server, "second", "squeamish ossifrage").await;
+    for (query, status, message) in [
+        ("/first", 500, format!("Internal error occurred: {why}")),
+        ("/first?resourceVersion=0", 500, format!("Internal error occurred: {why}")),
+        ("/second", 200, String::new()),
+        ("?limit=10", 500, format!("Internal error occurred: {which}")),
+        ("", 429, again.clone()),
+        ("?limit=10&labelSelector=a", 429, again.clone()),
+        ("?watch=true", 429, again),
+    ] {
+        let answer = client.get(&format!("{SECRETS}{query}")).await.unwrap();
+        let body: Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(answer.status, status, "{query}: {body}");
+        assert_eq!(body["message"].as_str().unwrap_or_default(), message, "{query}");
+    }
+    assert_eq!(client.get("/api/v1/namespaces/vault").await.unwrap().status, 200);
+    let metrics = client.get("/metrics").await.unwrap().body;
+    let failed = "apiserver_storage_transformation_operations_total{resource=\"secrets\",status=\"unknown-non-grpc\"";
+    assert!(metrics.contains(failed), "{metrics}");
+
+    // It comes back, and all is there.
+    let both = format!("{{aesgcm: {{keys: [{KEY_ONE}]}}}}, {{secretbox: {{keys: [{KEY_TWO}]}}}}");
+    configure(&file, &both);
+    server.restart();
+    let answer = server.client().await.get(SECRETS).await.unwrap();
+    let list: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(list["items"].as_array().unwrap().len(), 2, "{list}");
+}
+
+/// The server is killed again and again while everything is written anew under another key.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_while_the_key_changes() {
+    const SECRETS_THERE: usize = 60;
+    let files = TempDir::new();
+    let file = files.join("encryption.yaml");
+    configure(&file, &format!("{{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
+    let mut server = Server::durable_with(&["--encryption-provider-config", &file]);
+    namespace(&server.kube().await, "vault").await;
+    for n in 0..SECRETS_THERE {
+        create(&server, &format!("s{n}"), &format!("text {n}")).await;
+    }
+    configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
+    // Whoever rewrites them begins anew when the server went away; what was done stays done.
+    let (mut kills, mut written) = (0, 0);
+    'rotation: loop {
+        tokio::task::block_in_place(|| server.restart());
+        let mut client = server.client().await;
+        for n in 0..SECRETS_THERE {
+            let path = format!("{SECRETS}/s{n}");
+            let object = client.get(&path).await.unwrap().body;
+            // Each time a little further.
+            if kills < 5 && n == 8 * (kills + 1) {
+                let headers = [("content-type", "application/json")];
+                // It may be done or not.
+                let _ = tokio::join!(client.send("PUT", &path, &headers, object), async {
+                    server.signal(Signal::KILL);
+                });
+                kills += 1;
+                continue 'rotation;
+            }
+            let before: Value = serde_json::from_str(&object).unwrap();
+            let after = rewrite(&server, &before).await;
+            written += usize::from(before["metadata"]["resourceVersion"] != *after);
+        }
+        break;
+    }
+    assert_eq!(kills, 5);
+    assert!((SECRETS_THERE - kills..=SECRETS_THERE).contains(&written), "{written} were written anew");
+    // The first key can go: nothing is under it any more, and nothing is lost.
+    configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}"));
+    tokio::task::block_in_place(|| server.restart());
+    let answer = server.client().await.get(SECRETS).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let list: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(list["items"].as_array().unwrap().len(), SECRETS_THERE);
+    for n in 0..SECRETS_THERE {
+        let encoded = &secret(&server, &format!("s{n}")).await["data"]["password"];
+        let text = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, encoded.as_str().unwrap()).unwrap();
+        assert_eq!(text, format!("text {n}").into_bytes());
+    }
 }
 
 fn object_at(object: &Value, version: &str) -> Value {

@@ -185,6 +185,39 @@ async fn the_leader_changes_under_load() {
     .await;
 }
 
+/// Who compacts may die at any moment: another one goes on, and what is kept stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_compacts_is_killed() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let flag = etcd.servers();
+    let mut servers: Vec<Server> = tokio::task::block_in_place(|| {
+        (0..2).map(|_| Server::durable_with(&[&flag, "--etcd-compaction-interval=100ms"])).collect()
+    });
+    let compacted = |etcd: &Etcd| -> u64 {
+        etcd.ctl(0, &["get", "compact_rev_key", "--print-value-only"]).trim().parse().unwrap_or(0)
+    };
+    for round in 0..6 {
+        let client = servers[0].kube().await;
+        if round == 0 {
+            crate::namespace(&client, "kept").await;
+        }
+        let maps: Api<ConfigMap> = Api::namespaced(client, "kept");
+        maps.create(&PostParams::default(), &config_map(&format!("m{round}"), "1")).await.unwrap();
+        let before = compacted(&etcd);
+        wait_until("compaction goes on", async || {
+            let patch = Patch::Merge(json!({"data": {"v": compacted(&etcd).to_string()}}));
+            maps.patch(&format!("m{round}"), &PatchParams::default(), &patch).await.unwrap();
+            (compacted(&etcd) > before).then_some(())
+        })
+        .await;
+        tokio::task::block_in_place(|| servers[round % 2].restart());
+    }
+    for server in &servers {
+        let maps: Api<ConfigMap> = Api::namespaced(server.kube().await, "kept");
+        assert_eq!(maps.list(&ListParams::default()).await.unwrap().items.len(), 6);
+    }
+}
+
 /// Where objects are, and in which form, is as the flags say; another server reads them all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_forms() {

@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 use std::os::unix::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint, Uri};
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
+
+use crate::metrics::Metrics;
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatusRequest {}
@@ -66,10 +68,21 @@ pub(crate) struct EncryptResponse {
 pub(crate) struct Client {
     channel: Channel,
     timeout: Duration,
+    /// Of the provider.
+    name: String,
+    metrics: Metrics,
+}
+
+/// A call that failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("rpc error: code = {code:?} desc = {why}")]
+pub(crate) struct CallError {
+    pub code: Code,
+    why: String,
 }
 
 impl Client {
-    pub(crate) fn new(socket: &str, timeout: Duration) -> Self {
+    pub(crate) fn new(name: &str, socket: &str, timeout: Duration, metrics: &Metrics) -> Self {
         let socket = socket.to_owned();
         let connect = service_fn(move |_: Uri| {
             let socket = socket.clone();
@@ -81,22 +94,22 @@ impl Client {
         });
         // The plugin sees this as the authority.
         let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect);
-        Self { channel, timeout }
+        Self { channel, timeout, name: name.to_owned(), metrics: metrics.clone() }
     }
 
-    pub(crate) async fn status(&self) -> Result<StatusResponse, String> {
+    pub(crate) async fn status(&self) -> Result<StatusResponse, CallError> {
         self.call("/v2.KeyManagementService/Status", StatusRequest {}).await
     }
 
-    pub(crate) async fn encrypt(&self, request: EncryptRequest) -> Result<EncryptResponse, String> {
+    pub(crate) async fn encrypt(&self, request: EncryptRequest) -> Result<EncryptResponse, CallError> {
         self.call("/v2.KeyManagementService/Encrypt", request).await
     }
 
-    pub(crate) async fn decrypt(&self, request: DecryptRequest) -> Result<DecryptResponse, String> {
+    pub(crate) async fn decrypt(&self, request: DecryptRequest) -> Result<DecryptResponse, CallError> {
         self.call("/v2.KeyManagementService/Decrypt", request).await
     }
 
-    async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, String>
+    async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, CallError>
     where
         Q: Message + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
@@ -107,11 +120,14 @@ impl Client {
             let codec: ProstCodec<Q, A> = ProstCodec::default();
             grpc.unary(Request::new(request), PathAndQuery::from_static(path), codec).await
         };
-        match tokio::time::timeout(self.timeout, call).await {
+        let begun = Instant::now();
+        let answer = match tokio::time::timeout(self.timeout, call).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
-            Ok(Err(status)) => Err(format!("rpc error: code = {:?} desc = {}", status.code(), status.message())),
-            Err(_) => Err("rpc error: code = DeadlineExceeded desc = context deadline exceeded".to_owned()),
-        }
+            Ok(Err(status)) => Err(CallError { code: status.code(), why: status.message().to_owned() }),
+            Err(_) => Err(CallError { code: Code::DeadlineExceeded, why: "context deadline exceeded".to_owned() }),
+        };
+        self.metrics.called(&self.name, path, begun, answer.as_ref().err().map(|error| error.code));
+        answer
     }
 }
 

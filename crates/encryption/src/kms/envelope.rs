@@ -10,6 +10,7 @@ use prost::Message;
 
 use super::plugin::Plugin;
 use super::seed::DataKey;
+use crate::metrics::{Direction, Metrics};
 use crate::transform::{Opened, TransformError};
 
 /// How long a seed that was decrypted is kept after its last use.
@@ -130,16 +131,17 @@ impl Envelope {
         Self { plugin, kept: Mutex::default() }
     }
 
-    pub(crate) fn seal(&self, value: &[u8], key: &[u8]) -> Result<Vec<u8>, TransformError> {
+    pub(crate) fn seal(&self, value: &[u8], key: &[u8], metrics: &Metrics) -> Result<Vec<u8>, TransformError> {
         let current = self.plugin.current()?;
         current.may_write()?;
+        metrics.key_used(Direction::ToStorage, self.plugin.name(), &current.object.key_id);
         let encrypted_data = current.key.seal(value, key)?;
         let object = EncryptedObject { encrypted_data, ..current.object.clone() };
         object.validate()?;
         Ok(object.encode_to_vec())
     }
 
-    pub(crate) async fn open(&self, data: &Bytes, key: &[u8]) -> Result<Opened, TransformError> {
+    pub(crate) async fn open(&self, data: &Bytes, key: &[u8], metrics: &Metrics) -> Result<Opened, TransformError> {
         let object = EncryptedObject::decode(data.clone()).map_err(|error| TransformError::new(error.to_string()))?;
         object.validate()?;
         let current = self.plugin.current()?;
@@ -147,19 +149,21 @@ impl Envelope {
         let data_key = if object.source == current.object.source && !stale {
             Arc::clone(&current.key)
         } else {
-            self.data_key(&object).await?
+            self.data_key(&object, metrics).await?
         };
+        metrics.key_used(Direction::FromStorage, self.plugin.name(), &object.key_id);
         Ok(Opened { value: data_key.open(&object.encrypted_data, key)?.into(), stale })
     }
 
     /// The data key of a value that was written under another seed than the current one.
-    async fn data_key(&self, object: &EncryptedObject) -> Result<Arc<DataKey>, TransformError> {
+    async fn data_key(&self, object: &EncryptedObject, metrics: &Metrics) -> Result<Arc<DataKey>, TransformError> {
         let source = object.source_of_key();
         let now = Instant::now();
         if let Some(kept) = self.kept.lock().get_mut(&source) {
             kept.used = now;
             return Ok(Arc::clone(&kept.key));
         }
+        metrics.missed();
         let plain = self.plugin.decrypt(object).await?;
         let key = Arc::new(match object.source_type {
             SOURCE_SEED => DataKey::seed(&plain)?,
@@ -173,6 +177,7 @@ impl Envelope {
         if kept.len() < MOST_KEPT {
             kept.insert(source, Kept { key: Arc::clone(&key), used: now });
         }
+        metrics.keeps(self.plugin.name(), kept.len());
         Ok(key)
     }
 }

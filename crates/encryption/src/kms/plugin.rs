@@ -14,6 +14,7 @@ use super::client::{Client, DecryptRequest, EncryptRequest, StatusResponse};
 use super::envelope::{EncryptedObject, SOURCE_SEED, validate_key_id};
 use super::seed::DataKey;
 use crate::config::Kms;
+use crate::metrics::Metrics;
 use crate::transform::TransformError;
 
 /// How often the plugin is asked how it is, while it is well and while it is not.
@@ -30,6 +31,7 @@ const WRITE_AT_MOST: Duration = Duration::from_secs(3 * 60);
 pub(crate) struct Plugin {
     name: String,
     client: Client,
+    metrics: Metrics,
     current: RwLock<Option<Arc<Current>>>,
     probe: Mutex<Probe>,
 }
@@ -73,10 +75,11 @@ fn hash(key_id: &str) -> String {
 
 impl Plugin {
     /// Asks for the first seed, and goes on asking in the background. A plugin that is not there yet is no error.
-    pub(crate) async fn start(configuration: &Kms) -> Arc<Self> {
+    pub(crate) async fn start(configuration: &Kms, metrics: &Metrics) -> Arc<Self> {
         let plugin = Arc::new(Self {
             name: configuration.name.clone(),
-            client: Client::new(&configuration.socket, configuration.timeout),
+            client: Client::new(&configuration.name, &configuration.socket, configuration.timeout, metrics),
+            metrics: metrics.clone(),
             current: RwLock::new(None),
             probe: Mutex::default(),
         });
@@ -137,8 +140,15 @@ impl Plugin {
             }
         }
         match validate_key_id(&status.key_id) {
-            Err(why) => wrong.push(format!("got invalid KMSv2 KeyID hash {:?}: {why}", hash(&status.key_id))),
-            Ok(()) => wrong.extend(self.follow_key(&status.key_id).await.err()),
+            Err(why) => {
+                let kind = if status.key_id.is_empty() { "empty" } else { "too_long" };
+                self.metrics.invalid_key_id(&self.name, kind);
+                wrong.push(format!("got invalid KMSv2 KeyID hash {:?}: {why}", hash(&status.key_id)));
+            }
+            Ok(()) => {
+                self.metrics.key_in_status(&self.name, &status.key_id);
+                wrong.extend(self.follow_key(&status.key_id).await.err());
+            }
         }
         let why = match wrong.as_slice() {
             [] => return Ok(()),
@@ -186,7 +196,10 @@ impl Plugin {
 
     /// A new seed, encrypted by the plugin.
     async fn make(&self, uid: &str, until: SystemTime) -> Result<Current, String> {
-        let (key, plaintext) = DataKey::generate().map_err(|error| error.to_string())?;
+        let begun = std::time::Instant::now();
+        let generated = DataKey::generate();
+        self.metrics.generated(begun, generated.is_ok());
+        let (key, plaintext) = generated.map_err(|error| error.to_string())?;
         let answer = self.client.encrypt(EncryptRequest { plaintext, uid: uid.to_owned() }).await;
         let answer = answer.map_err(|error| format!("failed to encrypt DEK, error: {error}"))?;
         let object = EncryptedObject {
@@ -198,6 +211,10 @@ impl Plugin {
         };
         object.validate_source().map_err(|error| error.to_string())?;
         Ok(Current { key: Arc::new(key), object, until })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// What is written under now.
@@ -215,7 +232,7 @@ impl Plugin {
         };
         match self.client.decrypt(request).await {
             Ok(answer) => Ok(answer.plaintext),
-            Err(error) => Err(TransformError::new(format!("failed to decrypt DEK, error: {error}"))),
+            Err(error) => Err(TransformError::of_call(format!("failed to decrypt DEK, error: {error}"), error.code)),
         }
     }
 }

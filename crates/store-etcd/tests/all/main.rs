@@ -2,5 +2,7 @@
 
 mod contract;
 mod faults;
+mod served;
 mod support;
 mod tls;
+mod unix;

@@ -1,0 +1,220 @@
+//! From a file into a new data directory, as of any revision that the file has.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_registry::ROOT;
+use binnacle_store::{LeaseId, Revision, Store};
+use binnacle_store_embedded::{EmbeddedStore, Options};
+use bytes::Bytes;
+
+use super::file::{Frame, Reader};
+use crate::Error;
+use crate::place::NewStore;
+use crate::progress::Progress;
+use crate::target::Target;
+
+/// What was restored.
+pub(crate) struct Restored {
+    objects: u64,
+    /// Keys whose lease was over.
+    expired: u64,
+    revision: Revision,
+    begins: Revision,
+}
+
+/// What a file holds as of one revision.
+struct Contents {
+    /// By the revision of the last change: where the frame is.
+    live: Vec<(Revision, u64)>,
+    leases: HashMap<LeaseId, Duration>,
+    revision: Revision,
+    /// The newest revision of the file.
+    newest: Revision,
+}
+
+/// Makes the store of a data directory from a backup, as of `revision` (the newest, unless said). Its first revision is
+/// `bump` above the newest of the file: whoever has seen a revision that came after the backup must not meet it again.
+pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump: u64) -> Result<Restored, Error> {
+    let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
+    let (mut reader, head) = Reader::open(File::open(path).map_err(about)?).map_err(about)?;
+    if head.root != ROOT {
+        return Err(Error::new(format!("the keys in {} begin with {}, not with {ROOT}", path.display(), head.root)));
+    }
+    let contents = Contents::read(&mut reader, head.begins, revision.map(Revision)).map_err(about)?;
+    let begins = contents.newest.0.checked_add(bump).filter(|begins| *begins < i64::MAX as u64);
+    let begins = Revision(begins.ok_or_else(|| Error::new("--bump-revision leads beyond what revisions can be"))?);
+    let place = NewStore::prepare(dir)?
+        .ok_or_else(|| Error::new(format!("there is a store in {}: restore into a new directory", dir.display())))?;
+    let options = Options { first_revision: begins.0, ..Options::new(&place.unfinished) };
+    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
+    let store = Arc::new(opened.map_err(|error| Error::doing("making the store", error))??);
+    let filled = fill(store.clone(), &contents, &mut reader, path).await;
+    store.close().await;
+    let expired = filled?;
+    place.finish()?;
+    let objects = contents.live.len() as u64 - expired;
+    Ok(Restored { objects, expired, revision: contents.revision, begins })
+}
+
+/// Writes all objects in the order of their changes, and reads them back; how many had a lease that is over.
+async fn fill(store: Arc<EmbeddedStore>, contents: &Contents, reader: &mut Reader, path: &Path) -> Result<u64, Error> {
+    let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
+    let mut target = Target::new(store.clone(), true, ROOT).await?;
+    for (lease, left) in &contents.leases {
+        target.grant(*lease, *left).await?;
+    }
+    let mut progress = Progress::new();
+    let all = contents.live.len() as u64;
+    let mut expired = 0;
+    for (done, (_, at)) in contents.live.iter().enumerate() {
+        let Frame::Put(kv) = reader.read_at(*at).map_err(about)? else {
+            return Err(Error::new("the file changed while it was read"));
+        };
+        match kv.lease.is_some_and(|lease| !contents.leases.contains_key(&lease)) {
+            true => expired += 1,
+            false => target.put(None, kv.key.clone(), kv).await?,
+        }
+        progress.step("restoring objects", done as u64 + 1, all);
+    }
+    target.flush().await?;
+    for (_, at) in &contents.live {
+        let Frame::Put(kv) = reader.read_at(*at).map_err(about)? else { continue };
+        let (restored, _) = store.get(kv.key.clone(), None).await?;
+        let wanted = kv.lease.is_none_or(|lease| contents.leases.get(&lease).is_some_and(|left| left.as_secs() > 60));
+        if wanted && restored.is_none_or(|restored| restored.value != kv.value) {
+            return Err(Error::new(format!("{} was not restored", String::from_utf8_lossy(&kv.key))));
+        }
+    }
+    Ok(expired)
+}
+
+// === impl Contents ===
+
+impl Contents {
+    fn read(reader: &mut Reader, begins: Revision, wanted: Option<Revision>) -> io::Result<Self> {
+        let mut live: HashMap<Bytes, (Revision, u64)> = HashMap::new();
+        let mut leases = HashMap::new();
+        let within = |revision: Revision| wanted.is_none_or(|wanted| revision <= wanted);
+        let newest = loop {
+            let Some((at, frame)) = reader.next()? else {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "it has no end"));
+            };
+            match frame {
+                Frame::Put(kv) if within(kv.mod_revision) => {
+                    // Copied, so that a key does not keep its value in memory.
+                    live.insert(Bytes::copy_from_slice(&kv.key), (kv.mod_revision, at));
+                }
+                Frame::Delete { key, revision } if within(revision) => {
+                    live.remove(&key);
+                }
+                Frame::Lease { lease, seconds } => {
+                    leases.insert(lease, Duration::from_secs(seconds));
+                }
+                Frame::End { revision, .. } => break revision,
+                _ => {}
+            }
+        };
+        let revision = wanted.unwrap_or(newest);
+        if revision < begins || revision > newest {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("it has the revisions {} to {}, not {}", begins.0, newest.0, revision.0),
+            ));
+        }
+        let mut live: Vec<_> = live.into_values().collect();
+        live.sort_unstable();
+        reader.rewind()?;
+        Ok(Self { live, leases, revision, newest })
+    }
+}
+
+// === impl Restored ===
+
+impl Restored {
+    pub(crate) fn text(&self) -> String {
+        let expired = match self.expired {
+            0 => String::new(),
+            expired => format!(" {expired} objects whose time was over were left out."),
+        };
+        format!(
+            "Restored {} objects as of revision {}.{expired}\nThe store begins at revision {}: clients that ask for older \
+             versions are told that they are gone, and read anew.\n",
+            self.objects, self.revision.0, self.begins.0,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_store::Op;
+    use binnacle_store_embedded::OfflineStore;
+
+    use super::*;
+    use crate::backup::save;
+    use crate::testing::{delete, done, opened, put};
+
+    /// Keys and values, in the order of their changes.
+    async fn contents(store: &dyn Store) -> Vec<(String, String)> {
+        let range = binnacle_store::prefix_range(b"/registry/");
+        let request = binnacle_store::RangeRequest { range, revision: None, limit: 0, count_only: false };
+        let mut kvs = store.range(request).await.expect("a range").kvs;
+        kvs.sort_by_key(|kv| kv.mod_revision);
+        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+        kvs.iter().map(|kv| (text(&kv.key), text(&kv.value))).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn any_revision_of_the_history_comes_back() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Arc::new(EmbeddedStore::ephemeral());
+        // What each revision looked like.
+        let mut states: Vec<(u64, Vec<(String, String)>)> = Vec::new();
+        let lease = store.grant_lease(3000).await.expect("a lease");
+        for n in 0..60_u32 {
+            let key = format!("/registry/configmaps/a/{}", n * 7 % 13);
+            let revision = match n % 6 {
+                5 => delete(&*store, &key).await,
+                4 => done(&*store, &key, Op::Put { value: Bytes::from(n.to_string()), lease: Some(lease) }).await,
+                _ => put(&*store, &key, n.to_string()).await,
+            };
+            states.push((revision.0, contents(&*store).await));
+            if n == 20 {
+                store.compact(revision).await.expect("a compaction");
+            }
+        }
+        let file = dir.path().join("backup");
+        let saved = save(&opened(store.clone()), &file).await.expect("a backup");
+        assert!(save(&opened(store.clone()), &file).await.is_err(), "nothing is overwritten");
+        let newest = saved.revision.0;
+        // The last two before the history begins, its first two, and some of those since.
+        let around = [18, 19, 20, 21, 33, 46, 59];
+        for (revision, state) in around.map(|n| &states[n]) {
+            let data = dir.path().join(format!("at-{revision}"));
+            let restored = restore(&file, &data, Some(*revision), 1000).await;
+            if *revision < saved.begins.0 {
+                let error = restored.err().expect("it is gone").to_string();
+                assert!(error.contains("it has the revisions"), "{error}");
+                assert!(!data.exists());
+                continue;
+            }
+            let restored = restored.expect("it is restored");
+            assert_eq!(restored.begins.0, newest + 1000);
+            let offline = OfflineStore::open(&data.join("store")).expect("it opens");
+            assert_eq!(contents(&*offline.store()).await, *state, "revision {revision}");
+            assert_eq!(offline.store().compacted_revision().await.expect("a revision").0, newest + 1000);
+            assert!(restore(&file, &data, None, 0).await.is_err(), "no store is overwritten");
+        }
+        assert!(restore(&file, &dir.path().join("later"), Some(newest + 1), 0).await.is_err());
+        let mut damaged = std::fs::read(&file).expect("the file");
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        std::fs::write(&file, damaged).expect("the file is damaged");
+        let refused = restore(&file, &dir.path().join("damaged"), None, 0).await.err().expect("it is refused");
+        assert!(refused.to_string().contains("checksum"), "{refused}");
+    }
+}

@@ -1,0 +1,158 @@
+//! From a store, in use or not, into a file.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use binnacle_store::{Event, LeaseId, Revision, StoreError, WatchMessage};
+use futures::StreamExt;
+
+use super::file::{Frame, Head, Writer};
+use crate::Error;
+use crate::pages::Pages;
+use crate::place::Opened;
+use crate::progress::Progress;
+use crate::text;
+
+/// What was saved.
+pub(crate) struct Saved {
+    pub(super) begins: Revision,
+    pub(super) revision: Revision,
+    keys: u64,
+    changes: u64,
+    bytes: u64,
+}
+
+/// How often it is begun anew when a compaction takes away what was being read.
+const ATTEMPTS: usize = 5;
+
+/// Saves a store. The file appears when it is whole and durable, and not before.
+pub(crate) async fn save(opened: &Opened, path: &Path) -> Result<Saved, Error> {
+    let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
+    if path.exists() {
+        return Err(about(io::Error::from(io::ErrorKind::AlreadyExists)));
+    }
+    let unfinished = Unfinished::beside(path);
+    let mut progress = Progress::new();
+    let mut attempt = 1;
+    let saved = loop {
+        match unfinished.write(opened, &mut progress).await {
+            Err(Failure::Store(StoreError::Compacted { .. })) if attempt < ATTEMPTS => attempt += 1,
+            Err(Failure::Store(error)) => return Err(Error::doing("reading the store", error)),
+            Err(Failure::File(error)) => return Err(about(error)),
+            Ok(saved) => break saved,
+        }
+    };
+    unfinished.become_file(path).map_err(about)?;
+    Ok(saved)
+}
+
+/// The file while it is written; it is removed with the value.
+struct Unfinished(PathBuf);
+
+enum Failure {
+    Store(StoreError),
+    File(io::Error),
+}
+
+// === impl Unfinished ===
+
+impl Unfinished {
+    fn beside(path: &Path) -> Self {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".unfinished");
+        Self(name.into())
+    }
+
+    async fn write(&self, opened: &Opened, progress: &mut Progress) -> Result<Saved, Failure> {
+        // Secrets may be in it.
+        let file: File = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.0)?;
+        let store = &*opened.store;
+        let begins = store.compacted_revision().await?;
+        let mut writer = Writer::begin(file, Head { root: opened.root.clone(), begins })?;
+        let (mut keys, mut changes) = (0, 0);
+        let mut leases: HashSet<LeaseId> = HashSet::new();
+        if begins > Revision(0) {
+            let mut pages = Pages::new(store, opened.range(), begins);
+            while let Some(page) = pages.next().await? {
+                for kv in page {
+                    leases.extend(kv.lease);
+                    writer.write(&Frame::Put(kv))?;
+                    keys += 1;
+                }
+                progress.state(|| format!("saving: {keys} keys, {}", text::bytes(writer.bytes)));
+            }
+        }
+        let mut watch = store.watch(opened.range(), begins).await?;
+        let barrier = watch.control.barrier().await?;
+        let mut reached = Revision(0);
+        while reached < barrier.last_event {
+            let message = watch.messages.next().await.unwrap_or(Err(StoreError::Closed))?;
+            let WatchMessage::Events(events) = message else { continue };
+            for event in events.into_iter().filter(|event| event.revision() <= barrier.current) {
+                reached = event.revision();
+                let frame = match event {
+                    Event::Put { kv, .. } => {
+                        leases.extend(kv.lease);
+                        Frame::Put(kv)
+                    }
+                    Event::Delete { key, revision, .. } => Frame::Delete { key, revision },
+                };
+                writer.write(&frame)?;
+                changes += 1;
+            }
+            progress.state(|| format!("saving: {keys} keys and {changes} changes, {}", text::bytes(writer.bytes)));
+        }
+        for lease in leases {
+            match store.lease_remaining(lease).await {
+                Ok(left) => writer.write(&Frame::Lease { lease, seconds: left.as_secs().max(1) })?,
+                Err(StoreError::LeaseNotFound) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let bytes = writer.finish(barrier.current)?;
+        Ok(Saved { begins, revision: barrier.current, keys, changes, bytes })
+    }
+
+    fn become_file(&self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.0, path)?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(parent)?.sync_all()
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // It is not there when it has become the file.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+// === impl Saved ===
+
+impl Saved {
+    pub(crate) fn text(&self) -> String {
+        format!(
+            "Saved {} at revision {}: {} keys as of revision {} and {} changes since.\n",
+            text::bytes(self.bytes),
+            self.revision.0,
+            self.keys,
+            self.begins.0,
+            self.changes,
+        )
+    }
+}

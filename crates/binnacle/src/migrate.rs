@@ -1,0 +1,278 @@
+//! Moving all data from one store to another, while the first one is in use or not.
+//!
+//! The target is never served before the end, so it may hold anything meanwhile; a marker in it says which source it is
+//! filled from and up to which revision of the source all is there. Every pass compares the keys of both stores, deletes
+//! what the source has not, and writes what changed after that revision, in the order of the changes. A pass that was
+//! killed is made up for by the next one. Between passes the source's watch is followed.
+
+mod copy;
+mod follow;
+mod marker;
+mod verify;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_registry::ROOT;
+use binnacle_store::{RangeRequest, Revision, Store, StoreError, prefix_range, unfinished_migration_key};
+use binnacle_store_embedded::{EmbeddedStore, OfflineStore, OpenError, Options};
+use bytes::Bytes;
+use tokio::time::{Instant, sleep};
+
+use self::follow::{Ended, Switch};
+use self::marker::Marker;
+use crate::Error;
+use crate::place::{EtcdAccess, NewStore, Opened, Place, admin_socket, etcd, socket, store_dir};
+use crate::progress::Progress;
+use crate::target::Target;
+
+/// What is to be moved.
+pub(crate) struct Order {
+    pub(crate) from: Place,
+    pub(crate) from_access: EtcdAccess,
+    pub(crate) to: Place,
+    pub(crate) to_access: EtcdAccess,
+    /// The source is in use, and followed until the switch.
+    pub(crate) online: bool,
+}
+
+/// A migration under way.
+struct Migration<'a> {
+    target: Target,
+    marker: Marker,
+    source_root: String,
+    target_root: String,
+    progress: &'a mut Progress,
+}
+
+/// How long a server that was told to stop may keep the lock of its store.
+const LOCK_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Moves the data. The answer is a report for the operator.
+pub(crate) async fn run(order: &Order) -> Result<String, Error> {
+    let mut progress = Progress::new();
+    let mut source = Source::open(order).await?;
+    let begun = source.opened.store.current_revision().await?;
+    let (store, root, ordered) = open_target(order, begun, &source.identity).await?;
+    let marker = prepare(&*store, &root, &source.identity, &mut progress).await?;
+    let target = Target::new(Arc::clone(&store), ordered, &root).await?;
+    let source_root = source.opened.root.clone();
+    let mut migration = Migration { target, marker, source_root, target_root: root, progress: &mut progress };
+    let followed = order.online && matches!(order.from, Place::Etcd(_));
+    let switch = if followed { Switch::by_operator()? } else { Switch::now() };
+    let report = loop {
+        match migration.fill(&*source.opened.store, &switch, source.live.as_deref()).await? {
+            Ended::CaughtUp(revision) => break migration.finish(&*source.opened.store, revision).await?,
+            // The server has stopped: what it wrote last is in its directory.
+            Ended::SourceGone(reason) => {
+                let Place::Embedded(dir) = &order.from else {
+                    return Err(Error::doing("following the source", reason));
+                };
+                migration.progress.say("The server of the source has stopped; reading the rest from its directory.");
+                drop(source);
+                source = Source::offline(dir, Instant::now() + LOCK_PATIENCE).await?;
+            }
+        }
+    };
+    drop(migration);
+    progress.say(match &order.to {
+        Place::Embedded(_) => "The data is in the target: start the server on it.",
+        Place::Etcd(_) => "The data is in the target: start the servers with --etcd-servers.",
+    });
+    Ok(report)
+}
+
+/// Where from.
+struct Source {
+    opened: Opened,
+    /// What tells it from others, whichever way it is reached.
+    identity: String,
+    /// A server owns it, and is asked at this socket.
+    live: Option<PathBuf>,
+}
+
+// === impl Source ===
+
+impl Source {
+    async fn open(order: &Order) -> Result<Self, Error> {
+        match &order.from {
+            Place::Etcd(endpoints) => {
+                let access = &order.from_access;
+                let store = Arc::new(etcd(endpoints, access)?);
+                let id = store.cluster_id().await.map_err(|error| Error::doing("asking the source", error))?;
+                let identity = format!("etcd cluster {id:x} {}", access.root);
+                Ok(Self { opened: Opened::of(store, &access.root), identity, live: None })
+            }
+            Place::Embedded(dir) if order.online => {
+                let dir = store_dir(dir);
+                let identity = identity(&dir)?;
+                let opened = admin_socket(&dir).await.map_err(|error| {
+                    Error::new(format!("{error}; without --online the data of a stopped server is moved"))
+                })?;
+                Ok(Self { opened, identity, live: Some(socket(&dir)) })
+            }
+            Place::Embedded(dir) => Self::offline(dir, Instant::now()).await,
+        }
+    }
+
+    /// The store of a server that has stopped, or is about to.
+    async fn offline(dir: &Path, until: Instant) -> Result<Self, Error> {
+        let dir = store_dir(dir);
+        let identity = identity(&dir)?;
+        loop {
+            let path = dir.clone();
+            let opened = tokio::task::spawn_blocking(move || OfflineStore::open(&path)).await;
+            match opened.map_err(|error| Error::doing("opening the store", error))? {
+                Ok(offline) => return Ok(Self { opened: Opened::offline(offline), identity, live: None }),
+                Err(OpenError::Locked { .. }) if Instant::now() < until => sleep(Duration::from_millis(50)).await,
+                Err(error @ OpenError::Locked { .. }) => {
+                    return Err(Error::new(format!("{error}: stop it first, or follow it with --online")));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn identity(dir: &Path) -> Result<String, Error> {
+    let path = dir.canonicalize().map_err(|error| Error::doing(&dir.display().to_string(), error))?;
+    Ok(format!("embedded store {}", path.display()))
+}
+
+/// The store that is to be filled, how its keys begin, and whether it keeps the order in which it is asked.
+async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Arc<dyn Store>, String, bool), Error> {
+    match &order.to {
+        Place::Etcd(endpoints) => {
+            let store: Arc<dyn Store> = Arc::new(etcd(endpoints, &order.to_access)?);
+            Ok((store, order.to_access.root.clone(), false))
+        }
+        Place::Embedded(dir) => {
+            // When servers can find it, it says that it is not finished.
+            if let Some(new) = NewStore::prepare(dir)? {
+                let options = Options { first_revision: begun.0, ..Options::new(&new.unfinished) };
+                let store = open_embedded(options).await?;
+                let mut target = Target::new(store.clone(), true, ROOT).await?;
+                let marker = Marker { source: source.to_owned(), reached: 0 };
+                target.note(unfinished_migration_key(ROOT), marker.text()).await?;
+                drop(target);
+                store.close().await;
+                new.finish()?;
+            }
+            Ok((open_embedded(Options::new(store_dir(dir))).await?, ROOT.to_owned(), true))
+        }
+    }
+}
+
+async fn open_embedded(options: Options) -> Result<Arc<EmbeddedStore>, Error> {
+    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
+    Ok(Arc::new(opened.map_err(|error| Error::doing("opening the target", error))??))
+}
+
+/// Makes sure that the target is empty or filled by an earlier attempt of ours, and marks it as unfinished.
+async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Progress) -> Result<Marker, Error> {
+    let failed = |error: StoreError| Error::doing("asking the target", error);
+    if let Some(marker) = Marker::read(store, root).await.map_err(failed)? {
+        if marker.source != source {
+            return Err(Error::new(format!(
+                "the target is being filled from another source, the {}: empty it first",
+                marker.source
+            )));
+        }
+        if marker.reached > 0 {
+            progress
+                .say(&format!("Going on with a migration that had come to revision {} of the source.", marker.reached));
+        }
+        return Ok(marker);
+    }
+    let range = prefix_range(root.as_bytes());
+    let request = RangeRequest { range, revision: None, limit: 1, count_only: true };
+    let count = store.range(request).await.map_err(failed)?.count;
+    if count > 0 {
+        return Err(Error::new(format!("the target is not empty: it has {count} keys below {root}")));
+    }
+    Ok(Marker { source: source.to_owned(), reached: 0 })
+}
+
+impl Migration<'_> {
+    /// Fills the target until it has all that the source has.
+    async fn fill(&mut self, source: &dyn Store, switch: &Switch, live: Option<&Path>) -> Result<Ended, Error> {
+        self.note().await?;
+        loop {
+            let Some(revision) = or_gone(self.pass(source).await, live.is_some())? else {
+                return Ok(Ended::SourceGone("the server does not answer".to_owned()));
+            };
+            match self.follow(source, revision, switch, live).await? {
+                Some(ended) => return Ok(ended),
+                None => self.progress.say("The source's history was compacted meanwhile: comparing the keys again."),
+            }
+        }
+    }
+
+    /// Verifies that both stores hold the same, and ends the target's time as a target.
+    async fn finish(&mut self, source: &dyn Store, revision: Revision) -> Result<String, Error> {
+        let report = self.verify(source).await?;
+        let now = self.last_change(source, revision).await?;
+        if let Some(key) = now {
+            return Err(Error::new(format!(
+                "the source is still being written to ({key}): stop its servers and run this again, which goes on from here"
+            )));
+        }
+        // What clients have seen of the source must be history here.
+        let seen = source.current_revision().await.map_or(revision, |current| current.max(revision));
+        self.target.advance(seen.0 + 1, self.progress).await?;
+        let begins = self.target.forget_history().await?;
+        Marker::remove(&**self.target.store(), &self.target_root).await?;
+        Ok(format!(
+            "{report}The source stands at revision {}, the target's history begins at {begins}: clients that ask for older \
+             versions are told that they are gone, and read anew.\n",
+            seen.0
+        ))
+    }
+
+    async fn note(&mut self) -> Result<(), Error> {
+        let value = self.marker.text();
+        self.target.note(unfinished_migration_key(&self.target_root), value).await
+    }
+
+    /// The key in the target for one of the source.
+    fn key(&self, key: &Bytes) -> Bytes {
+        rekey(key, &self.source_root, &self.target_root)
+    }
+}
+
+/// The same key below another root.
+fn rekey(key: &Bytes, from: &str, to: &str) -> Bytes {
+    match key.strip_prefix(from.as_bytes()) {
+        Some(rest) if from != to => Bytes::from([to.as_bytes(), rest].concat()),
+        _ => key.clone(),
+    }
+}
+
+/// `None` where a failure means that the server has gone.
+fn or_gone<T>(result: Result<T, Failure>, live: bool) -> Result<Option<T>, Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Failure::Source(StoreError::Unavailable(_) | StoreError::Closed | StoreError::Timeout)) if live => Ok(None),
+        Err(Failure::Source(error)) => Err(Error::doing("reading the source", error)),
+        Err(Failure::Other(error)) => Err(error),
+    }
+}
+
+/// Whose failure it was.
+enum Failure {
+    Source(StoreError),
+    Other(Error),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Source(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}

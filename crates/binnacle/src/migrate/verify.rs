@@ -1,0 +1,178 @@
+//! Whether both stores hold the same: keys, values, which of them have leases, and the order of the last changes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use binnacle_store::{KeyValue, Revision, Store, StoreError, prefix_range};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::Migration;
+use crate::Error;
+use crate::keys::{Keys, Owner};
+use crate::pages::Pages;
+use crate::text;
+
+/// How many differences are named.
+const NAMED: usize = 10;
+/// What has a lease that ends so soon may be gone in one store already.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// What was compared of one resource.
+#[derive(Default)]
+struct Sum {
+    objects: u64,
+    bytes: u64,
+    digest: Xxh3,
+}
+
+/// One side, key by key.
+struct Side<'a> {
+    pages: Pages<'a>,
+    page: VecDeque<KeyValue>,
+}
+
+impl Migration<'_> {
+    /// Compares all keys of both stores; the answer is a table of what is there.
+    pub(super) async fn verify(&mut self, source: &dyn Store) -> Result<String, Error> {
+        let target = self.target.store().clone();
+        let keys = Keys::new(&self.source_root);
+        let mut here = Side::new(source, &self.source_root).await?;
+        let mut there = Side::new(&*target, &self.target_root).await?;
+        let (mut sums, mut order, mut different) = (BTreeMap::<Owner, Sum>::new(), Vec::new(), Vec::new());
+        self.progress.begin();
+        let (mut ours, mut theirs) = (here.next().await?, there.next().await?);
+        while ours.is_some() || theirs.is_some() {
+            let our_key = ours.as_ref().map(|kv| self.key(&kv.key));
+            let missing = match (&our_key, &theirs) {
+                (Some(ours), Some(theirs)) => *ours < theirs.key,
+                (ours, _) => ours.is_some(),
+            };
+            let surplus = !missing && our_key.as_ref() != theirs.as_ref().map(|kv| &kv.key);
+            if missing {
+                if let Some(kv) = ours.take()
+                    && !ending(source, &kv).await?
+                {
+                    different.push(format!("{} is missing", String::from_utf8_lossy(&kv.key)));
+                }
+                ours = here.next().await?;
+            } else if surplus {
+                if let Some(kv) = theirs.take()
+                    && !ending(&*target, &kv).await?
+                {
+                    different.push(format!("{} is not in the source", String::from_utf8_lossy(&kv.key)));
+                }
+                theirs = there.next().await?;
+            } else {
+                if let (Some(ours), Some(theirs)) = (&ours, &theirs) {
+                    if ours.value != theirs.value {
+                        different.push(format!("{} has another value", String::from_utf8_lossy(&ours.key)));
+                    }
+                    if ours.lease.is_some() != theirs.lease.is_some() {
+                        different
+                            .push(format!("{} has a lease in one of them only", String::from_utf8_lossy(&ours.key)));
+                    }
+                    order.push((ours.mod_revision, theirs.mod_revision));
+                    sums.entry(keys.owner(&ours.key)).or_default().add(theirs);
+                    let count = order.len();
+                    self.progress.state(|| format!("verifying: {count}"));
+                }
+                (ours, theirs) = (here.next().await?, there.next().await?);
+            }
+        }
+        if let Some(problem) = out_of_order(order) {
+            different.push(problem);
+        }
+        if different.is_empty() {
+            return Ok(table(&sums));
+        }
+        let named = different.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+        let more = different.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        Err(Error::new(format!("the target does not hold what the source holds: {named}{more}")))
+    }
+}
+
+/// Whether the key's lease is over or about to be.
+async fn ending(store: &dyn Store, kv: &KeyValue) -> Result<bool, Error> {
+    let Some(lease) = kv.lease else { return Ok(false) };
+    match store.lease_remaining(lease).await {
+        Ok(left) => Ok(left <= ENDING),
+        Err(StoreError::LeaseNotFound) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What changed later in the source must have the higher revision in the target, and always a higher one than there.
+fn out_of_order(mut order: Vec<(Revision, Revision)>) -> Option<String> {
+    order.sort_unstable();
+    if let Some((ours, theirs)) = order.iter().find(|(ours, theirs)| theirs <= ours) {
+        return Some(format!("the version of revision {} became revision {}", ours.0, theirs.0));
+    }
+    let wrong = order.windows(2).find(|pair| pair[0].0 < pair[1].0 && pair[0].1 >= pair[1].1)?;
+    Some(format!("the versions of revisions {} and {} changed places", wrong[0].0.0, wrong[1].0.0))
+}
+
+fn table(sums: &BTreeMap<Owner, Sum>) -> String {
+    let mut rows = vec![["RESOURCE", "OBJECTS", "BYTES", "DIGEST"].map(str::to_owned).to_vec()];
+    let mut all = (0, 0);
+    for (owner, sum) in sums {
+        all = (all.0 + sum.objects, all.1 + sum.bytes);
+        let digest = format!("{:016x}", sum.digest.digest());
+        rows.push(vec![owner.to_string(), sum.objects.to_string(), text::bytes(sum.bytes), digest]);
+    }
+    format!(
+        "{}{} objects ({}) are the same in both stores, in the same order of changes.\n",
+        text::table(&rows),
+        all.0,
+        text::bytes(all.1)
+    )
+}
+
+// === impl Sum ===
+
+impl Sum {
+    fn add(&mut self, kv: &KeyValue) {
+        self.objects += 1;
+        self.bytes += (kv.key.len() + kv.value.len()) as u64;
+        for part in [&kv.key, &kv.value] {
+            self.digest.update(&(part.len() as u64).to_le_bytes());
+            self.digest.update(part);
+        }
+    }
+}
+
+// === impl Side ===
+
+impl<'a> Side<'a> {
+    async fn new(store: &'a dyn Store, root: &str) -> Result<Self, Error> {
+        let revision = store.current_revision().await?;
+        Ok(Self { pages: Pages::new(store, prefix_range(root.as_bytes()), revision), page: VecDeque::new() })
+    }
+
+    async fn next(&mut self) -> Result<Option<KeyValue>, Error> {
+        while self.page.is_empty() {
+            match self.pages.next_or_newer().await? {
+                Some(page) => self.page = page.into(),
+                None => return Ok(None),
+            }
+        }
+        Ok(self.page.pop_front())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order() {
+        let check =
+            |pairs: &[(u64, u64)]| out_of_order(pairs.iter().map(|(a, b)| (Revision(*a), Revision(*b))).collect());
+        assert_eq!(check(&[]), None);
+        assert_eq!(check(&[(5, 12), (2, 10), (9, 13)]), None);
+        // Two keys of one transaction have no order.
+        assert_eq!(check(&[(2, 11), (2, 10)]), None);
+        assert!(check(&[(2, 11), (5, 10)]).is_some_and(|why| why.contains("changed places")));
+        assert!(check(&[(5, 5)]).is_some_and(|why| why.contains("became")));
+    }
+}

@@ -1,0 +1,275 @@
+//! Writing into another store in the order in which things were written in the first one.
+//!
+//! A revision that clients have seen in the first store must never come to mean something else in this one. Therefore
+//! every write here gets a higher revision than the write that it repeats, and at the end history begins after all that
+//! was ever seen: who asks for an old revision is told that it is gone, and reads anew.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{StreamExt, poll, stream};
+use tokio::time::sleep;
+
+use crate::Error;
+use crate::progress::Progress;
+
+/// A store that is being filled.
+pub(crate) struct Target {
+    store: Arc<dyn Store>,
+    /// Writes that are under way, in their order.
+    pending: VecDeque<BoxFuture<'static, Result<TxnResponse, StoreError>>>,
+    /// How many may be: an embedded store keeps their order, etcd's members do not.
+    window: usize,
+    /// At least this is the store's revision.
+    revision: u64,
+    leases: HashMap<LeaseId, Lease>,
+    /// The key that is written to move the revision on.
+    filler: Bytes,
+}
+
+/// A lease of the first store in this one.
+#[derive(Clone, Copy)]
+struct Lease {
+    id: LeaseId,
+    until: Instant,
+}
+
+/// Leases with less than this are over for us: their keys would be gone before they are written.
+const LEAST_LEASE: Duration = Duration::from_millis(1500);
+/// How many writes that only move the revision are under way at once, and how many there are between compactions.
+const FILLERS: usize = 512;
+const FILLERS_PER_COMPACTION: u64 = 50_000;
+
+/// How long a cluster that does not answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(200);
+/// So many writes of no meaning take a while: the operator may know a shorter way.
+const MANY_FILLERS: u64 = 5_000_000;
+
+// === impl Target ===
+
+impl Target {
+    /// `ordered` says that the store carries out writes in the order in which it was asked.
+    pub(crate) async fn new(store: Arc<dyn Store>, ordered: bool, root: &str) -> Result<Self, Error> {
+        let revision = store.current_revision().await?.0;
+        let window = if ordered { 256 } else { 1 };
+        let filler = Bytes::from(format!("binnacle_filler{root}"));
+        Ok(Self { store, pending: VecDeque::new(), window, revision, leases: HashMap::new(), filler })
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Writes a key as it stood in another store, after all writes before. `source` is asked what is left of leases; where
+    /// there is none, those that are over are the ones that were not [granted](Self::grant).
+    pub(crate) async fn put(&mut self, source: Option<&dyn Store>, key: Bytes, kv: KeyValue) -> Result<(), Error> {
+        let lease = match kv.lease {
+            None => None,
+            Some(lease) => match self.lease(source, lease).await? {
+                Some(lease) => Some(lease),
+                // It ends at this moment, and the key with it.
+                None => return Ok(()),
+            },
+        };
+        self.above(kv.mod_revision.0).await?;
+        self.write(key, Op::Put { value: kv.value, lease }).await
+    }
+
+    /// Deletes a key, if it is there.
+    pub(crate) async fn delete(&mut self, key: Bytes) -> Result<(), Error> {
+        self.write(key, Op::Delete).await
+    }
+
+    /// A note of ours.
+    pub(crate) async fn note(&mut self, key: Bytes, value: Bytes) -> Result<(), Error> {
+        self.write(key, Op::Put { value, lease: None }).await?;
+        self.flush().await
+    }
+
+    /// Waits until everything is durable.
+    pub(crate) async fn flush(&mut self) -> Result<(), Error> {
+        while let Some(first) = self.pending.pop_front() {
+            let answer = first.await;
+            self.done(answer)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the revision on to at least `revision`, with writes of no meaning where it takes any.
+    pub(crate) async fn advance(&mut self, revision: u64, progress: &mut Progress) -> Result<(), Error> {
+        self.flush().await?;
+        let begin = self.revision;
+        if begin >= revision {
+            return Ok(());
+        }
+        if revision - begin > MANY_FILLERS {
+            progress.say(
+                "The target's revision is far behind: an empty etcd that was restored with 'etcdutl snapshot restore \
+                 --bump-revision' would be there at once.",
+            );
+        }
+        progress.begin();
+        let mut compacted = begin;
+        while self.revision < revision {
+            let count = (revision - self.revision).min(FILLERS_PER_COMPACTION);
+            let writes = (0..count)
+                .map(|_| insist(&*self.store, self.filling(Op::Put { value: Bytes::new(), lease: None }), PATIENCE));
+            let mut writes = stream::iter(writes).buffer_unordered(FILLERS);
+            let mut newest = self.revision;
+            while let Some(answer) = writes.next().await {
+                if let TxnResponse::Done { revision, .. } = answer? {
+                    newest = newest.max(revision.0);
+                }
+                progress.step("moving the revision on", newest - begin, revision - begin);
+            }
+            drop(writes);
+            self.revision = newest;
+            if newest - compacted >= FILLERS_PER_COMPACTION {
+                self.compact(newest).await?;
+                compacted = newest;
+            }
+        }
+        let answer = self.store.txn(self.filling(Op::Delete)).await;
+        self.done(answer)
+    }
+
+    /// Forgets all history: nothing before this moment can be asked for.
+    pub(crate) async fn forget_history(&mut self) -> Result<u64, Error> {
+        self.flush().await?;
+        // One that was killed may have left it.
+        let answer = self.store.txn(self.filling(Op::Delete)).await;
+        self.done(answer)?;
+        let now = self.store.current_revision().await?.0;
+        self.compact(now).await?;
+        Ok(now)
+    }
+
+    async fn compact(&self, revision: u64) -> Result<(), Error> {
+        match self.store.compact(Revision(revision)).await {
+            Ok(()) | Err(StoreError::Compacted { .. }) => Ok(()),
+            Err(error) => Err(Error::doing("compacting the target", error)),
+        }
+    }
+
+    fn filling(&self, op: Op) -> Txn {
+        Txn { key: self.filler.clone(), expect: Expect::Anything, op }
+    }
+
+    /// Sees to it that the next write gets a revision above this one.
+    async fn above(&mut self, revision: u64) -> Result<(), Error> {
+        if self.revision >= revision {
+            return Ok(());
+        }
+        self.advance(revision, &mut Progress::new()).await
+    }
+
+    async fn write(&mut self, key: Bytes, op: Op) -> Result<(), Error> {
+        let store = Arc::clone(&self.store);
+        let txn = Txn { key, expect: Expect::Anything, op };
+        // Where several are under way, one that is repeated would come after those behind it.
+        let patience = if self.window == 1 { PATIENCE } else { Duration::ZERO };
+        let mut write: BoxFuture<'static, _> = Box::pin(async move { insist(&*store, txn, patience).await });
+        // What is polled first is asked for first.
+        if let Poll::Ready(answer) = poll!(&mut write) {
+            self.flush().await?;
+            return self.done(answer);
+        }
+        self.pending.push_back(write);
+        while self.pending.len() >= self.window {
+            let Some(first) = self.pending.pop_front() else { break };
+            let answer = first.await;
+            self.done(answer)?;
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, answer: Result<TxnResponse, StoreError>) -> Result<(), Error> {
+        match answer.map_err(|error| Error::doing("writing to the target", error))? {
+            TxnResponse::Done { revision, .. } | TxnResponse::Unmet { revision, .. } => {
+                self.revision = self.revision.max(revision.0);
+                Ok(())
+            }
+        }
+    }
+
+    /// The lease that stands for one of the first store, with the time that it has left; `None` when it is over.
+    async fn lease(&mut self, source: Option<&dyn Store>, lease: LeaseId) -> Result<Option<LeaseId>, Error> {
+        if let Some(known) = self.leases.get(&lease) {
+            let left = known.until.saturating_duration_since(Instant::now());
+            return Ok((left >= LEAST_LEASE).then_some(known.id));
+        }
+        let Some(source) = source else { return Ok(None) };
+        match source.lease_remaining(lease).await {
+            Ok(left) if left >= LEAST_LEASE => self.grant(lease, left).await.map(Some),
+            Ok(_) | Err(StoreError::LeaseNotFound) => Ok(None),
+            Err(error) => Err(Error::doing("asking what is left of a lease", error)),
+        }
+    }
+
+    /// Makes the lease that stands for one of another store, which has `left` to live.
+    pub(crate) async fn grant(&mut self, lease: LeaseId, left: Duration) -> Result<LeaseId, Error> {
+        let begun = Instant::now();
+        let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+        let id = self.store.grant_lease(seconds).await.map_err(|error| Error::doing("granting a lease", error))?;
+        self.leases.insert(lease, Lease { id, until: begun + Duration::from_secs(seconds) });
+        Ok(id)
+    }
+}
+
+/// Repeats a write whose outcome is not known: done twice it is as good as once, and a cluster that is looking for a leader
+/// is no reason to give up.
+async fn insist(store: &dyn Store, txn: Txn, patience: Duration) -> Result<TxnResponse, StoreError> {
+    let begun = Instant::now();
+    loop {
+        match store.txn(txn.clone()).await {
+            Err(StoreError::Unavailable(_) | StoreError::Timeout) if begun.elapsed() < patience => sleep(PAUSE).await,
+            answer => return answer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_store_embedded::EmbeddedStore;
+
+    use super::*;
+    use crate::testing::{done, put};
+
+    async fn kv(store: &dyn Store, key: &'static str) -> KeyValue {
+        store.get(Bytes::from_static(key.as_bytes()), None).await.expect("a read").0.expect("the key")
+    }
+
+    #[tokio::test]
+    async fn revisions_stay_ahead_and_leases_keep_their_time() {
+        let source = EmbeddedStore::ephemeral();
+        for n in 0..700 {
+            put(&source, "/registry/a", n.to_string()).await;
+        }
+        let lease = source.grant_lease(900).await.expect("a lease");
+        done(&source, "/registry/b", Op::Put { value: Bytes::from_static(b"x"), lease: Some(lease) }).await;
+        for ordered in [true, false] {
+            let store: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
+            let mut target = Target::new(store.clone(), ordered, "/registry/").await.expect("a target");
+            for key in ["/registry/a", "/registry/b"] {
+                let kv = kv(&source, key).await;
+                let at = kv.mod_revision;
+                target.put(Some(&source), kv.key.clone(), kv).await.expect("a put");
+                target.flush().await.expect("durable");
+                assert!(self::kv(&*store, key).await.mod_revision > at);
+            }
+            let moved = kv(&*store, "/registry/b").await.lease.expect("a lease");
+            let left = store.lease_remaining(moved).await.expect("what is left");
+            assert!(left > Duration::from_secs(800), "{left:?}");
+            let before = target.forget_history().await.expect("history is forgotten");
+            assert_eq!(store.compacted_revision().await.expect("a revision").0, before);
+            let (filler, _) = store.get(target.filler.clone(), None).await.expect("a read");
+            assert_eq!(filler, None);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Whether everything that was answered fits into one row of events.
+//!
+//! resourceVersions are the order in which one correct server would have done it: every write that happened is an event
+//! of the watches, and all else that was answered has to fit into that row and into real time: what was answered before
+//! an operation began happened before it.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use super::clients::{Asked, Found, LAST, Operation, Outcome, Told, What, is_selected};
+
+pub(super) fn check(history: &[Operation], told: &[Told]) {
+    assert!(told.is_sorted_by(|a, b| a.version < b.version), "events come in order, and once");
+    let row = Row::new(told);
+    nothing_is_invented(history, told, &row);
+    let known = writes_happened_once_and_at_their_base(history, told, &row);
+    for operation in history {
+        match &operation.what {
+            What::Write { outcome: Outcome::Done(version), .. } => known.allows(*version, operation),
+            What::List { asked, selected, version, found } => {
+                match asked {
+                    Asked::Consistent | Asked::Pages => known.allows(*version, operation),
+                    Asked::NotOlderThan(least) => assert!(version >= least, "{operation:?} is too old"),
+                    Asked::Exact(exact) => assert_eq!(version, exact, "{operation:?} is of another version"),
+                    Asked::Any => {}
+                }
+                assert_eq!(*found, row.at(*version, *selected), "a list at {version} is what was told up to there");
+            }
+            What::Stream { version, found, told: after } => {
+                known.allows(*version, operation);
+                assert_eq!(*found, row.at(*version, false), "a watch begins with what was told up to {version}");
+                let from = told.partition_point(|event| event.version <= *version);
+                assert_eq!(*after, told[from..from + after.len()], "a watch goes on without a gap");
+            }
+            What::Get { key, asked, found } => row.allows(key, *asked, found.as_ref(), &known, operation),
+            What::Write { .. } | What::Delete { .. } => {}
+        }
+    }
+}
+
+/// What a watch of a selection tells: what enters it, changes in it, and leaves it.
+pub(super) fn shaded(told: &[Told]) -> Vec<Told> {
+    let mut inside: HashMap<&str, bool> = HashMap::new();
+    let seen = |event: &Told| event.value.as_deref().is_some_and(is_selected);
+    let selected = told.iter().filter_map(|event| {
+        let was = inside.insert(&event.key, seen(event)).unwrap_or(false);
+        (was || seen(event)).then(|| Told { value: event.value.clone().filter(|_| seen(event)), ..event.clone() })
+    });
+    selected.collect()
+}
+
+/// Every event is the doing of a client who was not told otherwise.
+fn nothing_is_invented(history: &[Operation], told: &[Told], row: &Row<'_>) {
+    let (mut values, mut deletions) = (HashMap::new(), HashMap::new());
+    for operation in history {
+        match &operation.what {
+            What::Write { value, outcome, .. } if *outcome != Outcome::Refused => {
+                assert!(values.insert(value.as_str(), operation).is_none(), "values are written once");
+            }
+            What::Delete { key, base, outcome } if *outcome != Outcome::Refused => {
+                let (done, possible): &mut (u32, u32) = deletions.entry((key.as_str(), *base)).or_default();
+                *done += u32::from(*outcome != Outcome::Unknown);
+                *possible += 1;
+            }
+            _ => {}
+        }
+    }
+    for event in told.iter().filter(|event| event.key != LAST) {
+        match &event.value {
+            Some(value) => assert!(values.contains_key(value.as_str()), "nobody wrote {event:?}"),
+            None => {
+                let base = row.version_before(&event.key, event.version);
+                let (done, possible) = deletions.get(&(event.key.as_str(), base)).copied().unwrap_or_default();
+                assert!(possible > 0, "nobody deleted {event:?}");
+                assert!(done <= 1, "{done} clients were told that they deleted what {event:?} tells");
+            }
+        }
+    }
+}
+
+/// Answers what was known when.
+fn writes_happened_once_and_at_their_base<'a>(
+    history: &'a [Operation],
+    told: &'a [Told],
+    row: &Row<'a>,
+) -> Knowledge<'a> {
+    let written: HashMap<&str, &Told> =
+        told.iter().filter_map(|event| Some((event.value.as_deref()?, event))).collect();
+    let mut known = Knowledge::default();
+    let mut deletions = 0;
+    for operation in history {
+        let (key, base, at) = match &operation.what {
+            What::Write { key, base, value, outcome } => {
+                let event = written.get(value.as_str());
+                let at = event.map(|event| event.version);
+                match outcome {
+                    Outcome::Done(version) => assert_eq!(at, Some(*version), "{operation:?} was told otherwise"),
+                    Outcome::Refused => assert!(event.is_none(), "{operation:?} was refused and is told by {event:?}"),
+                    Outcome::Unknown => {}
+                }
+                let Some(event) = event else { continue };
+                assert_eq!(&event.key, key);
+                (key, *base, event.version)
+            }
+            What::Delete { key, base, outcome: Outcome::Done(_) } => {
+                let next = row.next(key, *base);
+                let gone = next.filter(|(_, value)| value.is_none());
+                let (at, _) = gone.unwrap_or_else(|| panic!("{operation:?} is not told, but {next:?}"));
+                deletions += 1;
+                (key, *base, at)
+            }
+            What::Get { key, found: Some((version, _)), .. } => {
+                known.add(operation, key, *version);
+                continue;
+            }
+            // Whoever has seen a state has seen the newest event of every key in it.
+            What::List { version, .. } | What::Stream { version, .. } => {
+                known.add_all(operation, *version, row);
+                continue;
+            }
+            What::Get { .. } | What::Delete { .. } => continue,
+        };
+        let there = row.version_before(key, at);
+        assert_eq!(there, base, "{operation:?} happened at {at}, when the key was not at its base");
+        known.add(operation, key, at);
+    }
+    assert!(deletions > 0, "something was deleted");
+    known.sort();
+    known
+}
+
+/// The events of each key, in order.
+struct Row<'a>(HashMap<&'a str, Vec<(u64, Option<&'a str>)>>);
+
+impl<'a> Row<'a> {
+    fn new(told: &'a [Told]) -> Self {
+        let mut keys: HashMap<_, Vec<_>> = HashMap::new();
+        for event in told {
+            keys.entry(event.key.as_str()).or_default().push((event.version, event.value.as_deref()));
+        }
+        Self(keys)
+    }
+
+    fn of(&self, key: &str) -> &[(u64, Option<&'a str>)] {
+        self.0.get(key).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn before(&self, key: &str, version: u64) -> Option<(u64, Option<&'a str>)> {
+        let row = self.of(key);
+        row[..row.partition_point(|(at, _)| *at < version)].last().copied()
+    }
+
+    fn next(&self, key: &str, version: u64) -> Option<(u64, Option<&'a str>)> {
+        self.of(key).iter().find(|(at, _)| *at > version).copied()
+    }
+
+    /// The version that a key had just before another; 0 when it was not there.
+    fn version_before(&self, key: &str, version: u64) -> u64 {
+        self.before(key, version).map_or(0, |(at, value)| if value.is_some() { at } else { 0 })
+    }
+
+    /// The objects there were at a version.
+    fn at(&self, version: u64, selected: bool) -> Found {
+        let state = |key: &str| {
+            let (at, value) = self.before(key, version + 1)?;
+            Some((at, value.filter(|value| !selected || is_selected(value))?.to_owned()))
+        };
+        self.0.keys().filter_map(|key| Some(((*key).to_owned(), state(key)?))).collect()
+    }
+
+    /// Whether a key could be seen so.
+    fn allows(
+        &self,
+        key: &str,
+        asked: Asked,
+        found: Option<&(u64, String)>,
+        known: &Knowledge<'_>,
+        operation: &Operation,
+    ) {
+        // The newest event of this key that was seen before the read began, and all after it, could be seen.
+        let floor = match asked {
+            Asked::Consistent | Asked::Pages | Asked::Exact(_) => known.of(key, operation.began),
+            Asked::Any => 0,
+            Asked::NotOlderThan(version) => self.before(key, version + 1).map_or(0, |(at, _)| at),
+        };
+        let row = self.of(key);
+        let possible = match found {
+            Some((version, value)) => {
+                let at = row.binary_search_by_key(version, |(at, _)| *at);
+                *version >= floor && at.is_ok_and(|at| row[at].1 == Some(value.as_str()))
+            }
+            None => floor == 0 || row.iter().any(|(at, value)| *at >= floor && value.is_none()),
+        };
+        assert!(possible, "{operation:?} could not be seen any more after {floor}");
+    }
+}
+
+/// What was known at which time, altogether and of each key.
+#[derive(Default)]
+struct Knowledge<'a> {
+    all: Known,
+    keys: HashMap<&'a str, Known>,
+}
+
+impl<'a> Knowledge<'a> {
+    fn add(&mut self, operation: &Operation, key: &'a str, version: u64) {
+        let Some(ended) = operation.ended else { return };
+        self.all.add(ended, version);
+        self.keys.entry(key).or_default().add(ended, version);
+    }
+
+    fn add_all(&mut self, operation: &Operation, version: u64, row: &Row<'a>) {
+        let Some(ended) = operation.ended else { return };
+        self.all.add(ended, version);
+        for key in row.0.keys() {
+            if let Some((at, _)) = row.before(key, version + 1) {
+                self.keys.entry(key).or_default().add(ended, at);
+            }
+        }
+    }
+
+    fn sort(&mut self) {
+        self.all.sort();
+        self.keys.values_mut().for_each(Known::sort);
+    }
+
+    fn of(&self, key: &str, time: Instant) -> u64 {
+        self.keys.get(key).map_or(0, |known| known.before(time))
+    }
+
+    /// Whether an operation could be of a version.
+    fn allows(&self, version: u64, operation: &Operation) {
+        let floor = self.all.before(operation.began);
+        assert!(floor <= version, "{operation:?} is older than {floor}, which was answered before");
+    }
+}
+
+/// Versions that were answered, and when.
+#[derive(Default)]
+struct Known(Vec<(Instant, u64)>);
+
+impl Known {
+    fn add(&mut self, ended: Instant, version: u64) {
+        self.0.push((ended, version));
+    }
+
+    /// By time; each with the newest version up to then.
+    fn sort(&mut self) {
+        self.0.sort();
+        let mut newest = 0;
+        for (_, version) in &mut self.0 {
+            newest = newest.max(*version);
+            *version = newest;
+        }
+    }
+
+    /// The newest version that was answered before a time.
+    fn before(&self, time: Instant) -> u64 {
+        let earlier = self.0.partition_point(|(ended, _)| *ended < time);
+        self.0[..earlier].last().map_or(0, |(_, version)| *version)
+    }
+}

@@ -1,0 +1,301 @@
+//! Clients that read, write what they have read, delete, list and watch, and note what they were told and when.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{
+    Api, DeleteParams, GetParams, ListParams, PostParams, Preconditions, VersionMatch, WatchEvent, WatchParams,
+};
+use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::NAMESPACE;
+use super::faults::Random;
+
+const KEYS: usize = 6;
+/// Name and value of the last write.
+pub(super) const LAST: &str = "last";
+/// What some watches and lists select. Every write decides anew whether its object is of it.
+pub(super) const SHADE: &str = "shade=dark";
+/// No answer takes longer, whatever goes wrong: a server gives up in time.
+const LONGEST: Duration = Duration::from_secs(75);
+
+/// An operation as its client saw it.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub began: Instant,
+    /// `None` when no answer came.
+    pub ended: Option<Instant>,
+    pub what: What,
+}
+
+/// Objects by name, with version and value.
+pub(super) type Found = BTreeMap<String, (u64, String)>;
+
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    /// A write that expects the key to be at `base` (0: absent) and gives it a value that nobody else writes.
+    Write { key: String, base: u64, value: String, outcome: Outcome },
+    /// A deletion of just this version.
+    Delete { key: String, base: u64, outcome: Outcome },
+    /// The version and value of a key, if there was one.
+    Get { key: String, asked: Asked, found: Option<(u64, String)> },
+    List {
+        asked: Asked,
+        /// Only what is [`SHADE`].
+        selected: bool,
+        version: u64,
+        found: Found,
+    },
+    /// A watch that began with what there was at `version` and told what happened after it.
+    Stream { version: u64, found: Found, told: Vec<Told> },
+}
+
+/// Which state a read asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Consistent,
+    /// In pages.
+    Pages,
+    Any,
+    NotOlderThan(u64),
+    Exact(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// At this version, 0 where the answer does not say.
+    Done(u64),
+    Refused,
+    Unknown,
+}
+
+/// What a watch told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub version: u64,
+    pub key: String,
+    /// `None` for a deletion.
+    pub value: Option<String>,
+}
+
+pub(super) type History = Arc<Mutex<Vec<Operation>>>;
+
+/// Everything that happens to what is selected, resumed where it broke off, until the last write has been told.
+pub(super) async fn watch(
+    maps: Api<ConfigMap>,
+    selector: &str,
+    mut reached: u64,
+    last: Arc<Mutex<Option<u64>>>,
+) -> Vec<Told> {
+    let mut told = Vec::new();
+    loop {
+        let params = WatchParams::default().timeout(20).labels(selector).disable_bookmarks();
+        if let Ok(stream) = maps.watch(&params, &reached.to_string()).await {
+            let mut stream = stream.boxed();
+            loop {
+                if last.lock().is_some_and(|last| reached >= last) {
+                    return told;
+                }
+                let event = match tokio::time::timeout(Duration::from_secs(1), stream.try_next()).await {
+                    Err(_) => continue,
+                    Ok(Ok(Some(event))) => event,
+                    Ok(_) => break,
+                };
+                // Nothing was compacted: history is there.
+                if let WatchEvent::Error(status) = &event {
+                    assert_ne!(status.code, 410, "the watch has a gap: {status:?}");
+                }
+                let Some(event) = told_by(event) else { break };
+                reached = event.version;
+                told.push(event);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn told_by(event: WatchEvent<ConfigMap>) -> Option<Told> {
+    let (map, gone) = match event {
+        WatchEvent::Added(map) | WatchEvent::Modified(map) => (map, false),
+        WatchEvent::Deleted(map) => (map, true),
+        WatchEvent::Error(_) | WatchEvent::Bookmark(_) => return None,
+    };
+    Some(Told { version: version(&map), key: map.name_any(), value: (!gone).then(|| value(&map)) })
+}
+
+/// A client that asks one server or the other until it is told to stop.
+pub(super) async fn ask(
+    clients: Vec<Client>,
+    mut random: Random,
+    number: u64,
+    history: History,
+    done: Arc<AtomicBool>,
+) {
+    let maps: Vec<_> = clients.into_iter().map(|client| Api::<ConfigMap>::namespaced(client, NAMESPACE)).collect();
+    // The newest version that this client has seen.
+    let mut seen = 0;
+    for n in 0.. {
+        if done.load(Ordering::SeqCst) {
+            return;
+        }
+        let maps = &maps[random.below(maps.len())];
+        let key = format!("k{}", random.below(KEYS));
+        let began = Instant::now();
+        let kind = random.below(30);
+        if kind < 8 {
+            let what = match kind {
+                0 => stream(maps).await,
+                1 => list(maps, Asked::Pages, false).await,
+                2 => list(maps, Asked::Any, random.below(2) == 0).await,
+                3 => list(maps, Asked::NotOlderThan(seen), random.below(2) == 0).await,
+                // The history of a state that nobody has seen is not known to be there.
+                4 if seen > 0 => list(maps, Asked::Exact(seen), false).await,
+                5 => list(maps, Asked::Consistent, true).await,
+                _ => list(maps, Asked::Consistent, false).await,
+            };
+            if let Some(What::List { version, .. } | What::Stream { version, .. }) = &what {
+                seen = seen.max(*version);
+            }
+            note(&history, began, true, what);
+            continue;
+        }
+        let asked = match kind {
+            8 => Asked::Any,
+            9 => Asked::NotOlderThan(seen),
+            _ => Asked::Consistent,
+        };
+        let Ok(found) = get(maps, &key, asked).await else { continue };
+        note(&history, began, true, Some(What::Get { key: key.clone(), asked, found: found.clone() }));
+        let began = Instant::now();
+        let base = found.map_or(0, |(version, _)| version);
+        seen = seen.max(base);
+        let (answered, what) = if base > 0 && random.below(6) == 0 {
+            let preconditions = Preconditions { resource_version: Some(base.to_string()), uid: None };
+            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            let outcome = outcome(maps.delete(&key, &params).await.map(|_| 0));
+            (outcome != Outcome::Unknown, What::Delete { key, base, outcome })
+        } else {
+            let value = format!("{number}-{n}");
+            let object = object(&key, &value, base);
+            let params = PostParams::default();
+            let written = match base {
+                0 => maps.create(&params, &object).await,
+                _ => maps.replace(&key, &params, &object).await,
+            };
+            let outcome = outcome(written.map(|map| version(&map)));
+            (outcome != Outcome::Unknown, What::Write { key, base, value, outcome })
+        };
+        note(&history, began, answered, Some(what));
+    }
+}
+
+async fn get(maps: &Api<ConfigMap>, key: &str, asked: Asked) -> kube::Result<Option<(u64, String)>> {
+    let params = match asked {
+        Asked::Any => GetParams::any(),
+        Asked::NotOlderThan(version) => GetParams::at(&version.to_string()),
+        Asked::Consistent | Asked::Pages | Asked::Exact(_) => GetParams::default(),
+    };
+    match maps.get_with(key, &params).await {
+        Ok(map) => Ok(Some((version(&map), value(&map)))),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// `None` when no answer came.
+async fn list(maps: &Api<ConfigMap>, asked: Asked, selected: bool) -> Option<What> {
+    let plain = ListParams::default().labels(if selected { SHADE } else { "" });
+    let mut params = match asked {
+        Asked::Consistent => plain,
+        Asked::Pages => plain.limit(2),
+        Asked::Any => plain.match_any(),
+        Asked::NotOlderThan(version) => plain.at(&version.to_string()).matching(VersionMatch::NotOlderThan),
+        Asked::Exact(version) => plain.at(&version.to_string()).matching(VersionMatch::Exact),
+    };
+    let mut page = maps.list(&params).await.ok()?;
+    let version: u64 = page.metadata.resource_version.as_ref()?.parse().unwrap();
+    let mut found = Found::new();
+    loop {
+        for map in &page.items {
+            let twice = found.insert(map.name_any(), described(map));
+            assert!(twice.is_none(), "{twice:?} stands on two pages");
+        }
+        let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) else { break };
+        params = params.continue_token(&token);
+        page = maps.list(&params).await.ok()?;
+        assert_eq!(page.metadata.resource_version, Some(version.to_string()), "all pages are of one state");
+    }
+    Some(What::List { asked, selected, version, found })
+}
+
+/// A watch that begins with what is there and is read for a while.
+async fn stream(maps: &Api<ConfigMap>) -> Option<What> {
+    let params = WatchParams { timeout: Some(1), ..WatchParams::streaming_lists() };
+    let mut events = maps.watch(&params, "").await.ok()?.boxed();
+    let (mut found, mut told, mut version) = (Found::new(), Vec::new(), None);
+    while let Ok(Some(event)) = events.try_next().await {
+        match (event, version) {
+            (WatchEvent::Bookmark(bookmark), None) => {
+                assert!(bookmark.metadata.annotations.contains_key("k8s.io/initial-events-end"), "an early bookmark");
+                version = Some(bookmark.metadata.resource_version.parse().unwrap());
+            }
+            (WatchEvent::Added(map), None) => drop(found.insert(map.name_any(), described(&map))),
+            (event, None) => panic!("{event:?} before the end of what there was"),
+            (event, Some(_)) => told.extend(told_by(event)),
+        }
+        if told.len() > 10 {
+            break;
+        }
+    }
+    Some(What::Stream { version: version?, found, told })
+}
+
+fn note(history: &History, began: Instant, answered: bool, what: Option<What>) {
+    let Some(what) = what else { return };
+    assert!(began.elapsed() < LONGEST, "{what:?} took {:?}", began.elapsed());
+    let ended = answered.then(Instant::now);
+    history.lock().push(Operation { began, ended, what });
+}
+
+/// 404 and 409 say that nothing was written; anything else may have been.
+fn outcome(answer: kube::Result<u64>) -> Outcome {
+    match answer {
+        Ok(version) => Outcome::Done(version),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Outcome::Refused,
+        Err(_) => Outcome::Unknown,
+    }
+}
+
+pub(super) fn object(name: &str, value: &str, base: u64) -> ConfigMap {
+    let mut metadata = json!({"name": name});
+    if is_selected(value) {
+        metadata["labels"] = json!({"shade": "dark"});
+    }
+    if base > 0 {
+        metadata["resourceVersion"] = json!(base.to_string());
+    }
+    serde_json::from_value(json!({"metadata": metadata, "data": {"v": value}})).unwrap()
+}
+
+/// Whether an object of this value is of [`SHADE`].
+pub(super) fn is_selected(value: &str) -> bool {
+    value == LAST || value.bytes().last().is_some_and(|digit| digit % 2 == 0)
+}
+
+pub(super) fn version(map: &ConfigMap) -> u64 {
+    map.resource_version().unwrap().parse().unwrap()
+}
+
+fn value(map: &ConfigMap) -> String {
+    map.data.as_ref().unwrap()["v"].clone()
+}
+
+fn described(map: &ConfigMap) -> (u64, String) {
+    (version(map), value(map))
+}

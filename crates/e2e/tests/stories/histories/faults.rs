@@ -1,0 +1,157 @@
+//! What goes wrong, in an order that a number decides.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use binnacle_testkit::{Etcd, Server, Signal};
+use tokio::task::block_in_place;
+
+/// Numbers that follow from the first one.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+}
+
+pub(super) struct Faults {
+    /// `None` where the one server has a store of its own.
+    pub etcd: Option<Etcd>,
+    pub servers: Vec<Server>,
+    pub random: Random,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fault {
+    ServerKilled,
+    ServerHangs,
+    SlowDisk,
+    MemberKilled,
+    MemberHangs,
+    /// Together with a server.
+    LeaderKilled,
+    /// From everybody.
+    MemberCutOff,
+    /// From its peers: it still hears the servers, and cannot know that it leads no more.
+    LeaderCutOff,
+    /// Nobody has a majority.
+    AllCutOff,
+    /// While a member is cut off.
+    ServerKilledInPart,
+}
+
+const EVERYWHERE: [Fault; 3] = [Fault::ServerKilled, Fault::ServerHangs, Fault::SlowDisk];
+const WITH_ETCD: [Fault; 7] = [
+    Fault::LeaderCutOff,
+    Fault::MemberKilled,
+    Fault::MemberCutOff,
+    Fault::LeaderKilled,
+    Fault::MemberHangs,
+    Fault::AllCutOff,
+    Fault::ServerKilledInPart,
+];
+
+impl Faults {
+    /// One fault after the other until the time is over; leaves all in good health and tells how often each happened.
+    pub(super) async fn happen(&mut self, until: Instant) -> BTreeMap<Fault, usize> {
+        let mut all = EVERYWHERE.to_vec();
+        if self.etcd.is_some() {
+            all.extend(WITH_ETCD);
+        }
+        let disk = self.etcd.as_ref().map_or_else(|| self.servers[0].disk(), Etcd::disk);
+        if disk.is_none() {
+            all.retain(|fault| *fault != Fault::SlowDisk);
+        }
+        let mut happened = BTreeMap::new();
+        let mut waiting = Vec::new();
+        while Instant::now() < until {
+            // Each of them once before one comes again.
+            if waiting.is_empty() {
+                waiting.clone_from(&all);
+            }
+            let fault = waiting.swap_remove(self.random.below(waiting.len()));
+            self.pause(200, 800).await;
+            self.cause(fault).await;
+            *happened.entry(fault).or_default() += 1;
+        }
+        happened
+    }
+
+    async fn cause(&mut self, fault: Fault) {
+        let server = self.random.below(self.servers.len());
+        let member = self.random.below(3);
+        match fault {
+            Fault::ServerKilled => block_in_place(|| self.servers[server].restart()),
+            Fault::ServerHangs => {
+                self.servers[server].signal(Signal::STOP);
+                self.pause(300, 2000).await;
+                self.servers[server].signal(Signal::CONT);
+            }
+            Fault::SlowDisk => {
+                let delay = Duration::from_millis(50 << self.random.below(4));
+                self.slow_down(delay);
+                self.pause(1000, 3000).await;
+                self.slow_down(Duration::ZERO);
+            }
+            Fault::MemberKilled => block_in_place(|| self.etcd_mut().restart(member)),
+            Fault::MemberHangs => {
+                self.etcd().freeze(member);
+                self.pause(500, 2500).await;
+                self.etcd().thaw(member);
+            }
+            Fault::LeaderKilled => block_in_place(|| {
+                let leader = self.etcd().leader();
+                self.etcd_mut().kill(leader);
+                self.servers[server].restart();
+                self.etcd_mut().restart(leader);
+            }),
+            Fault::MemberCutOff => self.cut_off(&[member], true).await,
+            Fault::LeaderCutOff => {
+                let leader = block_in_place(|| self.etcd().leader());
+                self.cut_off(&[leader], false).await;
+            }
+            Fault::AllCutOff => self.cut_off(&[0, 1, 2], false).await,
+            Fault::ServerKilledInPart => {
+                let leader = block_in_place(|| self.etcd().leader());
+                self.etcd().cut_off(leader, true);
+                block_in_place(|| self.servers[server].restart());
+                self.etcd().heal();
+            }
+        }
+    }
+
+    async fn cut_off(&mut self, members: &[usize], alone: bool) {
+        for member in members {
+            self.etcd().cut_off(*member, alone);
+        }
+        self.pause(500, 4000).await;
+        self.etcd().heal();
+    }
+
+    fn slow_down(&self, delay: Duration) {
+        let etcd = self.etcd.iter().filter_map(Etcd::disk);
+        etcd.chain(self.servers.iter().filter_map(Server::disk)).for_each(|disk| disk.delay(delay));
+    }
+
+    /// Some milliseconds.
+    async fn pause(&mut self, least: usize, most: usize) {
+        let millis = least + self.random.below(most - least);
+        tokio::time::sleep(Duration::from_millis(millis as u64)).await;
+    }
+
+    fn etcd(&self) -> &Etcd {
+        self.etcd.as_ref().expect("faults of etcd happen where there is one")
+    }
+
+    fn etcd_mut(&mut self) -> &mut Etcd {
+        self.etcd.as_mut().expect("faults of etcd happen where there is one")
+    }
+}

@@ -1,0 +1,336 @@
+//! The metric families of the reference for encryption: values encrypted and decrypted, KMS plugins and their keys, and
+//! the configuration in use.
+//!
+//! Identities of servers and keys are shown as hashes only.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use binnacle_meta::GroupResource;
+use parking_lot::Mutex;
+use prometheus::{
+    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    exponential_buckets,
+};
+use sha2::{Digest, Sha256};
+use tonic::Code;
+
+use crate::config::ConfigError;
+use crate::transform::TransformError;
+
+/// So many keys are told at most; those that came first are forgotten, as in the reference.
+const MOST_KEYS: usize = 100;
+
+/// Which way a value goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    FromStorage,
+    ToStorage,
+}
+
+/// The families, shared by all that encrypts in a server.
+#[derive(Clone)]
+pub struct Metrics(Arc<Families>);
+
+struct Families {
+    /// The hash of the server's identity.
+    server: String,
+    durations: HistogramVec,
+    operations: IntCounterVec,
+    misses: IntCounter,
+    generation: Histogram,
+    generation_failures: IntCounter,
+    kms_durations: HistogramVec,
+    key_uses: IntCounterVec,
+    key_last_used: GaugeVec,
+    key_last_in_status: GaugeVec,
+    invalid_keys: IntCounterVec,
+    kept_sources: IntGaugeVec,
+    reloads: IntCounterVec,
+    last_reload: GaugeVec,
+    in_use: IntGaugeVec,
+    told: Mutex<Told>,
+}
+
+/// Labels in the order in which they were first used.
+#[derive(Default)]
+struct Told {
+    used: VecDeque<[String; 4]>,
+    in_status: VecDeque<[String; 3]>,
+    in_use: Option<String>,
+}
+
+/// On whose account a value is encrypted or decrypted.
+#[derive(Clone, Copy)]
+pub(crate) struct Observed<'a> {
+    pub metrics: &'a Metrics,
+    pub resource: Option<&'a GroupResource>,
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// Registers the families; `server` is the server's identity among those of its cluster.
+    pub fn new(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            let family = IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?;
+            registry.register(Box::new(family.clone())).map(|()| family)
+        };
+        let counter = |name: &str, help: &str| {
+            let family = IntCounter::new(name, format!("[ALPHA] {help}"))?;
+            registry.register(Box::new(family.clone())).map(|()| family)
+        };
+        let gauges = |name: &str, help: &str, labels: &[&str]| {
+            let family = GaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?;
+            registry.register(Box::new(family.clone())).map(|()| family)
+        };
+        let counts = |name: &str, help: &str, labels: &[&str]| {
+            let family = IntGaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?;
+            registry.register(Box::new(family.clone())).map(|()| family)
+        };
+        let options = |name: &str, help: &str, buckets: Vec<f64>| {
+            HistogramOpts::new(name, format!("[ALPHA] {help}")).buckets(buckets)
+        };
+        let histograms = |options: HistogramOpts, labels: &[&str]| {
+            let family = HistogramVec::new(options, labels)?;
+            registry.register(Box::new(family.clone())).map(|()| family)
+        };
+        let generation = Histogram::with_opts(options(
+            "apiserver_storage_data_key_generation_duration_seconds",
+            "Latencies in seconds of data encryption key(DEK) generation operations.",
+            exponential_buckets(5e-6, 2.0, 14)?,
+        ))?;
+        registry.register(Box::new(generation.clone()))?;
+        // Of version 1 of the plugin API, which is not served: told as the reference tells it.
+        let fill = IntGauge::new(
+            "apiserver_envelope_encryption_dek_cache_fill_percent",
+            "[ALPHA] Percent of the cache slots currently occupied by cached DEKs.",
+        )?;
+        registry.register(Box::new(fill))?;
+        let by_key = ["transformation_type", "provider_name", "key_id_hash", "apiserver_id_hash"];
+        Ok(Self(Arc::new(Families {
+            server: hash(server),
+            durations: histograms(
+                options(
+                    "apiserver_storage_transformation_duration_seconds",
+                    "Latencies in seconds of value transformation operations.",
+                    exponential_buckets(5e-6, 2.0, 25)?,
+                ),
+                &["transformation_type", "transformer_prefix"],
+            )?,
+            operations: counters(
+                "apiserver_storage_transformation_operations_total",
+                "Total number of transformations. Successful transformation will have a status 'OK' and a varied status \
+                 string when the transformation fails. The status, resource, and transformation_type fields can be used \
+                 for alerting purposes. For example, you can monitor for encryption/decryption failures using the \
+                 transformation_type (e.g., from_storage for decryption and to_storage for encryption). Additionally, \
+                 these fields can be used to ensure that the correct transformers are applied to each resource.",
+                &["resource", "transformation_type", "transformer_prefix", "status"],
+            )?,
+            misses: counter(
+                "apiserver_storage_envelope_transformation_cache_misses_total",
+                "Total number of cache misses while accessing key decryption key(KEK).",
+            )?,
+            generation,
+            generation_failures: counter(
+                "apiserver_storage_data_key_generation_failures_total",
+                "Total number of failed data encryption key(DEK) generation operations.",
+            )?,
+            kms_durations: histograms(
+                options(
+                    "apiserver_envelope_encryption_kms_operations_latency_seconds",
+                    "KMS operation duration with gRPC error code status total.",
+                    exponential_buckets(0.0001, 2.0, 20)?,
+                ),
+                &["provider_name", "method_name", "grpc_status_code"],
+            )?,
+            key_uses: counters(
+                "apiserver_envelope_encryption_key_id_hash_total",
+                "Number of times a keyID is used split by transformation type, provider, and apiserver identity.",
+                &by_key,
+            )?,
+            key_last_used: gauges(
+                "apiserver_envelope_encryption_key_id_hash_last_timestamp_seconds",
+                "The last time in seconds when a keyID was used.",
+                &by_key,
+            )?,
+            key_last_in_status: gauges(
+                "apiserver_envelope_encryption_key_id_hash_status_last_timestamp_seconds",
+                "The last time in seconds when a keyID was returned by the Status RPC call.",
+                &by_key[1..],
+            )?,
+            invalid_keys: counters(
+                "apiserver_envelope_encryption_invalid_key_id_from_status_total",
+                "Number of times an invalid keyID is returned by the Status RPC call split by error.",
+                &["provider_name", "error"],
+            )?,
+            kept_sources: counts(
+                "apiserver_envelope_encryption_dek_source_cache_size",
+                "Number of records in data encryption key (DEK) source cache. On a restart, this value is an \
+                 approximation of the number of decrypt RPC calls the server will make to the KMS plugin.",
+                &["provider_name"],
+            )?,
+            reloads: counters(
+                "apiserver_encryption_config_controller_automatic_reloads_total",
+                "Total number of reload successes and failures of encryption configuration split by apiserver identity.",
+                &["status", "apiserver_id_hash"],
+            )?,
+            last_reload: gauges(
+                "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds",
+                "Timestamp of the last successful or failed automatic reload of encryption configuration split by \
+                 apiserver identity.",
+                &["status", "apiserver_id_hash"],
+            )?,
+            in_use: counts(
+                "apiserver_encryption_config_controller_last_config_info",
+                "Information about the last applied encryption configuration with hash as label, split by apiserver \
+                 identity.",
+                &["apiserver_id_hash", "hash"],
+            )?,
+            told: Mutex::default(),
+        })))
+    }
+
+    /// Families that nobody looks at, for tools.
+    pub fn unseen() -> Result<Self, ConfigError> {
+        Self::new(&Registry::new(), "").map_err(|error| ConfigError(error.to_string()))
+    }
+
+    /// A value was encrypted or decrypted with what `key_id` guards.
+    pub(crate) fn key_used(&self, direction: Direction, provider: &str, key_id: &str) {
+        let labels = [direction.label().to_owned(), provider.to_owned(), hash(key_id), self.0.server.clone()];
+        let mut told = self.0.told.lock();
+        if let Some(oldest) = remember(&mut told.used, &labels) {
+            let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
+            // What was told once can be taken back.
+            let _ = (self.0.key_uses.remove_label_values(&oldest), self.0.key_last_used.remove_label_values(&oldest));
+        }
+        self.0.key_uses.with_label_values(&labels).inc();
+        self.0.key_last_used.with_label_values(&labels).set(now());
+    }
+
+    /// A plugin said that this is its key.
+    pub(crate) fn key_in_status(&self, provider: &str, key_id: &str) {
+        let labels = [provider.to_owned(), hash(key_id), self.0.server.clone()];
+        let mut told = self.0.told.lock();
+        if let Some(oldest) = remember(&mut told.in_status, &labels) {
+            let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
+            let _ = self.0.key_last_in_status.remove_label_values(&oldest);
+        }
+        self.0.key_last_in_status.with_label_values(&labels).set(now());
+    }
+
+    pub(crate) fn invalid_key_id(&self, provider: &str, error: &str) {
+        self.0.invalid_keys.with_label_values(&[provider, error]).inc();
+    }
+
+    /// A seed was made, or could not be.
+    pub(crate) fn generated(&self, begun: Instant, done: bool) {
+        match done {
+            true => self.0.generation.observe(begun.elapsed().as_secs_f64()),
+            false => self.0.generation_failures.inc(),
+        }
+    }
+
+    /// A plugin had to be asked for the seed of a value.
+    pub(crate) fn missed(&self) {
+        self.0.misses.inc();
+    }
+
+    /// How many seeds are kept.
+    pub(crate) fn keeps(&self, provider: &str, count: usize) {
+        self.0.kept_sources.with_label_values(&[provider]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// A plugin was called by the method that ends `path`.
+    pub(crate) fn called(&self, provider: &str, path: &str, begun: Instant, failed: Option<Code>) {
+        let method = path.rsplit('/').next().unwrap_or_default();
+        let labels = [provider, method, &code(failed.unwrap_or(Code::Ok))];
+        self.0.kms_durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
+    }
+
+    pub(crate) fn reloaded(&self, done: bool) {
+        let labels = [if done { "success" } else { "failure" }, &self.0.server];
+        self.0.reloads.with_label_values(&labels).inc();
+        self.0.last_reload.with_label_values(&labels).set(now());
+    }
+
+    /// A configuration with this hash is in use.
+    pub fn in_use(&self, hash: &[u8; 32]) {
+        let hash = format!("sha256:{}", hex(hash));
+        let mut told = self.0.told.lock();
+        if let Some(old) = told.in_use.replace(hash.clone()) {
+            let _ = self.0.in_use.remove_label_values(&[&self.0.server, &old]);
+        }
+        self.0.in_use.with_label_values(&[&self.0.server, &hash]).set(1);
+    }
+}
+
+impl Observed<'_> {
+    /// A value went one way or the other, or could not.
+    pub(crate) fn transformed(
+        &self,
+        direction: Direction,
+        prefix: &[u8],
+        begun: Instant,
+        failed: Option<&TransformError>,
+    ) {
+        let families = &self.metrics.0;
+        let resource = self.resource.map(ToString::to_string).unwrap_or_default();
+        let prefix = String::from_utf8_lossy(prefix);
+        let status = match failed.map(TransformError::code) {
+            None => code(Code::Ok),
+            Some(Some(failed)) => code(failed),
+            Some(None) => "unknown-non-grpc".to_owned(),
+        };
+        families.operations.with_label_values(&[&resource, direction.label(), &prefix, &status]).inc();
+        if failed.is_none() {
+            let duration = begun.elapsed().as_secs_f64();
+            families.durations.with_label_values(&[direction.label(), &prefix]).observe(duration);
+        }
+    }
+}
+
+impl Direction {
+    fn label(self) -> &'static str {
+        match self {
+            Self::FromStorage => "from_storage",
+            Self::ToStorage => "to_storage",
+        }
+    }
+}
+
+/// Notes labels, and tells which are one too many.
+fn remember<const N: usize>(known: &mut VecDeque<[String; N]>, labels: &[String; N]) -> Option<[String; N]> {
+    if known.contains(labels) {
+        return None;
+    }
+    known.push_back(labels.clone());
+    if known.len() > MOST_KEYS { known.pop_front() } else { None }
+}
+
+/// As Go's gRPC names it.
+fn code(code: Code) -> String {
+    match code {
+        Code::Ok => "OK".to_owned(),
+        // Spelled so there since the beginning.
+        Code::Cancelled => "Canceled".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+fn hash(identity: &str) -> String {
+    match identity {
+        "" => String::new(),
+        some => format!("sha256:{}", hex(&Sha256::digest(some.as_bytes()))),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

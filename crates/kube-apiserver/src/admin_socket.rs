@@ -1,0 +1,54 @@
+//! The embedded store of this server, offered to the operator's program for reading: `admin.sock` beside the data. Who may
+//! enter the store's directory could read the files as well; nobody else gets to the socket.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use binnacle_store::Store;
+use binnacle_store_etcd::{ADMIN_SOCKET, serve};
+use tokio::net::UnixListener;
+use tokio::task::JoinHandle;
+
+/// A socket that is answered. It is removed with the value.
+pub(crate) struct AdminSocket {
+    path: PathBuf,
+    task: JoinHandle<()>,
+}
+
+impl AdminSocket {
+    /// Offers the store whose directory this is; the directory must be locked by this process. A path that is too long
+    /// for a socket is no reason not to serve.
+    pub(crate) fn open(directory: &Path, store: Arc<dyn Store>) -> Option<Self> {
+        let path = directory.join(ADMIN_SOCKET);
+        match bind(&path) {
+            Ok(listener) => Some(Self { task: tokio::spawn(serve(store, listener)), path }),
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "the store is not offered to the operator's program");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        self.task.abort();
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::debug!(%error, path = %self.path.display(), "cannot remove the socket");
+        }
+    }
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    // A server that was killed has left its own.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
+}

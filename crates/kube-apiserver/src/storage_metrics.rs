@@ -1,0 +1,244 @@
+//! The metric families of the reference for lists, caches and leases: read from what each resource has counted when
+//! somebody asks.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use binnacle_registry::{Collection, Distribution, Resource};
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::{Gauge, GaugeVec, IntCounterVec, Opts, Registry};
+
+/// resourceVersions are told by these digits, which a float can hold.
+const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
+const WAITS: (&str, &str) = (
+    "apiserver_watch_cache_read_wait_seconds",
+    "[ALPHA] Histogram of time spent waiting for a watch cache to become fresh.",
+);
+const LEASES: (&str, &str) = ("etcd_lease_object_counts", "[ALPHA] Number of objects attached to a single etcd lease.");
+
+/// Makes the families of all resources appear in the metrics.
+pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Result<(), prometheus::Error> {
+    // Once for all versions of a resource.
+    let mut seen = HashSet::new();
+    let known = resources.iter().filter(|resource| seen.insert(resource.collection.prefix.clone()));
+    let collections = known.map(|resource| {
+        let name = resource.group_resource();
+        Told { group: name.group.to_string(), resource: name.resource.to_string(), of: resource.collection.clone() }
+    });
+    registry.register(Box::new(Families::new(collections.collect())?))
+}
+
+struct Told {
+    group: String,
+    resource: String,
+    of: Arc<Collection>,
+}
+
+struct Families {
+    collections: Vec<Told>,
+    cached: [IntCounterVec; 3],
+    stored: [IntCounterVec; 4],
+    consistent: IntCounterVec,
+    cache: [IntCounterVec; 5],
+    version: GaugeVec,
+    capacity: GaugeVec,
+    /// What the histograms are described by; they are written out by hand.
+    described: [Gauge; 2],
+}
+
+impl Families {
+    fn new(collections: Vec<Told>) -> Result<Self, prometheus::Error> {
+        let by_resource = &["group", "resource"][..];
+        let by_index = &["group", "resource", "index"];
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)
+        };
+        let gauge = |name: &str, help: &str| GaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), by_resource);
+        Ok(Self {
+            collections,
+            cached: [
+                counter("apiserver_cache_list_total", "Number of LIST requests served from watch cache", by_index)?,
+                counter(
+                    "apiserver_cache_list_fetched_objects_total",
+                    "Number of objects read from watch cache in the course of serving a LIST request",
+                    by_index,
+                )?,
+                counter(
+                    "apiserver_cache_list_returned_objects_total",
+                    "Number of objects returned for a LIST request from watch cache",
+                    by_resource,
+                )?,
+            ],
+            stored: [
+                counter("apiserver_storage_list_total", "Number of LIST requests served from storage", by_resource)?,
+                counter(
+                    "apiserver_storage_list_fetched_objects_total",
+                    "Number of objects read from storage in the course of serving a LIST request",
+                    by_resource,
+                )?,
+                counter(
+                    "apiserver_storage_list_evaluated_objects_total",
+                    "Number of objects tested in the course of serving a LIST request from storage",
+                    by_resource,
+                )?,
+                counter(
+                    "apiserver_storage_list_returned_objects_total",
+                    "Number of objects returned for a LIST request from storage",
+                    by_resource,
+                )?,
+            ],
+            consistent: counter(
+                "apiserver_watch_cache_consistent_read_total",
+                "Counter for consistent reads from cache.",
+                &["group", "resource", "success", "fallback"],
+            )?,
+            cache: [
+                counter(
+                    "apiserver_watch_cache_initializations_total",
+                    "Counter of watch cache initializations broken by resource type.",
+                    by_resource,
+                )?,
+                counter(
+                    "apiserver_init_events_total",
+                    "Counter of init events processed in watch cache broken by resource type.",
+                    by_resource,
+                )?,
+                counter(
+                    "apiserver_watch_cache_events_received_total",
+                    "Counter of events received in watch cache broken by resource type.",
+                    by_resource,
+                )?,
+                counter(
+                    "apiserver_watch_cache_events_dispatched_total",
+                    "Counter of events dispatched in watch cache broken by resource type.",
+                    by_resource,
+                )?,
+                counter(
+                    "apiserver_terminated_watchers_total",
+                    "Counter of watchers closed due to unresponsiveness broken by resource type.",
+                    by_resource,
+                )?,
+            ],
+            version: gauge(
+                "apiserver_watch_cache_resource_version",
+                "Current resource version of watch cache broken by resource type. This is truncated to the 15 least \
+                 significant digits.",
+            )?,
+            capacity: gauge("watch_cache_capacity", "Total capacity of watch cache broken by resource type.")?,
+            described: [Gauge::new(WAITS.0, WAITS.1)?, Gauge::new(LEASES.0, LEASES.1)?],
+        })
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &IntCounterVec> {
+        self.cached.iter().chain(&self.stored).chain([&self.consistent]).chain(&self.cache)
+    }
+
+    fn tell(&self, told: &Told) {
+        let labels = [told.group.as_str(), told.resource.as_str()];
+        let counts = &told.of.counts;
+        for (index, lists) in counts.cached() {
+            let by_index = [labels[0], labels[1], index.as_str()];
+            self.cached[0].with_label_values(&by_index).inc_by(lists.lists);
+            self.cached[1].with_label_values(&by_index).inc_by(lists.fetched);
+            self.cached[2].with_label_values(&labels).inc_by(lists.returned);
+        }
+        let stored = counts.stored();
+        let stored = [stored.lists, stored.fetched, stored.evaluated, stored.returned];
+        if stored[0] > 0 {
+            for (family, count) in self.stored.iter().zip(stored) {
+                family.with_label_values(&labels).inc_by(count);
+            }
+        }
+        let (failed, served) = counts.consistent();
+        for (success, count) in [("false", failed), ("true", served)] {
+            if count > 0 {
+                self.consistent.with_label_values(&[labels[0], labels[1], success, "false"]).inc_by(count);
+            }
+        }
+        // A cache that nobody has asked for does nothing.
+        let stats = told.of.cache.stats();
+        if stats.initializations == 0 {
+            return;
+        }
+        let [initializations, initial, received, dispatched, terminated] = &self.cache;
+        for (family, count) in [
+            (initializations, stats.initializations),
+            (initial, stats.initial_events),
+            (received, stats.events_received),
+            (dispatched, stats.events_dispatched),
+            (terminated, stats.terminated),
+        ] {
+            if count > 0 {
+                family.with_label_values(&labels).inc_by(count);
+            }
+        }
+        let version = told.of.cache.progress().0 % VERSION_DIGITS;
+        self.version.with_label_values(&labels).set(version as f64);
+        self.capacity.with_label_values(&labels).set(stats.capacity as f64);
+    }
+}
+
+impl Collector for Families {
+    fn desc(&self) -> Vec<&Desc> {
+        let gauges = [&self.version, &self.capacity].into_iter().flat_map(Collector::desc);
+        let described = self.described.iter().flat_map(Collector::desc);
+        self.counters().flat_map(Collector::desc).chain(gauges).chain(described).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.counters().for_each(IntCounterVec::reset);
+        [&self.version, &self.capacity].into_iter().for_each(GaugeVec::reset);
+        self.collections.iter().for_each(|told| self.tell(told));
+        let mut families: Vec<_> = self.counters().flat_map(Collector::collect).collect();
+        families.extend(self.version.collect());
+        families.extend(self.capacity.collect());
+        let waits = self.collections.iter().filter_map(|told| {
+            let labels = [("group", told.group.as_str()), ("resource", told.resource.as_str())];
+            histogram(told.of.cache.waits(), &labels)
+        });
+        families.push(family(WAITS, waits.collect()));
+        // One kind of object is kept for a time.
+        let leases = self.collections.iter().filter_map(|told| histogram(&told.of.counts.leases, &[]));
+        families.push(family(LEASES, leases.collect()));
+        families.retain(|family| !family.get_metric().is_empty());
+        families
+    }
+}
+
+fn family((name, help): (&str, &str), metrics: Vec<Metric>) -> MetricFamily {
+    let mut family = MetricFamily::default();
+    family.set_name(name.to_owned());
+    family.set_help(help.to_owned());
+    family.set_field_type(MetricType::HISTOGRAM);
+    family.set_metric(metrics);
+    family
+}
+
+/// `None` when nothing was counted.
+fn histogram(distribution: &Distribution, labels: &[(&str, &str)]) -> Option<Metric> {
+    let (buckets, count, sum) = distribution.cumulative();
+    if count == 0 {
+        return None;
+    }
+    let mut histogram = Histogram::default();
+    histogram.set_sample_count(count);
+    histogram.set_sample_sum(sum);
+    let buckets = buckets.into_iter().map(|(bound, count)| {
+        let mut bucket = Bucket::default();
+        bucket.set_upper_bound(bound);
+        bucket.set_cumulative_count(count);
+        bucket
+    });
+    histogram.set_bucket(buckets.collect());
+    let mut metric = Metric::default();
+    let labels = labels.iter().map(|(name, value)| {
+        let mut label = LabelPair::default();
+        label.set_name((*name).to_owned());
+        label.set_value((*value).to_owned());
+        label
+    });
+    metric.set_label(labels.collect());
+    metric.set_histogram(histogram);
+    Some(metric)
+}

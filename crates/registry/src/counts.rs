@@ -1,0 +1,93 @@
+//! What lists and leases have cost so far, for metrics. Counted where it happens; told by whoever asks.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use binnacle_meta::Text;
+use binnacle_watchcache::Distribution;
+use parking_lot::Mutex;
+
+/// The bounds of the reference for the objects of a lease.
+const LEASE_OBJECTS: [f64; 7] = [10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0];
+
+/// Of one collection.
+#[derive(Debug)]
+pub struct Counts {
+    cached: Mutex<BTreeMap<Text, CachedLists>>,
+    stored: [AtomicU64; 4],
+    consistent: [AtomicU64; 2],
+    /// How many objects were given each lease.
+    pub leases: Distribution,
+}
+
+/// Lists that the cache has served by way of one index, or by none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CachedLists {
+    pub lists: u64,
+    /// Objects that were looked at.
+    pub fetched: u64,
+    pub returned: u64,
+}
+
+/// Lists that the store has served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoredLists {
+    pub lists: u64,
+    /// Objects that were read.
+    pub fetched: u64,
+    /// Objects that selectors were asked about.
+    pub evaluated: u64,
+    pub returned: u64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            cached: Mutex::default(),
+            stored: Default::default(),
+            consistent: Default::default(),
+            leases: Distribution::new(&LEASE_OBJECTS),
+        }
+    }
+}
+
+impl Counts {
+    /// A list that the cache has served.
+    pub(crate) fn add_cached(&self, index: &Text, fetched: usize, returned: usize) {
+        let mut cached = self.cached.lock();
+        let counted = match cached.get_mut(index) {
+            Some(counted) => counted,
+            None => cached.entry(index.clone()).or_default(),
+        };
+        counted.lists += 1;
+        counted.fetched += fetched as u64;
+        counted.returned += returned as u64;
+    }
+
+    /// A list that the store has served.
+    pub(crate) fn add_stored(&self, fetched: usize, evaluated: usize, returned: usize) {
+        for (counter, count) in self.stored.iter().zip([1, fetched, evaluated, returned]) {
+            counter.fetch_add(count as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// A list of everything acknowledged before it, from the cache.
+    pub(crate) fn add_consistent(&self, served: bool) {
+        self.consistent[usize::from(served)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// By index.
+    pub fn cached(&self) -> Vec<(Text, CachedLists)> {
+        self.cached.lock().iter().map(|(index, lists)| (index.clone(), *lists)).collect()
+    }
+
+    pub fn stored(&self) -> StoredLists {
+        let [lists, fetched, evaluated, returned] = [0, 1, 2, 3].map(|at| self.stored[at].load(Ordering::Relaxed));
+        StoredLists { lists, fetched, evaluated, returned }
+    }
+
+    /// Lists of everything acknowledged before them: those that failed, and those that were served.
+    pub fn consistent(&self) -> (u64, u64) {
+        (self.consistent[0].load(Ordering::Relaxed), self.consistent[1].load(Ordering::Relaxed))
+    }
+}

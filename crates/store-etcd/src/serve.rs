@@ -1,0 +1,267 @@
+//! A store of this process offered to others under etcd's API, for reading only: ranges, watches with progress, what is
+//! left of leases. [`EtcdStore`](crate::EtcdStore) and `etcdctl` are its clients.
+
+use std::convert::Infallible;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_store::{
+    Barrier, Event, KeyValue, LeaseId, RangeRequest, Revision, Store, StoreError, Watch, WatchMessage,
+};
+use bytes::Bytes;
+use futures::StreamExt;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::{Request, Response, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use crate::api::{
+    self, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, ResponseHeader, StatusRequest, StatusResponse, WatchRequest,
+    WatchResponse, WatchUnion, path,
+};
+
+/// What is said of the version: its watches answer requests for progress reliably.
+const VERSION: &str = "3.6.0";
+/// How long nothing is accepted after the system refused a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers whoever connects, until this is dropped.
+pub async fn serve(store: Arc<dyn Store>, listener: UnixListener) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let store = Arc::clone(&store);
+                connections.spawn(async move {
+                    let service = hyper::service::service_fn(move |request| answer(Arc::clone(&store), request));
+                    let http2 = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                    if let Err(error) = http2.serve_connection(TokioIo::new(stream), service).await {
+                        tracing::debug!(%error, "a connection to the offered store broke");
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection to the offered store");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn answer(store: Arc<dyn Store>, request: http::Request<Incoming>) -> Result<http::Response<Body>, Infallible> {
+    Ok(match request.uri().path() {
+        path::RANGE => {
+            let answer = tower::service_fn(move |request: Request<api::RangeRequest>| {
+                let store = Arc::clone(&store);
+                async move { range(&*store, request.into_inner()).await.map(Response::new) }
+            });
+            let codec = ProstCodec::<api::RangeResponse, api::RangeRequest>::default();
+            tonic::server::Grpc::new(codec).unary(answer, request).await
+        }
+        path::WATCH => {
+            let answer = tower::service_fn(move |request: Request<Streaming<WatchRequest>>| {
+                let (sender, receiver) = mpsc::channel(4);
+                tokio::spawn(watch(Arc::clone(&store), request.into_inner(), sender));
+                async move { Ok::<_, Status>(Response::new(ReceiverStream::new(receiver))) }
+            });
+            let codec = ProstCodec::<WatchResponse, WatchRequest>::default();
+            tonic::server::Grpc::new(codec).streaming(answer, request).await
+        }
+        path::LEASE_TIME_TO_LIVE => {
+            let answer = tower::service_fn(move |request: Request<LeaseTimeToLiveRequest>| {
+                let store = Arc::clone(&store);
+                async move { time_to_live(&*store, request.into_inner().id).await.map(Response::new) }
+            });
+            let codec = ProstCodec::<LeaseTimeToLiveResponse, LeaseTimeToLiveRequest>::default();
+            tonic::server::Grpc::new(codec).unary(answer, request).await
+        }
+        path::STATUS => {
+            let answer = tower::service_fn(move |_: Request<StatusRequest>| {
+                let store = Arc::clone(&store);
+                async move {
+                    let revision = store.current_revision().await.map_err(refusal)?;
+                    Ok(Response::new(StatusResponse {
+                        header: header(revision),
+                        version: VERSION.to_owned(),
+                        db_size: 0,
+                    }))
+                }
+            });
+            let codec = ProstCodec::<StatusResponse, StatusRequest>::default();
+            tonic::server::Grpc::new(codec).unary(answer, request).await
+        }
+        path::TXN | path::COMPACT | path::LEASE_GRANT | path::LEASE_REVOKE => {
+            Status::permission_denied("etcdserver: permission denied").into_http()
+        }
+        _ => Status::unimplemented("this store is offered for reading").into_http(),
+    })
+}
+
+async fn range(store: &dyn Store, request: api::RangeRequest) -> Result<api::RangeResponse, Status> {
+    let revision = u64::try_from(request.revision).ok().filter(|revision| *revision > 0).map(Revision);
+    if request.range_end.is_empty() {
+        let (kv, current) = store.get(request.key, revision).await.map_err(refusal)?;
+        let count = i64::from(kv.is_some());
+        let kvs = kv.filter(|_| !request.count_only).map(to_api);
+        return Ok(api::RangeResponse { header: header(current), kvs: kvs.into_iter().collect(), more: false, count });
+    }
+    let wanted = RangeRequest {
+        range: bounds(request.key, request.range_end),
+        revision,
+        limit: usize::try_from(request.limit).unwrap_or(0),
+        count_only: request.count_only,
+    };
+    let found = store.range(wanted).await.map_err(refusal)?;
+    Ok(api::RangeResponse {
+        header: header(found.revision),
+        kvs: found.kvs.into_iter().map(to_api).collect(),
+        more: found.more,
+        count: i64::try_from(found.count).unwrap_or(i64::MAX),
+    })
+}
+
+/// From etcd's notation, in which a zero byte as the end stands for all keys from the start on, and nothing for one key.
+fn bounds(key: Bytes, end: Bytes) -> Range<Bytes> {
+    match &*end {
+        [] => key.clone()..Bytes::from([&*key, b"\0"].concat()),
+        [0] => key..binnacle_store::prefix_end(b""),
+        _ => key..end,
+    }
+}
+
+async fn time_to_live(store: &dyn Store, id: i64) -> Result<LeaseTimeToLiveResponse, Status> {
+    let ttl = match store.lease_remaining(LeaseId(id)).await {
+        Ok(left) => i64::try_from(left.as_secs() + u64::from(left.subsec_nanos() > 0)).unwrap_or(i64::MAX),
+        Err(StoreError::LeaseNotFound) => -1,
+        Err(error) => return Err(refusal(error)),
+    };
+    Ok(LeaseTimeToLiveResponse { id, ttl })
+}
+
+type Answers = mpsc::Sender<Result<WatchResponse, Status>>;
+
+/// One watch: the first request says of what, later ones ask for progress.
+async fn watch(store: Arc<dyn Store>, mut requests: Streaming<WatchRequest>, answers: Answers) {
+    let create = match requests.message().await {
+        Ok(Some(WatchRequest { request: Some(WatchUnion::Create(create)) })) => create,
+        _ => return,
+    };
+    let begun = match u64::try_from(create.start_revision) {
+        Ok(first) if first > 0 => Ok(Revision(first - 1)),
+        _ => store.current_revision().await,
+    };
+    let opened = match begun {
+        Ok(after) => store.watch(bounds(create.key, create.range_end), after).await,
+        Err(error) => Err(error),
+    };
+    let opened = match opened {
+        Ok(watch) => watch,
+        Err(StoreError::Compacted { compacted }) => {
+            let compact_revision = signed(compacted.0);
+            let refused = WatchResponse { created: true, canceled: true, compact_revision, ..WatchResponse::default() };
+            drop(answers.send(Ok(refused)).await);
+            return;
+        }
+        Err(error) => return drop(answers.send(Err(refusal(error))).await),
+    };
+    let created = WatchResponse { created: true, ..WatchResponse::default() };
+    // Whoever has gone needs no answer.
+    if answers.send(Ok(created)).await.is_ok() {
+        let _ = tell(opened, requests, &answers).await;
+    }
+}
+
+/// Passes events on. Progress is told when everything before it has been.
+async fn tell(watch: Watch, mut requests: Streaming<WatchRequest>, answers: &Answers) -> Result<(), ()> {
+    let Watch { mut messages, control } = watch;
+    let mut told = Revision(0);
+    let mut asked: Option<Barrier> = None;
+    loop {
+        if let Some(barrier) = asked.filter(|barrier| told >= barrier.last_event) {
+            asked = None;
+            send(answers, progress(barrier.current)).await?;
+        }
+        tokio::select! {
+            message = messages.next() => match message {
+                Some(Ok(WatchMessage::Events(events))) => {
+                    told = events.last().map_or(told, Event::revision);
+                    let events = events.into_iter().map(event).collect();
+                    send(answers, WatchResponse { header: header(told), events, ..WatchResponse::default() }).await?;
+                }
+                Some(Ok(WatchMessage::Progress(revision))) => send(answers, progress(revision)).await?,
+                Some(Err(StoreError::Compacted { compacted })) => {
+                    let compact_revision = signed(compacted.0);
+                    return send(answers, WatchResponse { canceled: true, compact_revision, ..Default::default() }).await;
+                }
+                Some(Err(error)) => return answers.send(Err(refusal(error))).await.map_err(drop),
+                None => return Ok(()),
+            },
+            request = requests.message() => match request {
+                Ok(Some(WatchRequest { request: Some(WatchUnion::Progress(_)) })) => {
+                    match control.barrier().await {
+                        Ok(barrier) => asked = Some(barrier),
+                        Err(error) => return answers.send(Err(refusal(error))).await.map_err(drop),
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return Ok(()),
+            },
+        }
+    }
+}
+
+async fn send(answers: &Answers, response: WatchResponse) -> Result<(), ()> {
+    answers.send(Ok(response)).await.map_err(drop)
+}
+
+fn progress(revision: Revision) -> WatchResponse {
+    WatchResponse { header: header(revision), ..WatchResponse::default() }
+}
+
+fn event(event: Event) -> api::Event {
+    match event {
+        Event::Put { kv, previous } => api::Event { kind: 0, kv: Some(to_api(kv)), prev_kv: previous.map(to_api) },
+        Event::Delete { key, revision, previous } => {
+            let kv = api::KeyValue { key: key.into(), mod_revision: signed(revision.0), ..api::KeyValue::default() };
+            api::Event { kind: api::EVENT_DELETE, kv: Some(kv), prev_kv: previous.map(to_api) }
+        }
+    }
+}
+
+fn to_api(kv: KeyValue) -> api::KeyValue {
+    api::KeyValue {
+        key: kv.key.into(),
+        create_revision: signed(kv.create_revision.0),
+        mod_revision: signed(kv.mod_revision.0),
+        value: kv.value.into(),
+        lease: kv.lease.map_or(0, |lease| lease.0),
+    }
+}
+
+fn header(revision: Revision) -> Option<ResponseHeader> {
+    Some(ResponseHeader { cluster_id: 0, revision: signed(revision.0) })
+}
+
+/// As etcd words it.
+fn refusal(error: StoreError) -> Status {
+    match error {
+        StoreError::Compacted { .. } => Status::out_of_range("etcdserver: mvcc: required revision has been compacted"),
+        StoreError::FutureRevision { .. } => {
+            Status::out_of_range("etcdserver: mvcc: required revision is a future revision")
+        }
+        StoreError::LeaseNotFound => Status::not_found("etcdserver: requested lease not found"),
+        StoreError::Damaged(_) | StoreError::Io(_) => Status::data_loss(error.to_string()),
+        other => Status::unavailable(other.to_string()),
+    }
+}
+
+fn signed(revision: u64) -> i64 {
+    i64::try_from(revision).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,163 @@
+//! A network that can be cut between the members of a cluster, and between members and clients.
+//!
+//! Who is cut off hears nothing and is not heard, while all connections stay and new ones seem to come about: as with a
+//! cable that is pulled. What was said meanwhile arrives when the cut is over, as TCP has it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
+use std::sync::{Arc, OnceLock};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+/// Relays in front of every member, one for its peers and one for its clients.
+pub(crate) struct Relays {
+    state: watch::Sender<State>,
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Members that no other member hears or is heard by.
+    from_peers: BTreeSet<usize>,
+    /// Members that clients do not reach.
+    from_clients: BTreeSet<usize>,
+    /// Members by the name under which they call others.
+    names: HashMap<String, usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Peers,
+    Clients,
+}
+
+/// What etcd's members say of themselves when they call each other over HTTP.
+const CALLER: &[u8] = b"X-Server-From: ";
+/// Longer than the header.
+const OVERLAP: usize = 64;
+
+impl Relays {
+    pub(crate) fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        Self { state: watch::Sender::default(), runtime: Some(runtime) }
+    }
+
+    /// A relay to a member's port; answers the port that others are to know it by.
+    pub(crate) fn relay(&self, member: usize, side: Side, to: u16) -> u16 {
+        let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = self.state.subscribe();
+        let to = SocketAddr::from((Ipv4Addr::LOCALHOST, to));
+        self.runtime.as_ref().unwrap().spawn(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            loop {
+                let Ok((stream, _)) = listener.accept().await else { continue };
+                let caller = Arc::default();
+                tokio::spawn(connection(stream, to, Wire { member, side, caller, state: state.clone() }));
+            }
+        });
+        port
+    }
+
+    /// Tells by which name a member calls others.
+    pub(crate) fn name(&self, name: &str, member: usize) {
+        self.state.send_modify(|state| {
+            state.names.insert(name.to_owned(), member);
+        });
+    }
+
+    pub(crate) fn cut(&self, member: usize, side: Side) {
+        self.state.send_modify(|state| {
+            match side {
+                Side::Peers => state.from_peers.insert(member),
+                Side::Clients => state.from_clients.insert(member),
+            };
+        });
+    }
+
+    pub(crate) fn heal(&self) {
+        self.state.send_modify(|state| {
+            state.from_peers.clear();
+            state.from_clients.clear();
+        });
+    }
+}
+
+impl Drop for Relays {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Where a connection goes, and who is at its other end once they have said so.
+#[derive(Clone)]
+struct Wire {
+    member: usize,
+    side: Side,
+    caller: Arc<OnceLock<usize>>,
+    state: watch::Receiver<State>,
+}
+
+impl Wire {
+    /// Waits while the wire is cut.
+    async fn whole(&mut self) -> Option<()> {
+        let (member, side, caller) = (self.member, self.side, self.caller.get().copied());
+        let whole = |state: &State| match side {
+            Side::Clients => !state.from_clients.contains(&member),
+            Side::Peers => ![Some(member), caller].iter().flatten().any(|end| state.from_peers.contains(end)),
+        };
+        self.state.wait_for(whole).await.ok().map(drop)
+    }
+
+    /// Learns from what passes who has called.
+    fn listen(&self, said: &[u8]) {
+        let at = (self.caller.get().is_none()).then(|| memchr::memmem::find(said, CALLER)).flatten();
+        let Some(at) = at.map(|at| at + CALLER.len()) else { return };
+        let name = said[at..].split(|byte| *byte == b'\r').next().unwrap_or_default();
+        if let Some(member) =
+            std::str::from_utf8(name).ok().and_then(|name| self.state.borrow().names.get(name).copied())
+        {
+            let _ = self.caller.set(member);
+        }
+    }
+}
+
+async fn connection(inbound: TcpStream, to: SocketAddr, mut wire: Wire) {
+    if wire.whole().await.is_none() {
+        return;
+    }
+    // Nobody there: the caller is hung up on.
+    let Ok(outbound) = TcpStream::connect(to).await else { return };
+    let _ = (inbound.set_nodelay(true), outbound.set_nodelay(true));
+    let (calls, answers) = (inbound.into_split(), outbound.into_split());
+    tokio::select! {
+        () = carry(calls.0, answers.1, wire.clone(), true) => {}
+        () = carry(answers.0, calls.1, wire, false) => {}
+    }
+}
+
+async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut wire: Wire, calls: bool) {
+    let mut buffer = vec![0; 64 << 10];
+    // The end of what was said before may be the beginning of a header.
+    let mut said = Vec::new();
+    loop {
+        let read = from.read(&mut buffer).await.unwrap_or(0);
+        if calls && wire.side == Side::Peers && wire.caller.get().is_none() {
+            said.drain(..said.len().saturating_sub(OVERLAP));
+            said.extend_from_slice(&buffer[..read]);
+            wire.listen(&said);
+        }
+        // An end is not heard either while the wire is cut.
+        if wire.whole().await.is_none() || read == 0 || to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+}

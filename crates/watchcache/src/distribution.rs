@@ -1,0 +1,54 @@
+//! How values are distributed, counted without a lock: what a histogram of the metrics is made of.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts of values up to each of some bounds, which grow.
+#[derive(Debug)]
+pub struct Distribution {
+    bounds: &'static [f64],
+    /// One more than there are bounds.
+    counts: Vec<AtomicU64>,
+    /// In millionths.
+    sum: AtomicU64,
+}
+
+impl Distribution {
+    pub fn new(bounds: &'static [f64]) -> Self {
+        Self { bounds, counts: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(), sum: AtomicU64::new(0) }
+    }
+
+    pub fn add(&self, value: f64) {
+        let at = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[at].fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add((value * 1e6) as u64, Ordering::Relaxed);
+    }
+
+    /// Each bound with the number of values up to it, the number of all values, and their sum.
+    pub fn cumulative(&self) -> (Vec<(f64, u64)>, u64, f64) {
+        let mut count = 0;
+        let mut add = |counted: &AtomicU64| {
+            count += counted.load(Ordering::Relaxed);
+            count
+        };
+        let buckets = self.bounds.iter().zip(&self.counts).map(|(bound, counted)| (*bound, add(counted))).collect();
+        let all = self.counts.last().map_or(0, &mut add);
+        (buckets, all, self.sum.load(Ordering::Relaxed) as f64 / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_up_to_their_bounds() {
+        let distribution = Distribution::new(&[0.5, 1.0, 2.0]);
+        for value in [0.1, 0.5, 0.6, 1.5, 1.5, 9.0] {
+            distribution.add(value);
+        }
+        let (buckets, all, sum) = distribution.cumulative();
+        assert_eq!(buckets, [(0.5, 2), (1.0, 3), (2.0, 5)]);
+        assert_eq!(all, 6);
+        assert!((sum - 13.2).abs() < 1e-3, "{sum}");
+    }
+}

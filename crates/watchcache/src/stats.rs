@@ -1,0 +1,41 @@
+//! What a cache tells of itself.
+
+use std::sync::atomic::AtomicU64;
+
+/// The bounds of the reference for the seconds that reads wait.
+pub(crate) const READ_WAITS: [f64; 13] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
+
+/// For metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    pub objects: usize,
+    /// About how much memory the objects take, wire forms aside.
+    pub bytes: usize,
+    pub watchers: usize,
+    pub window_events: usize,
+    pub window_bytes: usize,
+    pub indexes: usize,
+    pub retained_snapshots: usize,
+    /// How much of `bytes` are the objects' stored forms.
+    pub value_bytes: usize,
+    /// How many events the window holds at most.
+    pub capacity: usize,
+    /// How often the range was read as a whole, and how many objects that brought.
+    pub initializations: u64,
+    pub initial_events: u64,
+    /// Events that came from the store, and those of them that were handed to the watchers.
+    pub events_received: u64,
+    pub events_dispatched: u64,
+    /// Watchers that did not keep up.
+    pub terminated: u64,
+}
+
+/// Counted since the beginning.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) initializations: AtomicU64,
+    pub(crate) initial_events: AtomicU64,
+    pub(crate) events_received: AtomicU64,
+    pub(crate) events_dispatched: AtomicU64,
+    pub(crate) terminated: AtomicU64,
+}
