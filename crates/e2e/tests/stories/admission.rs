@@ -43,7 +43,8 @@ fn pod(name: &str, host_network: bool) -> Value {
 async fn flags_and_file() {
     let files = TempDir::new();
     let file = files.file("admission.yaml", SETTINGS);
-    files.file("selectors.yaml", "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: pool=common\n");
+    let selectors = "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: pool=common\n";
+    std::fs::write(files.join("selectors.yaml"), selectors).unwrap();
     let server = Server::start(&[
         "--ephemeral",
         "--enable-admission-plugins=AlwaysPullImages,EventRateLimit,PodNodeSelector,DenyServiceExternalIPs",
