@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use binnacle_meta::{Status, Text};
+use binnacle_meta::{GoDuration, Status, Text};
 use binnacle_request::{AuditLevel, Decision, Noted, Record, RequestInfo, User};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -28,6 +28,8 @@ struct State {
     begun: Option<Begun>,
     status: Option<ResponseStatus>,
     response_object: Option<Bytes>,
+    /// How long parts of the way took.
+    latencies: Vec<(&'static str, Duration)>,
     ended: bool,
 }
 
@@ -49,6 +51,8 @@ pub struct Answered {
 const MAX_USER_AGENT: usize = 1024;
 /// Larger answers are left out of events, which say so: they would have to be held as a whole.
 const MAX_RESPONSE_OBJECT: usize = 16 << 20;
+/// Of requests that take longer it is told what took how long.
+const SLOW: Duration = Duration::from_millis(500);
 
 impl Trail {
     pub fn new(auditor: Arc<Auditor>, record: Arc<Record>, source_ips: Vec<IpAddr>, user_agent: &str) -> Self {
@@ -122,9 +126,27 @@ impl Trail {
         }
     }
 
+    /// How long a part of the way took: `authentication`. Told of requests that take long as a whole.
+    pub fn took(&self, part: &'static str, time: Duration) {
+        self.state.lock().latencies.push((part, time));
+    }
+
+    fn tell_latencies(&self) {
+        let total = self.record.received().elapsed().unwrap_or_default();
+        if total <= SLOW {
+            return;
+        }
+        let latencies = std::mem::take(&mut self.state.lock().latencies);
+        for (part, time) in latencies.into_iter().chain([("total", total)]).filter(|(_, time)| !time.is_zero()) {
+            let nanos = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+            self.record.annotate(&format!("apiserver.latency.k8s.io/{part}"), &GoDuration(nanos).to_string());
+        }
+    }
+
     /// Everything has been sent, or the client has gone. Only the first end counts.
     pub async fn completed(&self) {
         if self.end() {
+            self.tell_latencies();
             self.state.lock().status.get_or_insert(ResponseStatus::ClosedEarly);
             self.emit(Stage::ResponseComplete).await;
         }

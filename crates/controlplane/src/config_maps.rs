@@ -2,7 +2,7 @@
 //! extension API servers, which trust the same), and since when the use of legacy tokens is noted.
 
 use binnacle_meta::{Status, StatusReason};
-use binnacle_registry::{Context, rfc3339};
+use binnacle_registry::{Context, ResourceSet, rfc3339};
 use binnacle_schema::{Object, Value, value};
 
 use crate::config::{Config, RequestHeader};
@@ -14,10 +14,15 @@ const AUTHENTICATION: &str = "extension-apiserver-authentication";
 const LEGACY_TOKENS: &str = "kube-apiserver-legacy-service-account-token-tracking";
 const PEM_END: &str = "-----END CERTIFICATE-----";
 
-/// Adds what this server says to what is there: several servers may each have authorities of their own.
 pub(crate) async fn ensure_authentication(work: &Work) -> Result<(), Status> {
-    let maps = Objects::new(&work.resources, "", "v1", "configmaps")?;
-    let wanted = authentication(&work.config);
+    publish_authentication(&work.resources, &work.config).await
+}
+
+/// Adds what this server says of its callers to what is there: several servers may each have authorities of their own, and
+/// those that are no longer in a file may still be in use elsewhere.
+pub async fn publish_authentication(resources: &ResourceSet, config: &Config) -> Result<(), Status> {
+    let maps = Objects::new(resources, "", "v1", "configmaps")?;
+    let wanted = authentication(config);
     let Some(there) = maps.get(NAMESPACE, AUTHENTICATION).await? else {
         return create(&maps, AUTHENTICATION, wanted).await;
     };

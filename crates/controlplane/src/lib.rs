@@ -26,6 +26,7 @@ pub use apiservices::{AggregatedServers, LocalApi, Registrations};
 pub use authorization::{RolesFeed, escalation_hooks, follow_nodes, node_rules};
 pub use certificates::RequesterOfCertificates;
 pub use config::{Config, EndpointReconciler, PortRange, RequestHeader, default_advertise_address};
+pub use config_maps::publish_authentication;
 pub use flowcontrol::follow_flow_control;
 pub use services::{ServiceHooks, service_hooks};
 pub use start::{ControlPlane, Step, start};

@@ -37,6 +37,7 @@ use tokio::task::JoinSet;
 
 use crate::admin_socket::AdminSocket;
 use crate::authentication::{self, AuthenticationError, Bundle};
+use crate::authorities;
 use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::encryption::AtRest;
@@ -46,7 +47,6 @@ use crate::issuers::{IssuersError, NamedIssuers};
 use crate::kubeconfig::kubeconfig;
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{Names, Pki, PkiError};
-use crate::reload;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
@@ -183,15 +183,12 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let (api, control_plane, served) =
         built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
-    let named_files = [
-        (flags.client_ca_file.as_ref(), Some(&clients)),
-        (flags.request_header.as_ref().map(|header| &header.client_ca_file), proxies.as_ref()),
-    ];
-    for (path, bundle) in named_files {
-        if let (Some(path), Some(bundle)) = (path, bundle) {
-            let authorities = bundle.authorities.clone();
-            reload::follow(&mut followers, path.clone(), &shutdown, move |pem| authorities.replace(pem));
-        }
+    if let Some(path) = flags.client_ca_file.clone() {
+        authorities::follow(&mut followers, &shutdown, (path, &clients), &resources, authorities::of_clients);
+    }
+    if let (Some(flags), Some(proxies), Some(header)) = (&flags.request_header, &proxies, &access.request_header) {
+        let (file, told) = ((flags.client_ca_file.clone(), proxies), authorities::of_proxies(header.clone()));
+        authorities::follow(&mut followers, &shutdown, file, &resources, told);
     }
     followers.spawn(issuers.issuers.follow(issuers.file, shutdown.clone()));
     authorization.follow(&resources, &mut followers, &shutdown);

@@ -3,6 +3,7 @@
 mod admin_socket;
 mod assemble;
 mod authentication;
+mod authorities;
 mod authorization;
 mod bound_objects;
 mod data_dir;

@@ -155,25 +155,25 @@ impl Chain {
         let mut belongs = Belongs::default();
         let granted = {
             let granted = pin!(async {
-                let user = filters::authenticate::caller(
+                let caller = filters::authenticate::caller(
                     &config.authentication,
                     &mut parts.headers,
                     &connection,
                     &info.path,
                     record,
                     &config.metrics,
-                )
-                .await?;
+                );
+                let user = filters::audit::timed(trail, "authentication", caller).await?;
                 let leaves = filters::authenticate::must_leave(&user, &connection);
                 filters::audit::received(trail, &info, &user, record).await?;
                 // From here on, the caller is whom they act as.
-                let user =
-                    filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record).await?;
+                let actor = filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record);
+                let user = filters::audit::timed(trail, "impersonation", actor).await?;
                 filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
                 let fairness = config.options.fairness.as_ref();
                 let longest = config.request_timeout;
-                let seat =
-                    filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, &mut belongs).await?;
+                let seat = filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, &mut belongs);
+                let seat = filters::audit::timed(trail, "apf-queue-wait", seat).await?;
                 // A watch needs it until it has begun, others until all of the answer has been sent.
                 let _begins = match seat {
                     Some(seat) if info.is_long_running() => Some(seat),
@@ -189,8 +189,8 @@ impl Chain {
                     &parts,
                     record,
                     &config.metrics,
-                )
-                .await?;
+                );
+                let permit = filters::audit::timed(trail, "authorization", permit).await?;
                 let request = Request {
                     method: parts.method,
                     uri: parts.uri,

@@ -12,13 +12,13 @@ const TOKENS: &str = "root,root,0,system:masters\nalice,alice,1,team\nbob,bob,2\
                       node,system:node:n1,3,system:nodes\nother,system:node:n2,4,system:nodes\n";
 
 /// A server that knows some tokens, started with more arguments.
-struct Rig {
-    server: Server,
+pub(crate) struct Rig {
+    pub(crate) server: Server,
     _files: TempDir,
 }
 
 impl Rig {
-    fn start(files: TempDir, more: &[String]) -> Self {
+    pub(crate) fn start(files: TempDir, more: &[String]) -> Self {
         std::fs::write(files.path().join("tokens"), TOKENS).unwrap();
         let mut arguments = vec!["--ephemeral".to_owned(), format!("--token-auth-file={}", files.join("tokens"))];
         arguments.extend_from_slice(more);
@@ -26,28 +26,28 @@ impl Rig {
         Self { server: Server::start(&arguments), _files: files }
     }
 
-    async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         self.server.connect(&Handshake::new(self.server.admin().authority)).await
     }
 
-    async fn send(&self, token: &str, method: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn send(&self, token: &str, method: &str, path: &str, body: &Value) -> Answer {
         let bearer = format!("Bearer {token}");
         let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.client().await.send(method, path, &headers, body).await.unwrap()
     }
 
-    async fn code(&self, token: &str, method: &str, path: &str) -> u16 {
+    pub(crate) async fn code(&self, token: &str, method: &str, path: &str) -> u16 {
         self.send(token, method, path, &Value::Null).await.status
     }
 
     /// The administrator makes something.
-    async fn make(&self, path: &str, object: Value) {
+    pub(crate) async fn make(&self, path: &str, object: Value) {
         let made = self.send("root", "POST", path, &object).await;
         assert_eq!(made.status, 201, "{}", made.body);
     }
 
-    async fn make_namespace(&self, name: &str) {
+    pub(crate) async fn make_namespace(&self, name: &str) {
         self.make("/api/v1/namespaces", json!({"metadata": {"name": name}})).await;
     }
 
@@ -65,11 +65,11 @@ impl Rig {
     }
 }
 
-fn role(name: &str, verbs: &[&str], resources: &[&str]) -> Value {
+pub(crate) fn role(name: &str, verbs: &[&str], resources: &[&str]) -> Value {
     json!({"metadata": {"name": name}, "rules": [{"verbs": verbs, "apiGroups": [""], "resources": resources}]})
 }
 
-fn binding(name: &str, role: &str, kind: &str, subject: &str) -> Value {
+pub(crate) fn binding(name: &str, role: &str, kind: &str, subject: &str) -> Value {
     let group = "rbac.authorization.k8s.io";
     json!({
         "metadata": {"name": name}, "roleRef": {"apiGroup": group, "kind": "Role", "name": role},
@@ -77,11 +77,11 @@ fn binding(name: &str, role: &str, kind: &str, subject: &str) -> Value {
     })
 }
 
-async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     wait_until(what, async || condition().await.then_some(())).await;
 }
 
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+pub(crate) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rights_with_kubectl() {
