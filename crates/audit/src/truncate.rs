@@ -50,9 +50,7 @@ impl<B: Backend> Backend for Truncate<B> {
                 taken &= self.next.process(batch).await;
             }
             if !too_large.is_empty() {
-                let why = vec!["event is too large even after truncating"; too_large.len()].join(", ");
-                let why = if too_large.len() > 1 { format!("[{why}]") } else { why };
-                self.metrics.failed(PLUGIN, &why, &too_large);
+                self.metrics.failed(PLUGIN, "event is too large even after truncating", &too_large);
             }
             taken
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_meta::Text;
+use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, ConnectionInfo, User};
 use http::HeaderMap;
 
@@ -93,14 +93,8 @@ impl AuthnError {
     }
 
     /// Several as one: each is told once, in order.
-    pub(crate) fn all(mut errors: Vec<String>) -> Option<Self> {
-        let mut seen = std::collections::HashSet::new();
-        errors.retain(|error| seen.insert(error.clone()));
-        match errors.len() {
-            0 => None,
-            1 => errors.pop().map(Self),
-            _ => Some(Self(format!("[{}]", errors.join(", ")))),
-        }
+    pub(crate) fn all(errors: &[String]) -> Option<Self> {
+        (!errors.is_empty()).then(|| Self(aggregate(errors)))
     }
 }
 

@@ -58,7 +58,7 @@ impl TokenAuthenticator for TokenUnion {
                     Err(error) => errors.push(error.0),
                 }
             }
-            AuthnError::all(errors).map_or(Ok(None), Err)
+            AuthnError::all(&errors).map_or(Ok(None), Err)
         })
     }
 }
@@ -89,7 +89,7 @@ impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
                 },
                 Err(error) => errors.push(error.0),
             }
-            AuthnError::all(errors).map_or(Ok(None), Err)
+            AuthnError::all(&errors).map_or(Ok(None), Err)
         })
     }
 }

@@ -5,8 +5,7 @@ mod read;
 mod tests;
 mod validate;
 
-use binnacle_config::aggregate;
-use binnacle_meta::FieldErrors;
+use binnacle_meta::{FieldErrors, aggregate};
 
 use crate::oidc::Rules;
 

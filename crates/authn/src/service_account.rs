@@ -116,7 +116,7 @@ impl ServiceAccountTokens {
                 Err(error) => errors.push(error.to_string()),
             }
         }
-        AuthnError::all(errors).map_or(Ok(None), Err)
+        AuthnError::all(&errors).map_or(Ok(None), Err)
     }
 }
 

@@ -30,7 +30,7 @@ impl Authenticator for Union {
                     Err(error) => errors.push(error.0),
                 }
             }
-            AuthnError::all(errors).map_or(Ok(None), Err)
+            AuthnError::all(&errors).map_or(Ok(None), Err)
         })
     }
 }

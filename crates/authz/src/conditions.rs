@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use binnacle_cel::{DeclType, Environment, PER_CALL_LIMIT, Program, Shape, Type, Val, Version};
-use binnacle_meta::Text;
+use binnacle_meta::{Text, aggregate};
 use binnacle_schema::{Object, Value};
 
+use crate::Metrics;
 use crate::webhook::Review;
-use crate::{Metrics, aggregate};
 
 /// Compiled expressions.
 #[derive(Default)]

@@ -26,7 +26,6 @@ pub use abac::{Abac, AbacError};
 pub use always::{AlwaysAllow, AlwaysDeny};
 pub use attributes::Attributes;
 pub use authorizer::{Authorizer, AuthzError};
-pub use binnacle_config::aggregate;
 pub use binnacle_request::{Decision, Permit};
 pub use chain::Parts;
 pub use config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ConfigError, WebhookConfig};

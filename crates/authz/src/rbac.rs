@@ -10,7 +10,7 @@ mod tests;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use binnacle_meta::Text;
+use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, Decision, User};
 
 pub use cover::uncovered;
@@ -18,7 +18,7 @@ pub use escalation::{Escalation, confirm_no_escalation};
 pub use index::{NoRole, RbacIndex, RbacKind, RoleRef};
 pub use rule::{Rule, quoted};
 
-use crate::{Attributes, Authorizer, AuthzError, PathRule, ResourceRule, Rules, aggregate};
+use crate::{Attributes, Authorizer, AuthzError, PathRule, ResourceRule, Rules};
 use index::Visit;
 
 /// Decides by the roles and bindings of an index.

@@ -60,6 +60,6 @@ impl Rules {
 
     /// The errors as one, empty when there are none.
     pub fn error(&self) -> String {
-        crate::aggregate(&self.errors)
+        binnacle_meta::aggregate(&self.errors)
     }
 }

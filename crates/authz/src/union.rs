@@ -1,9 +1,9 @@
 //! Several authorizers as one.
 
-use binnacle_meta::Text;
+use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, Decision, User};
 
-use crate::{Attributes, Authorizer, AuthzError, Rules, aggregate};
+use crate::{Attributes, Authorizer, AuthzError, Rules};
 
 /// Asks each in order until one allows or denies.
 pub struct Union {

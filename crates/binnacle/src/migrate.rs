@@ -8,6 +8,8 @@
 mod copy;
 mod follow;
 mod marker;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::path::{Path, PathBuf};

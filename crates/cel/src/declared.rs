@@ -216,7 +216,7 @@ impl ObjectType {
     /// The field of that name in expressions.
     pub fn field(&self, name: &str) -> Option<&DeclField> {
         self.fields.get(name).or_else(|| {
-            let keyword = self.keywords && ESCAPED_KEYWORDS.contains(&name);
+            let keyword = self.keywords && is_keyword(name);
             self.fields.get(format!("__{name}__").as_str()).filter(|_| keyword)
         })
     }
@@ -258,6 +258,11 @@ const ESCAPED_KEYWORDS: [&str; 21] = [
     "while",
 ];
 
+/// Whether a name is a word of the language, which no variable can have and no member is named by as it is.
+pub fn is_keyword(name: &str) -> bool {
+    ESCAPED_KEYWORDS.contains(&name)
+}
+
 /// The name by which expressions call a member: what no identifier can hold is written out (`a.b` is `a__dot__b`), and
 /// so are keywords (`__if__`). `None` where that does not make an identifier either.
 pub fn escape(name: &str) -> Option<Text> {
@@ -265,7 +270,7 @@ pub fn escape(name: &str) -> Option<Text> {
     if first.is_ascii_digit() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-/".contains(&b)) {
         return None;
     }
-    if ESCAPED_KEYWORDS.contains(&name) {
+    if is_keyword(name) {
         return Some(format!("__{name}__").into());
     }
     if !name.contains(['.', '-', '/']) && !name.contains("__") {

@@ -45,7 +45,7 @@ mod validate;
 mod value;
 
 pub use cost::Estimate;
-pub use declared::{DeclField, DeclType, ListKind, ObjectType, Shape, escape};
+pub use declared::{DeclField, DeclType, ListKind, ObjectType, Shape, escape, is_keyword};
 pub use environment::{Ast, Environment, Version};
 pub use error::Error;
 pub use eval::{Activation, Evaluated, PER_CALL_LIMIT};

@@ -110,9 +110,38 @@ impl<'a> Val<'a> {
             schema::Value::Bool(b) => Self::Bool(*b),
             schema::Value::Int(n) => Self::Int(*n),
             schema::Value::Float(n) => Self::Double(*n),
-            schema::Value::Str(text) | schema::Value::Raw(text) => Self::Str(Str::Borrowed(text)),
+            schema::Value::Str(text) => Self::Str(Str::Borrowed(text)),
+            schema::Value::Raw(text) => Self::carried(text),
             schema::Value::List(items) => Self::List(List::Tree(items, None)),
             schema::Value::Object(object) => Self::Map(Map::Tree(object, None)),
+        }
+    }
+
+    /// A value of JSON that is carried as text; a number that no tree can hold stays text.
+    fn carried(text: &str) -> Self {
+        let mut tree = schema::Value::Raw(text.into());
+        schema::json::unpack(&mut tree);
+        Self::owned(tree)
+    }
+
+    fn owned(tree: schema::Value) -> Self {
+        match tree {
+            schema::Value::Str(text) | schema::Value::Raw(text) => Self::Str(Str::Shared(text.as_str().into())),
+            schema::Value::List(items) => {
+                Self::List(List::Values(Arc::new(items.into_iter().map(Self::owned).collect())))
+            }
+            schema::Value::Object(object) => {
+                let mut entries = Entries::default();
+                for (name, value) in object {
+                    // Texts can be keys.
+                    let _ = entries.insert(Self::Str(Str::Shared(name.as_str().into())), Self::owned(value));
+                }
+                Self::Map(Map::Entries(Arc::new(entries)))
+            }
+            schema::Value::Null => Self::Null,
+            schema::Value::Bool(b) => Self::Bool(b),
+            schema::Value::Int(n) => Self::Int(n),
+            schema::Value::Float(n) => Self::Double(n),
         }
     }
 

@@ -1,37 +1,15 @@
 //! What expressions evaluate to, section by section of the language's definition.
 
-use binnacle_cel::{Environment, PER_CALL_LIMIT, Type, Val, Version};
-use binnacle_schema::value;
+mod common;
 
-/// The value of an expression as text, `error: ...` for what it fails with, `compile: ...` for what is wrong with it.
-fn run(expression: &str) -> String {
-    let env = Environment::new(Version::STORED).with_variable("object", Type::Dyn).with_variable("n", Type::Int);
-    let ast = match env.compile(expression) {
-        Ok(ast) => ast,
-        Err(errors) => return format!("compile: {}", errors.issues[0].message),
-    };
-    let program = match ast.program() {
-        Ok(program) => program,
-        Err(error) => return format!("program: {error}"),
-    };
-    let object = value!({"spec": {"replicas": 3i64, "name": "web", "ports": [80i64, 443i64], "ratio": 0.5f64, "null": null},
-        "metadata": {"labels": {"app": "x", "a.b/c": "y"}}});
-    let activation = env.activation().with(0, Val::of(&object)).with(1, Val::Int(7));
-    match program.eval(&activation, PER_CALL_LIMIT) {
-        Ok(value) => value.to_string(),
-        Err(error) => format!("error: {error}"),
-    }
-}
+use binnacle_cel::{Environment, Type, Val, Version};
+use binnacle_schema::{Value, value};
 
 fn check(cases: &[(&str, &str)]) {
-    let wrong: Vec<String> = cases
-        .iter()
-        .filter_map(|(expression, want)| {
-            let got = run(expression);
-            (got != *want).then(|| format!("{expression}\n  want {want}\n  got  {got}"))
-        })
-        .collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let env = Environment::new(Version::STORED).with_variable("object", Type::Dyn).with_variable("n", Type::Int);
+    let object = value!({"spec": {"replicas": 3i64, "name": "web", "ports": [80i64, 443i64], "ratio": 0.5f64, "null": null},
+        "metadata": {"labels": {"app": "x", "a.b/c": "y"}}});
+    common::check(&env, &env.activation().with(0, Val::of(&object)).with(1, Val::Int(7)), cases);
 }
 
 #[test]
@@ -258,4 +236,27 @@ fn texts() {
         ("b'\\xff'.size()", "1"),
         ("dyn(1).startsWith('a')", "error: no such overload"),
     ]);
+}
+
+/// Free-form parts of objects may be kept as the text in which they were sent.
+#[test]
+fn carried_text_is_looked_into() {
+    let env = Environment::new(Version::STORED).with_variable("object", Type::Dyn);
+    let text = r#"{ "a": [1, {"b": null}], "c": 1.5, "d": "x", "e": true, "f": "<" }"#;
+    let object = Value::Object([("data", Value::Raw(text.into()))].into_iter().collect());
+    let activation = env.activation().with(0, Val::of(&object));
+    common::check(
+        &env,
+        &activation,
+        &[
+            ("object.data.a[0] + 1", "2"),
+            ("object.data.a[1].b == null", "true"),
+            ("object.data.c", "1.5"),
+            ("object.data.d + 'y'", "xy"),
+            ("object.data.e && object.data.f == '<'", "true"),
+            ("size(object.data)", "5"),
+            ("has(object.data.z)", "false"),
+            ("object.data.a == [dyn(1), dyn({'b': null})]", "true"),
+        ],
+    );
 }

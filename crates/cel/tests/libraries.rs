@@ -1,10 +1,12 @@
 //! What the functions of the libraries do.
 
+mod common;
+
 use std::sync::Arc;
 
 use binnacle_cel::{
-    Authorizer, Check, CheckOf, Decision, Environment, PER_CALL_LIMIT, ResourceCheck, Type, Val, Version,
-    authorizer_type, authorizer_value, resource_check_type, resource_check_value,
+    Authorizer, Check, CheckOf, Decision, Environment, ResourceCheck, Type, Val, Version, authorizer_type,
+    authorizer_value, resource_check_type, resource_check_value,
 };
 
 /// Allows those who only look.
@@ -26,43 +28,20 @@ impl Authorizer for Readers {
     }
 }
 
-fn run(expression: &str) -> String {
+fn check(cases: &[(&str, &str)]) {
     let env = Environment::new(Version::STORED)
         .with_variable("authorizer", authorizer_type())
         .with_variable("authorizer.requestResource", resource_check_type())
         .with_variable("d", Type::Dyn)
         .with_object_construction()
         .with_json_patch();
-    let ast = match env.compile(expression) {
-        Ok(ast) => ast,
-        Err(errors) => return format!("compile: {}", errors.issues[0].message),
-    };
-    let program = match ast.program() {
-        Ok(program) => program,
-        Err(error) => return format!("program: {error}"),
-    };
     let resource = ResourceCheck { resource: "pods".into(), namespace: "ns".into(), ..ResourceCheck::default() };
     let activation = env
         .activation()
         .with(0, authorizer_value(Arc::new(Readers)))
         .with(1, resource_check_value(Arc::new(Readers), resource))
         .with(2, Val::from("text"));
-    match program.eval(&activation, PER_CALL_LIMIT) {
-        Ok(value @ Val::Message(_)) => format!("{:?}", value.to_tree()),
-        Ok(value) => value.to_string(),
-        Err(error) => format!("error: {error}"),
-    }
-}
-
-fn check(cases: &[(&str, &str)]) {
-    let wrong: Vec<String> = cases
-        .iter()
-        .filter_map(|(expression, want)| {
-            let got = run(expression);
-            (got != *want).then(|| format!("{expression}\n  want {want}\n  got  {got}"))
-        })
-        .collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    common::check(&env, &activation, cases);
 }
 
 #[test]

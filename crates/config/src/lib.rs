@@ -3,12 +3,10 @@
 //!
 //! What a file says and what is wrong with it is its owner's business.
 
-mod aggregate;
 mod followed;
 mod format;
 mod metrics;
 
-pub use aggregate::aggregate;
 pub use followed::Followed;
 pub use format::{Format, ReadError, Types, list, text};
 pub use metrics::{ReloadMetrics, hash};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_config::{Format, Types, aggregate, list, text};
-use binnacle_meta::GoDuration;
+use binnacle_config::{Format, Types, list, text};
+use binnacle_meta::{GoDuration, aggregate};
 use binnacle_schema::{Field, Ty, Value};
 
 use crate::validate::validate;

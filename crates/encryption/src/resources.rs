@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use binnacle_meta::GroupResource;
+use binnacle_meta::{GroupResource, aggregate};
 
 use crate::ciphers::Cipher;
 use crate::config::{ConfigError, Configuration, Key, Provider};
@@ -48,11 +48,7 @@ impl KmsCheck {
                 wrong.push(format!("kms-provider-{at}: {error}"));
             }
         }
-        match wrong.len() {
-            0 => Ok(()),
-            1 => Err(wrong.remove(0)),
-            _ => Err(format!("[{}]", wrong.join(", "))),
-        }
+        if wrong.is_empty() { Ok(()) } else { Err(aggregate(&wrong)) }
     }
 }
 

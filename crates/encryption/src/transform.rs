@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use binnacle_meta::aggregate;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
@@ -126,7 +127,6 @@ async fn open_prefixed(
             Err(error) => errors.push(error),
         }
     }
-    errors.dedup();
     Err(match errors.as_slice() {
         [] => {
             let unknown = TransformError::new(otherwise);
@@ -134,9 +134,6 @@ async fn open_prefixed(
             unknown
         }
         [one] => one.clone(),
-        several => {
-            let whys: Vec<_> = several.iter().map(ToString::to_string).collect();
-            TransformError::new(format!("[{}]", whys.join(", ")))
-        }
+        several => TransformError::new(aggregate(several)),
     })
 }

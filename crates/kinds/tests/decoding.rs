@@ -1,7 +1,7 @@
 //! What Go's decoder says about documents that are not quite right, against the tables of the built-in kinds.
 
 use binnacle_kinds::tables;
-use binnacle_schema::{Limits, Message, decode, json};
+use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
 
 fn table(kind: &str) -> &'static Message {
     let (group, version) = match kind {
@@ -252,5 +252,46 @@ fn values() {
             let decoded = decode::value(tree, table(kind)).expect("and decoded");
             assert_eq!(json::to_string(&decoded.value), want, "{text} as a tree");
         }
+    }
+}
+
+/// The bytes of a `RawExtension` count where the reference compares them, and never show.
+#[test]
+fn free_form_parts_keep_their_text() {
+    let message = table("ControllerRevision");
+    for (sent, shown) in [
+        (r#"{"b":1,"a":[1.5,null,{}]}"#, r#"{"b":1,"a":[1.5,null,{}]}"#),
+        (r#"{ "a": [1, 2] }"#, r#"{"a":[1,2]}"#),
+        ("{\"a\" :\n\t\"x y\"\r\n}", r#"{"a":"x y"}"#),
+        (r#"{"a":"<","b":"\u003e"}"#, r#"{"a":"\u003c","b":"\u003e"}"#),
+        (
+            r#"{"a":1.0,"b":1e2,"c":123456789012345678901234567890}"#,
+            r#"{"a":1.0,"b":1e2,"c":123456789012345678901234567890}"#,
+        ),
+        (r#"{"a":1,"a":2}"#, r#"{"a":1,"a":2}"#),
+        (r#"[1, {"a":"\/"}]"#, r#"[1,{"a":"\/"}]"#),
+        (" \"x\" ", r#""x""#),
+    ] {
+        let text = format!(r#"{{"metadata":{{}},"data": {sent} ,"revision":0}}"#);
+        let decoded = decode::json(text.as_bytes(), message, &Limits::default()).unwrap().value;
+        let want = format!(r#"{{"metadata":{{}},"data":{shown},"revision":0}}"#);
+        assert_eq!(json::to_string(&decoded), want);
+        let mut stored = Vec::new();
+        proto::encode(&decoded, message, &mut stored);
+        let kept = stored.windows(sent.trim().len()).any(|part| part == sent.trim().as_bytes());
+        assert!(kept, "{sent}");
+        let read = proto::decode_object(&stored, message, "", "", proto::DEPTH).unwrap();
+        assert_eq!(read.get("data"), decoded.get("data"), "{sent}");
+        let mut streamed = Vec::new();
+        proto::to_json(&stored, message, "", "", proto::Overrides::default(), &mut streamed).unwrap();
+        assert_eq!(String::from_utf8(streamed).unwrap(), json::to_string(&read));
+        // In YAML and to whoever looks inside it is a tree.
+        let mut tree = decoded.clone();
+        json::unpack(&mut tree);
+        assert!(!matches!(tree.get("data"), Some(Value::Raw(_))), "{sent}");
+        let mut in_yaml = yaml::parse(yaml::to_string(&decoded).as_bytes(), &Limits::default()).unwrap().0;
+        [&mut in_yaml, &mut tree].into_iter().for_each(canonical::sort_free_form);
+        let data = |value: &Value| value.get("data").map(json::to_string);
+        assert_eq!(data(&in_yaml), data(&tree), "{sent}");
     }
 }

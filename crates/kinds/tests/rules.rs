@@ -87,6 +87,8 @@ impl Subject {
 
     fn run(&self, verb: &str, base: &str, changes: &str) -> FieldErrors {
         let strategy = self.strategy();
+        // The text of free-form parts counts, white space and all: both sides are written by the same hand.
+        let base = &changed(base, "-");
         if verb == "create" {
             let mut object = self.decode(&changed(base, changes));
             strategy.prepare_for_create(&self.situation(), &mut object);

@@ -26,7 +26,7 @@ pub(crate) fn is_resource(message: &Message) -> bool {
 pub(crate) fn has_odd_number(value: &Value) -> bool {
     match value {
         Value::Float(n) => *n == 0.0 && n.is_sign_negative(),
-        Value::Raw(text) => !text.starts_with('{'),
+        Value::Raw(text) => !text.starts_with(['{', '[']),
         Value::Object(object) => object.values().any(has_odd_number),
         Value::List(items) => items.iter().any(has_odd_number),
         _ => false,
@@ -90,23 +90,9 @@ pub(crate) fn depth(value: &Value) -> usize {
 /// The text of a tree with all members by name, for comparisons that the order of members must not disturb.
 pub(crate) fn sorted(value: &Value) -> String {
     let mut value = value.clone();
-    unpack(&mut value);
+    json::unpack(&mut value);
     canonical::sort_free_form(&mut value);
     json::to_string(&value)
-}
-
-/// Field sets are carried as text, in which a member may stand twice.
-fn unpack(value: &mut Value) {
-    match value {
-        Value::Raw(text) => {
-            if let Ok(tree) = json::parse(text.as_bytes(), &Limits::default()) {
-                *value = tree;
-            }
-        }
-        Value::Object(object) => object.iter_mut().for_each(|(_, member)| unpack(member)),
-        Value::List(items) => items.iter_mut().for_each(unpack),
-        _ => {}
-    }
 }
 
 /// Two JSON documents, one behind the other's first line.

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows a socket, a clock or a particular kind of object.
 
+mod aggregate;
 mod duration;
 mod field;
 mod gvk;
@@ -13,6 +14,7 @@ mod status;
 mod time;
 mod version;
 
+pub use aggregate::aggregate;
 pub use duration::{GoDuration, ParseDurationError, human_duration, short_human_duration};
 pub use field::{FieldError, FieldErrorType, FieldErrors, FieldPath, Shown, go_quote};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};

@@ -1,9 +1,7 @@
 //! `Status`, the answer to every request that failed (and to deletes that succeeded), with one constructor per reason
 //! so that code, reason, message and details always agree.
 
-use std::collections::HashSet;
-
-use crate::{FieldErrors, GroupKind, GroupResource, Text};
+use crate::{FieldErrors, GroupKind, GroupResource, Text, aggregate};
 
 /// `metav1.Status`. A failure can only be made by the constructors; the success of a delete by [`Status::success`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,14 +180,11 @@ impl Status {
 
     /// Validation failed: one cause per error; equal errors are told once in the message.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
-        let mut seen = HashSet::new();
-        let texts: Vec<String> =
-            errors.iter().map(ToString::to_string).filter(|text| seen.insert(text.clone())).collect();
-        let message = match texts.as_slice() {
-            [] => format!("{kind} {name:?} is invalid"),
-            [one] => format!("{kind} {name:?} is invalid: {one}"),
-            many => format!("{kind} {name:?} is invalid: [{}]", many.join(", ")),
-        };
+        let mut message = format!("{kind} {name:?} is invalid");
+        if !errors.is_empty() {
+            message.push_str(": ");
+            message.push_str(&aggregate(errors));
+        }
         let causes = errors
             .iter()
             .map(|e| StatusCause {

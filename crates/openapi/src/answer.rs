@@ -10,6 +10,7 @@ use sha2::{Digest, Sha512};
 use crate::accept::{Form, Wanted, negotiate};
 use crate::definitions::BuiltIn;
 use crate::documents::{self, Place};
+use crate::gzip;
 use crate::json::Json;
 use crate::protobuf::{self, Shape, shapes};
 use crate::{v2, v3};
@@ -23,6 +24,8 @@ pub struct OpenApi {
     v3: BTreeMap<String, Slot>,
     v2: OnceLock<(String, Bytes)>,
     v2_protobuf: OnceLock<Option<Bytes>>,
+    /// Compressed: JSON and protobuf. Nothing if that failed.
+    v2_packed: [OnceLock<Option<Bytes>>; 2],
 }
 
 /// What OpenAPI needs to know of a request. The method does not matter, as it does not to the reference.
@@ -36,6 +39,8 @@ pub struct Ask<'a> {
     pub accept: &'a str,
     /// The If-None-Match header, empty for none.
     pub if_none_match: &'a str,
+    /// The first Accept-Encoding header, empty for none.
+    pub accept_encoding: &'a str,
 }
 
 /// What to answer.
@@ -67,6 +72,8 @@ pub struct Document {
     pub etag: String,
     /// The URL names the hash, so what it leads to never changes.
     pub immutable: bool,
+    /// The body is compressed with gzip.
+    pub packed: bool,
     pub body: Bytes,
 }
 
@@ -93,7 +100,19 @@ const V3_PROTOBUF: [&str; 2] =
 impl OpenApi {
     pub fn new(served: Served) -> Self {
         let v3 = documents::all(&served).into_iter().map(|(name, place)| (name, Slot::new(place))).collect();
-        Self { served, index: OnceLock::new(), v3, v2: OnceLock::new(), v2_protobuf: OnceLock::new() }
+        Self {
+            served,
+            index: OnceLock::new(),
+            v3,
+            v2: OnceLock::new(),
+            v2_protobuf: OnceLock::new(),
+            v2_packed: Default::default(),
+        }
+    }
+
+    /// Whether what is answered at a path depends on the encodings that the client accepts.
+    pub fn varies_by_encoding(path: &str) -> bool {
+        path == V2
     }
 
     /// Whether a path is one of these documents, served or not.
@@ -135,7 +154,7 @@ impl OpenApi {
             Form::Protobuf => slot.protobuf.get_or_init(|| transcode(json, &shapes::V3)).clone(),
         };
         let Some(body) = body else { return Answer::Unavailable };
-        Answer::Document(Document { content_type, etag, immutable, body })
+        Answer::Document(Document { content_type, etag, immutable, packed: false, body })
     }
 
     fn answer_v2(&self, ask: &Ask<'_>) -> Answer {
@@ -154,7 +173,11 @@ impl OpenApi {
             Form::Protobuf => self.v2_protobuf.get_or_init(|| transcode(json, &shapes::V2)).clone(),
         };
         let Some(body) = body else { return Answer::Unavailable };
-        Answer::Document(Document { content_type, etag, immutable: false, body })
+        let packed = gzip::accepted(ask.accept_encoding)
+            .then(|| self.v2_packed[form.choose(0, 1)].get_or_init(|| gzip::pack(&body).ok()).clone())
+            .flatten();
+        let (packed, body) = (packed.is_some(), packed.unwrap_or(body));
+        Answer::Document(Document { content_type, etag, immutable: false, packed, body })
     }
 
     /// Names every document together with its hash. Documents are made for that and not kept: most are never asked for.

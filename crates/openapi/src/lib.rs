@@ -7,6 +7,7 @@ mod accept;
 mod answer;
 mod definitions;
 mod documents;
+mod gzip;
 mod json;
 mod link;
 mod names;

@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use binnacle_discovery::Served;
 use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, LAST_MODIFIED, LOCATION, VARY};
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, LAST_MODIFIED, LOCATION, VARY,
+};
 use http::response::Builder;
 use http::{HeaderValue, StatusCode};
 
@@ -34,12 +36,15 @@ impl OpenApiLink {
                     .header(LAST_MODIFIED, httpdate::fmt_http_date(SystemTime::now())),
                 Body::full(body),
             ),
-            Answer::Document(document) => finish(
-                cached(start(StatusCode::OK), &document.etag, document.immutable)
+            Answer::Document(document) => {
+                let mut response = cached(start(StatusCode::OK), &document.etag, document.immutable)
                     .header(CONTENT_TYPE, document.content_type)
-                    .header(LAST_MODIFIED, modified()),
-                Body::full(document.body),
-            ),
+                    .header(LAST_MODIFIED, modified());
+                if document.packed {
+                    response = response.header(CONTENT_ENCODING, "gzip");
+                }
+                finish(response, Body::full(document.body))
+            }
             Answer::NotModified { etag, immutable } => {
                 finish(cached(start(StatusCode::NOT_MODIFIED), &etag, immutable), Body::empty())
             }
@@ -67,16 +72,28 @@ impl Link for OpenApiLink {
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
         let header = |name| request.header(name).unwrap_or_default().to_owned();
         let (accept, if_none_match) = (header(http::header::ACCEPT), header(http::header::IF_NONE_MATCH));
+        let accept_encoding = header(ACCEPT_ENCODING);
+        let varies = OpenApi::varies_by_encoding(&request.info.path);
         let hash = request.query.get("hash").unwrap_or_default().to_owned();
         let (documents, info) = (self.documents.clone(), request.info.clone());
         // Whoever is first waits for the document, some 20 ms for the largest: too long among other requests.
         let answer = move || {
-            let ask = Ask { path: &info.path, hash: &hash, accept: &accept, if_none_match: &if_none_match };
+            let ask = Ask {
+                path: &info.path,
+                hash: &hash,
+                accept: &accept,
+                if_none_match: &if_none_match,
+                accept_encoding: &accept_encoding,
+            };
             documents.answer(&ask).unwrap_or(Answer::NotFound)
         };
         Box::pin(async move {
             let answer = tokio::task::spawn_blocking(answer).await;
-            self.respond(answer.unwrap_or(Answer::Unavailable))
+            let mut response = self.respond(answer.unwrap_or(Answer::Unavailable));
+            if varies {
+                response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
+            }
+            response
         })
     }
 
@@ -119,8 +136,13 @@ mod tests {
     fn headers() {
         let link = OpenApiLink::new(Served::default());
         let etag = || "\"E\"".to_owned();
-        let document =
-            |immutable| Document { content_type: "application/json", etag: etag(), immutable, body: Bytes::new() };
+        let document = |immutable| Document {
+            content_type: "application/json",
+            etag: etag(),
+            immutable,
+            packed: false,
+            body: Bytes::new(),
+        };
         for (answer, status, want) in [
             (Answer::Index(Bytes::new()), 200, "content-type last-modified"),
             (Answer::Document(document(false)), 200, "content-type etag last-modified vary"),

@@ -2,7 +2,7 @@
 //! end, `replace` makes an absent member, `copy` of an absent member yields null.
 
 use binnacle_meta::Status;
-use binnacle_schema::{Findings, Limits, Object, Value, json};
+use binnacle_schema::{Findings, Object, Value, json};
 
 mod nesting;
 mod parse;
@@ -184,10 +184,8 @@ fn find<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, Strin
 
 /// Field sets are carried as text; whoever looks into one gets the tree.
 fn unpack(value: &mut Value) {
-    if let Value::Raw(text) = value
-        && let Ok(tree) = json::parse(text.as_bytes(), &Limits::default())
-    {
-        *value = tree;
+    if matches!(value, Value::Raw(_)) {
+        json::unpack(value);
     }
 }
 
@@ -278,6 +276,8 @@ fn unescaped(token: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_schema::Limits;
+
     use super::*;
 
     fn tree(text: &str) -> Value {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use binnacle_meta::Text;
-use binnacle_schema::{Object, Value};
+use binnacle_schema::{Object, Value, json};
 
 /// A value that is ordered by [`order`].
 #[derive(Clone, Debug)]
@@ -41,8 +41,19 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
                     if name == other { same(a, found) } else { b.get(name).is_some_and(|b| same(a, b)) }
                 })
         }
+        (Value::Raw(_), Value::Object(_) | Value::List(_)) | (Value::Object(_) | Value::List(_), Value::Raw(_)) => {
+            same(&unpacked(a), &unpacked(b))
+        }
+        (Value::Raw(left), Value::Raw(right)) => left == right || unpacked(a) == unpacked(b),
         _ => a == b,
     }
+}
+
+/// Without text that is carried for JSON.
+fn unpacked(value: &Value) -> Value {
+    let mut value = value.clone();
+    json::unpack(&mut value);
+    value
 }
 
 /// A total order of values: numbers, texts, truth values, lists, objects, null.

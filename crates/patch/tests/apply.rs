@@ -457,3 +457,31 @@ fn what_has_become_atomic_is_owned_as_a_whole() {
     world.update("three", r#"{"spec":{"selector":{"matchLabels":{"app":"c"}}}}"#);
     assert_eq!(world.owners(), [r#"three Update {"f:spec":{"f:selector":{}}}"#]);
 }
+
+/// The text of a free-form part stays while nothing changes, and is written anew with the first change.
+#[test]
+fn white_space_belongs_to_nobody() {
+    let mut world = World::of("apps", "v1", "ControllerRevision");
+    let config = |metadata: &str, data: &str| {
+        format!(
+            r#"{{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{metadata},"revision":1,"data":{data}}}"#
+        )
+    };
+    let sent = config(r#"{"name":"a","uid":"u"}"#, r#"{ "a": 1 }"#);
+    let mut made = decode::json(sent.as_bytes(), world.message, &Limits::default()).unwrap().value;
+    apply::track_update(&world.request("maker", false).update, None, &mut made);
+    world.live = Some(made);
+    let is_text = |world: &World| matches!(world.live.as_ref().unwrap().get("data"), Some(Value::Raw(_)));
+    world.apply("one", &config(r#"{"name":"a"}"#, r#"{"a":1}"#));
+    assert!(is_text(&world), "nothing changed");
+    world.apply("two", &config(r#"{"name":"a","labels":{"x":"y"}}"#, r#"{"a":1.0}"#));
+    assert!(!is_text(&world), "another label");
+    assert_eq!(
+        world.owners(),
+        [
+            r#"one Apply {"f:data":{},"f:revision":{}}"#,
+            r#"two Apply {"f:data":{},"f:metadata":{"f:labels":{"f:x":{}}},"f:revision":{}}"#,
+            r#"maker Update {"f:data":{},"f:revision":{}}"#,
+        ]
+    );
+}

@@ -24,7 +24,7 @@ fn service() -> Message {
         vec![
             zero("name", Ty::String),
             Field { default: Some("\"TCP\"".into()), ..zero("protocol", Ty::String) },
-            Field { presence: Presence::Always, ..zero("port", Ty::Int32) },
+            Field { presence: Presence::Always, zero_default: true, ..zero("port", Ty::Int32) },
         ],
     );
     let keys = ListType::Map(vec!["port".into(), "protocol".into()].into());

@@ -95,6 +95,8 @@ impl Resource {
             return match existing {
                 Some(existing) => Err(self.exists(object, &collection.decode_kv(&existing)?.object)),
                 None => {
+                    // Trying goes through the stored form as well.
+                    collection.as_stored(object);
                     collection.stamp(object, binnacle_store::Revision(0));
                     object::metadata_mut(object).remove("resourceVersion");
                     Ok(Stored { object: std::mem::take(object), revision: binnacle_store::Revision(0) })

@@ -2,7 +2,7 @@
 //! resourceVersion, which is the revision of its key.
 
 use binnacle_meta::Status;
-use binnacle_schema::{Message, Presence, Ty, Value, canonical};
+use binnacle_schema::{Value, canonical, nil};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
@@ -52,7 +52,7 @@ impl Collection {
     /// What becomes of a canonical object by being stored: empty lists and maps that are written as `null` when nil
     /// come back so. Answers show objects as they are read back.
     pub(crate) fn as_stored(&self, object: &mut Value) {
-        nil_empty(object, self.message);
+        nil::nil_empty(object, self.message);
     }
 
     pub(crate) fn decode_kv(&self, kv: &KeyValue) -> Result<Stored, Status> {
@@ -65,39 +65,6 @@ impl Collection {
         members.insert("kind", self.storage.kind);
         members.insert("apiVersion", self.api_version.clone());
         object::metadata_mut(object).insert("resourceVersion", revision.0.to_string());
-    }
-}
-
-fn nil_empty(value: &mut Value, message: &Message) {
-    let Some(members) = value.as_object_mut() else { return };
-    for (i, (name, member)) in members.iter_mut().enumerate() {
-        let Some((_, field)) = message.field(name, i) else { continue };
-        let empty = match member {
-            Value::List(items) => items.is_empty(),
-            Value::Object(map) => map.is_empty() && field.ty.map_value().is_some(),
-            _ => continue,
-        };
-        if empty {
-            if field.presence == Presence::AlwaysNull {
-                *member = Value::Null;
-            }
-            continue;
-        }
-        nil_empty_in(member, &field.ty);
-    }
-}
-
-fn nil_empty_in(value: &mut Value, ty: &Ty) {
-    if let Some(message) = ty.message() {
-        nil_empty(value, message);
-    } else if let (Some(element), Value::List(items)) = (ty.element(), &mut *value) {
-        if element.message().is_some() || element.element().is_some() {
-            items.iter_mut().for_each(|item| nil_empty_in(item, element));
-        }
-    } else if let (Some(inner), Value::Object(map)) = (ty.map_value(), value)
-        && inner.message().is_some()
-    {
-        map.iter_mut().for_each(|(_, member)| nil_empty_in(member, inner));
     }
 }
 

@@ -10,6 +10,7 @@ mod findings;
 pub mod json;
 mod limits;
 mod lookup;
+pub mod nil;
 pub mod proto;
 mod types;
 mod value;

@@ -1,6 +1,6 @@
 //! Fields of a message by name: eight bytes per field to look through instead of the fields themselves.
 
-use crate::{Field, Presence};
+use crate::{Field, Presence, nil};
 
 /// What finding and completing fields needs, made of a message at first use.
 #[derive(Debug)]
@@ -9,6 +9,8 @@ pub(crate) struct Lookup {
     digests: Box<[u64]>,
     /// The fields that are written whether set or not, by ascending index.
     pub(crate) always: Box<[u32]>,
+    /// The fields that [`crate::nil`] looks at, by ascending index.
+    pub(crate) nils: Box<[u32]>,
 }
 
 impl Lookup {
@@ -18,6 +20,7 @@ impl Lookup {
         Self {
             digests: fields.iter().map(|field| digest(field.name.as_bytes())).collect(),
             always: always.map(|(_, index)| index).collect(),
+            nils: nil::fields(fields),
         }
     }
 

@@ -107,7 +107,8 @@ pub enum Ty {
     Quantity,
     /// A number or a text; the tree holds whichever was given.
     IntOrString,
-    /// `runtime.RawExtension`: an object without schema; protobuf holds its JSON.
+    /// `runtime.RawExtension`: an object without schema; protobuf holds its JSON. The tree holds the text as it was sent
+    /// ([`crate::Value::Raw`]) where that is not what would be written.
     RawExtension,
     /// apiextensions' `JSON`: any value without schema; protobuf holds its JSON text.
     Json,

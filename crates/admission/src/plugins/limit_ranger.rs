@@ -4,8 +4,7 @@ mod constraints;
 
 use std::sync::Arc;
 
-use binnacle_config::aggregate;
-use binnacle_meta::{Quantity, Status};
+use binnacle_meta::{Quantity, Status, aggregate};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};

@@ -1,7 +1,6 @@
 //! Reads and checks policy files. What the reference warns about (unknown fields, fields given twice) is warned about.
 
-use binnacle_config::aggregate;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion, Shown};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion, Shown, aggregate};
 use binnacle_request::AuditLevel;
 use binnacle_schema::{Limits, Object, Value, json, yaml};
 use binnacle_validation::names::dns1123_subdomain_name;

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use binnacle_config::{Format, Types, list, text};
-use binnacle_meta::{FieldErrors, GoDuration};
+use binnacle_meta::{FieldErrors, GoDuration, aggregate};
 use binnacle_schema::{Field, Ty, Value};
 
 use super::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig, validate};
-use crate::{ReviewVersion, aggregate};
+use crate::ReviewVersion;
 
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]

@@ -1,11 +1,10 @@
 //! Nobody may grant what they do not hold: the check of those who write roles and bindings.
 
-use binnacle_meta::go_quote;
+use binnacle_meta::{aggregate, go_quote};
 use binnacle_request::User;
 
 use super::cover::{compact_lines, uncovered};
 use super::rule::{Rule, quoted};
-use crate::aggregate;
 
 /// Rights that somebody tried to grant without holding them, in the words of the refusal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use binnacle_meta::Time;
+use binnacle_meta::{Time, aggregate};
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
@@ -150,12 +150,10 @@ impl Plugin {
                 wrong.extend(self.follow_key(&status.key_id).await.err());
             }
         }
-        let why = match wrong.as_slice() {
-            [] => return Ok(()),
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
-        Err(format!("kmsv2 Provider {} is not healthy, error: {why}", self.name))
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        Err(format!("kmsv2 Provider {} is not healthy, error: {}", self.name, aggregate(&wrong)))
     }
 
     /// The plugin's key is this one: writing may go on under its seed, or a new seed is made.

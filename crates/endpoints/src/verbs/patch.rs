@@ -103,7 +103,8 @@ impl Patch {
         let Some(live) = live else { return Err(Status::not_found(&target.resource.group_resource(), name)) };
         let message = target.resource.message;
         let patched = || {
-            let versioned = managed::versioned(target.resource, live).into_owned();
+            let mut versioned = managed::versioned(target.resource, live).into_owned();
+            unpack(&mut versioned);
             Ok(match &self.kind {
                 Kind::Json(patch) => patch.apply(versioned)?,
                 Kind::Merge(patch) => merge::apply(versioned, patch),
@@ -240,6 +241,16 @@ pub(crate) fn refused(error: &apply::ApplyError) -> Status {
                 field: conflict.field.clone(),
             };
             Status::apply_conflict(conflicts.iter().map(cause).collect(), error.to_string())
+        }
+    }
+}
+
+/// Patches are made to what an object says in JSON, and lose the text in which free-form parts of it were sent. The
+/// managed fields of the metadata stay text.
+fn unpack(object: &mut Value) {
+    for (name, member) in object.as_object_mut().into_iter().flat_map(|members| members.iter_mut()) {
+        if name != "metadata" {
+            json::unpack(member);
         }
     }
 }

@@ -140,32 +140,9 @@ fn validate_variable(variable: &Value, compiler: &mut Compiler, path: &FieldPath
 }
 
 fn is_cel_identifier(name: &str) -> bool {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
     !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        && !RESERVED.contains(&name)
+        && !binnacle_cel::is_keyword(name)
 }
 
 fn validate_validation(validation: &Value, compiler: &Compiler, path: &FieldPath, errors: &mut FieldErrors) {

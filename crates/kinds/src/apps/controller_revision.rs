@@ -1,7 +1,7 @@
 //! `ControllerRevision`: a former state of a controller's template, for rolling back.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_schema::{Value, json};
 use binnacle_validation::checks;
 use binnacle_validation::metadata::shown;
 
@@ -16,7 +16,8 @@ impl Strategy for ControllerRevision {
         not_negative(object, &["revision"], &FieldPath::root(), &mut errors);
         let why = match object.get("data") {
             None | Some(Value::Null) => "data is mandatory",
-            Some(Value::Object(_) | Value::Raw(_)) => return errors,
+            Some(Value::Object(_)) => return errors,
+            Some(Value::Raw(text)) if text.starts_with('{') => return errors,
             Some(_) => "data must be a valid JSON object",
         };
         errors.push(FieldError::required(&FieldPath::new("data"), why));
@@ -32,7 +33,55 @@ impl Strategy for ControllerRevision {
         let mut errors = FieldErrors::new();
         not_negative(object, &["revision"], &FieldPath::root(), &mut errors);
         let data = object.get("data");
-        checks::immutable(&FieldPath::new("data"), data == old.get("data"), shown(data), &mut errors);
+        let unchanged = text(data) == text(old.get("data"));
+        checks::immutable(&FieldPath::new("data"), unchanged, shown(data), &mut errors);
         errors
+    }
+}
+
+/// The bytes that the reference compares: other white space is another state to it.
+fn text(data: Option<&Value>) -> String {
+    match data {
+        Some(Value::Raw(text)) => text.to_string(),
+        data => data.map(json::to_string).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::{Limits, decode};
+
+    use super::*;
+
+    #[test]
+    fn data_is_compared_byte_by_byte() {
+        let message = crate::tables::kind("apps", "v1", "ControllerRevision").expect("it is in the tables");
+        let read = |data: &str| {
+            let text = format!(r#"{{"data":{data},"revision":1}}"#);
+            decode::json(text.as_bytes(), message, &Limits::default()).expect("every case is JSON").value
+        };
+        let situation = Situation { now: 0, namespace: "default", api_version: "", dry_run: false };
+        for (old, new, allowed) in [
+            (r#"{"a":1,"b":2}"#, r#"{"a":1,"b":2}"#, true),
+            (r#"{"a": 1}"#, r#"{"a": 1}"#, true),
+            (r#"{"a": 1}"#, r#"{"a":1}"#, false),
+            (r#"{"a":1}"#, r#"{"a":1 }"#, false),
+            (r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, false),
+            (r#"{"a":1}"#, r#"{"a":2}"#, false),
+        ] {
+            let errors = ControllerRevision.validate_update(&situation, &read(new), &read(old));
+            assert_eq!(errors.is_empty(), allowed, "{old} {new}: {errors:?}");
+        }
+        for (data, why) in [
+            (r#"{ }"#, None),
+            (r#"{"a": 1}"#, None),
+            (r#"[ ]"#, Some("data must be a valid JSON object")),
+            (r#"1"#, Some("data must be a valid JSON object")),
+            ("null", Some("data is mandatory")),
+        ] {
+            let errors = ControllerRevision.validate(&situation, &read(data));
+            assert_eq!(errors.len(), usize::from(why.is_some()), "{data}: {errors:?}");
+            assert!(errors.iter().all(|error| error.to_string().ends_with(why.unwrap_or_default())), "{errors:?}");
+        }
     }
 }

@@ -157,8 +157,10 @@ pub(super) fn configuration(config: &Value, stored: bool, path: &FieldPath, erro
 pub(super) fn free_form(value: Option<&Value>, max: usize, path: &FieldPath, errors: &mut FieldErrors) {
     match value.filter(|value| !value.is_null()) {
         None => errors.push(FieldError::required(path, "")),
+        Some(Value::Raw(text)) if text.len() > max => errors.push(FieldError::too_long(path, max)),
         Some(value) if json::to_string(value).len() > max => errors.push(FieldError::too_long(path, max)),
         Some(Value::Object(_)) => {}
+        Some(Value::Raw(text)) if text.starts_with('{') => {}
         Some(_) => errors.push(FieldError::invalid(path, "<value omitted>", "must be a valid JSON object")),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{MAX_SELECTOR_BYTES, SelectorError, label_parser, label_syntax};
-use crate::{FieldError, FieldPath, Text};
+use crate::{FieldError, FieldPath, Text, aggregate};
 
 /// A list of requirements that must all hold. An empty list selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -215,20 +215,6 @@ pub enum Operator {
 pub(super) fn check_key(key: &str, path: &FieldPath) -> Option<FieldError> {
     let wrong = label_syntax::key_errors(key);
     (!wrong.is_empty()).then(|| FieldError::invalid(path, key, wrong.join("; ")))
-}
-
-/// One error as it is, several in brackets, none twice: as apimachinery prints an aggregate.
-fn aggregate(errors: &[FieldError]) -> String {
-    let mut messages: Vec<String> = Vec::new();
-    for message in errors.iter().map(FieldError::to_string) {
-        if !messages.contains(&message) {
-            messages.push(message);
-        }
-    }
-    match messages.as_slice() {
-        [one] => one.clone(),
-        many => format!("[{}]", many.join(", ")),
-    }
 }
 
 #[cfg(test)]

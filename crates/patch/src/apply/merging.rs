@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use binnacle_schema::{Object, Ty, Value};
+use binnacle_schema::{Object, Ty, Value, json};
 
 use super::element::PathElement;
 use super::schema_error::SchemaErrors;
@@ -26,7 +26,12 @@ pub(super) fn merge(
         _ => true,
     };
     if leaf || (empty(live) && empty(config)) {
-        return Ok(config.or(live).cloned());
+        let mut kept = config.or(live).cloned();
+        // What is written anew is written as a tree, whatever the text was.
+        if let (Shape::Opaque, Some(value)) = (shape, &mut kept) {
+            json::unpack(value);
+        }
+        return Ok(kept);
     }
     match shape {
         Shape::List { element, relation } => {

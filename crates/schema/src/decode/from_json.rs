@@ -8,7 +8,7 @@ use super::build::{MapBuilder, Seen, Slots, finish_struct, is_zero_struct, keeps
 use super::scalar::{self, Scalar};
 use super::{DecodeError, Decoded, Path, Trouble, zero_value};
 use crate::findings::{Finding, Findings};
-use crate::json::{Cursor, Malformed, Report, check_size, compacted, complaint, free_form, go_utf8, kind_of};
+use crate::json::{self, Cursor, Malformed, Report, check_size, compacted, complaint, free_form, go_utf8, kind_of};
 use crate::{Field, Limits, Message, Object, Presence, Ty, Value};
 
 /// Decodes a JSON document.
@@ -178,7 +178,9 @@ impl<'a> Decoder<'a> {
             (b'{' | b'[', Ty::RawExtension) => {
                 // Text to Go, in which numbers may have any size.
                 let mut report = Report { findings: None, overflow: None };
-                return free_form(&mut self.cursor, depth, None, &mut report);
+                let start = self.cursor.position();
+                let tree = free_form(&mut self.cursor, depth, None, &mut report)?;
+                return Ok(json::carried(self.cursor.since(start), tree));
             }
             (b'{' | b'[', Ty::Json) => {
                 let mut report = Report { findings: None, overflow: None };

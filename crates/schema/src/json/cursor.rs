@@ -30,6 +30,15 @@ impl<'a> Cursor<'a> {
         Self { text, pos: 0 }
     }
 
+    pub(crate) fn position(&self) -> usize {
+        self.pos
+    }
+
+    /// What has been read since that position.
+    pub(crate) fn since(&self, position: usize) -> &'a str {
+        &self.text[position..self.pos]
+    }
+
     /// The next byte that is not space, without taking it.
     #[inline]
     pub(crate) fn peek(&mut self) -> Result<u8, Malformed> {

@@ -15,8 +15,8 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Int(n) => write_int(*n, out),
         Value::Float(n) => write_float(*n, out),
         Value::Str(text) => write_string(text, out),
-        // Field sets are kept without the escapes that Go's encoder adds to whatever it writes.
-        Value::Raw(text) if text.bytes().any(|b| matches!(b, b'<' | b'>' | b'&' | 0xe2)) => {
+        // Text is kept without what Go's encoder does to whatever it writes: space goes, HTML characters are escaped.
+        Value::Raw(text) if text.bytes().any(|b| b <= b' ' || matches!(b, b'<' | b'>' | b'&' | 0xe2)) => {
             out.extend_from_slice(compacted(text).as_bytes());
         }
         Value::Raw(text) => out.extend_from_slice(text.as_bytes()),
@@ -120,6 +120,27 @@ pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
     match cursor.skip(limits.max_depth).and_then(|_| cursor.end()) {
         Ok(()) => Ok(compacted(&text)),
         Err(Malformed) => Err(complaint(bytes, limits)),
+    }
+}
+
+/// JSON without schema whose text counts, as in a `RawExtension`: the tree that was read from `text`, or the text itself
+/// where writing the tree would say the same in other bytes.
+pub(crate) fn carried(text: &str, tree: Value) -> Value {
+    let is_container = matches!(tree, Value::Object(_) | Value::List(_));
+    if is_container && to_string(&tree) != text { Value::Raw(text.into()) } else { tree }
+}
+
+/// Makes trees of the JSON that is carried as text, at any depth: for code that looks into it or edits it.
+pub fn unpack(value: &mut Value) {
+    match value {
+        Value::Raw(text) => {
+            if let Ok(tree) = super::parse(text.as_bytes(), &Limits::default()) {
+                *value = tree;
+            }
+        }
+        Value::Object(object) => object.iter_mut().for_each(|(_, member)| unpack(member)),
+        Value::List(items) => items.iter_mut().for_each(unpack),
+        _ => {}
     }
 }
 

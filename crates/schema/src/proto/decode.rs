@@ -285,7 +285,11 @@ impl<'a> Decoder<'a> {
             },
             Ty::RawExtension | Ty::Json | Ty::FieldsV1 => {
                 if let Some(raw) = scalars::carried(bytes, "RawExtension")? {
-                    *out = if matches!(ty, Ty::FieldsV1) { free::carry(raw)? } else { free::read(raw)? };
+                    *out = match ty {
+                        Ty::FieldsV1 => free::carry(raw)?,
+                        Ty::RawExtension => free::read_exactly(raw)?,
+                        _ => free::read(raw)?,
+                    };
                 }
                 !out.is_null()
             }

@@ -139,7 +139,11 @@ impl<'v> Encoder<'v> {
             Ty::RawExtension | Ty::Json | Ty::FieldsV1 => put_delimited(out, |out| {
                 if !value.is_null() {
                     put_key(1, DELIMITED, out);
-                    put_delimited(out, |out| json::write(value, out));
+                    match (ty, value) {
+                        // As it was sent.
+                        (Ty::RawExtension, Value::Raw(text)) => put_bytes(text.as_bytes(), out),
+                        _ => put_delimited(out, |out| json::write(value, out)),
+                    }
                 }
             }),
             Ty::SchemaOrBool(schema) => put_delimited(out, |out| {

@@ -18,6 +18,15 @@ pub(super) fn read(raw: &[u8]) -> Result<Value, ProtoError> {
     Ok(json::parse(raw, &LIMITS)?)
 }
 
+/// Reads carried JSON whose bytes count.
+pub(super) fn read_exactly(raw: &[u8]) -> Result<Value, ProtoError> {
+    let tree = read(raw)?;
+    Ok(match std::str::from_utf8(raw) {
+        Ok(text) => json::carried(text, tree),
+        Err(_) => tree,
+    })
+}
+
 /// Keeps carried JSON as text, in compact form.
 pub(super) fn carry(raw: &[u8]) -> Result<Value, ProtoError> {
     if is_plain_trie(raw)

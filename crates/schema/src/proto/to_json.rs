@@ -350,7 +350,8 @@ impl<'a> Writer<'a, '_> {
             },
             Ty::RawExtension | Ty::Json => {
                 let Some(raw) = scalars::carried(bytes, "RawExtension")? else { return Ok(self.null()) };
-                let value = free::read(raw)?;
+                let exact = matches!(ty, Ty::RawExtension);
+                let value = if exact { free::read_exactly(raw)? } else { free::read(raw)? };
                 json::write(&value, self.out);
                 Ok(if value.is_null() { Shown::Null } else { Shown::Value })
             }

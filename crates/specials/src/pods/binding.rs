@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use binnacle_endpoints::{Answer, Special, SpecialCall};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status, aggregate};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::{Context, Resource, ResourceSet, object, rfc3339, store_failure};
 use binnacle_request::BoxFuture;
@@ -67,15 +67,6 @@ fn validate(binding: &Value) -> FieldErrors {
         errors.push(FieldError::required(&path.child("name"), ""));
     }
     errors
-}
-
-/// Errors as the reference prints them where it does not make them a 422.
-fn aggregate(errors: &FieldErrors) -> String {
-    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    match texts.as_slice() {
-        [one] => one.clone(),
-        _ => format!("[{}]", texts.join(", ")),
-    }
 }
 
 /// Writes the node into the pod, again when somebody else was quicker.
@@ -202,7 +193,7 @@ mod tests {
             ),
             (value!({"target": {"kind": "Node"}}), "target.name: Required value"),
         ] {
-            assert_eq!(aggregate(&validate(&binding)), want);
+            assert_eq!(aggregate(validate(&binding)), want);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Service account tokens: a node asks for those of its pods, for whom these pods say that they need them.
 
 use binnacle_authz::Attributes as Access;
-use binnacle_meta::{Status, go_quote};
+use binnacle_meta::{Status, aggregate, go_quote};
 use binnacle_registry::admission::Operation;
 use binnacle_request::Decision;
 use binnacle_schema::Value;
@@ -9,7 +9,6 @@ use binnacle_schema::Value;
 use super::pods::is_bound_to;
 use super::{Asked, NodeRestriction, Verdict, no};
 use crate::lookup::Kind;
-use binnacle_config::aggregate;
 
 /// The drivers that stand in for volumes of former days, by the member of the volume.
 const MIGRATED: [(&str, &str); 7] = [

@@ -1,0 +1,51 @@
+//! `/openapi/v2` leaves compressed where the client accepts it. The reference wraps that one document into a handler of
+//! its own for this, with other rules than those for objects: quality values count, and so do small documents.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// Whether an Accept-Encoding header names gzip with a quality above 0.
+pub(crate) fn accepted(header: &str) -> bool {
+    // The last mention counts, as it does in the reference's map; one whose quality is no number counts for nothing.
+    let quality = |mention: &str| {
+        let mut parts = mention.split(';').map(str::trim);
+        let coding = parts.next().unwrap_or_default();
+        if !coding.eq_ignore_ascii_case("gzip") {
+            return None;
+        }
+        parts.try_fold(1.0, |_, part| part.strip_prefix("q=").map_or(Some(1.0), |number| number.parse::<f64>().ok()))
+    };
+    header.split(',').filter_map(quality).next_back().is_some_and(|quality| quality > 0.0)
+}
+
+pub(crate) fn pack(document: &[u8]) -> std::io::Result<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 8), Compression::default());
+    encoder.write_all(document)?;
+    encoder.finish().map(Bytes::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clients_accept() {
+        for (header, want) in [
+            ("", false),
+            ("gzip", true),
+            ("GZIP", true),
+            ("br, gzip;q=0.5", true),
+            ("gzip; q=0", false),
+            ("gzip;q=0.0,deflate", false),
+            ("gzip;q=x", false),
+            ("*", false),
+            ("x-gzip", false),
+            ("identity", false),
+        ] {
+            assert_eq!(accepted(header), want, "{header}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Empty lists and maps that protobuf cannot tell from absent ones.
+
+use crate::{Field, Message, Presence, Ty, Value};
+
+/// What becomes of a canonical object by being stored as protobuf and read back: empty lists and maps that are written as
+/// `null` when nil come back so. Looks only where there can be such.
+pub fn nil_empty(value: &mut Value, message: &Message) {
+    let Some(members) = value.as_object_mut() else { return };
+    for index in &message.lookup().nils {
+        let Some(field) = message.fields.get(*index as usize) else { continue };
+        let Some(member) = members.get_mut(&field.name) else { continue };
+        let empty = match member {
+            Value::List(items) => items.is_empty(),
+            Value::Object(map) => map.is_empty() && field.ty.map_value().is_some(),
+            _ => continue,
+        };
+        if !empty {
+            nil_empty_in(member, &field.ty);
+        } else if field.presence == Presence::AlwaysNull {
+            *member = Value::Null;
+        }
+    }
+}
+
+fn nil_empty_in(value: &mut Value, ty: &Ty) {
+    if let Some(message) = ty.message() {
+        nil_empty(value, message);
+    } else if let (Some(element), Value::List(items)) = (ty.element(), &mut *value) {
+        items.iter_mut().for_each(|item| nil_empty_in(item, element));
+    } else if let (Some(inner), Value::Object(map)) = (ty.map_value(), value) {
+        map.iter_mut().for_each(|(_, member)| nil_empty_in(member, inner));
+    }
+}
+
+/// The fields that can be nil and are written nevertheless, and those below which there are such.
+pub(crate) fn fields(fields: &[Field]) -> Box<[u32]> {
+    let nil = |field: &Field| leads_to_nil(field, &mut Vec::new());
+    fields.iter().zip(0..).filter(|(field, _)| nil(field)).map(|(_, index)| index).collect()
+}
+
+/// `seen` holds the messages that are being looked through, since schemas of schemas contain themselves.
+fn leads_to_nil(field: &Field, seen: &mut Vec<*const Message>) -> bool {
+    field.presence == Presence::AlwaysNull || innermost(&field.ty).is_some_and(|message| has_nil(message, seen))
+}
+
+fn has_nil(message: &Message, seen: &mut Vec<*const Message>) -> bool {
+    if seen.contains(&std::ptr::from_ref(message)) {
+        return false;
+    }
+    seen.push(message);
+    message.fields.iter().any(|field| leads_to_nil(field, seen))
+}
+
+/// The message of a type, of its elements or of its values.
+fn innermost(ty: &Ty) -> Option<&Message> {
+    ty.message().or_else(|| ty.element().or_else(|| ty.map_value()).and_then(innermost))
+}
