@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use binnacle_config::{Format, aggregate, list, text};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_config::{Format, list, text};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate};
 use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::metadata::shown;
 
