@@ -7,6 +7,7 @@
 
 mod manifests;
 
+mod admission;
 mod allocators;
 mod auditing;
 mod authentication;
