@@ -76,9 +76,6 @@ const OFF_BY_DEFAULT: &[&str] = &[
 /// Those of [`ORDER`] that flags may name and that cannot be had yet.
 const NOT_BUILT: &[&str] = &[
     "ImagePolicyWebhook",
-    "PodNodeSelector",
-    "PodTolerationRestriction",
-    "EventRateLimit",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "ValidatingAdmissionPolicy",

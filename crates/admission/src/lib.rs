@@ -3,6 +3,7 @@
 //! A plugin sees objects in their storage version and asks for what else it must know through [`Lookup`].
 
 mod chain;
+mod config;
 mod decoded;
 mod lookup;
 mod plugin;
@@ -11,6 +12,7 @@ mod plugins;
 mod testing;
 
 pub use chain::{Chain, ORDER, UnknownPlugin, is_built, is_default};
+pub use config::{AdmissionConfigError, configure};
 pub use lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState, ResourceLookup};
 pub use plugin::{Plugin, Request, Stage, forbidden};
-pub use plugins::{Options, all};
+pub use plugins::{ClusterTolerations, EventLimit, EventLimitKind, NodeSelectors, Options, PodSecuritySettings, all};

@@ -6,6 +6,7 @@ mod certificates;
 mod default_class;
 mod default_toleration_seconds;
 mod deny_service_external_ips;
+mod event_rate_limit;
 mod extended_resource_toleration;
 mod hard_anti_affinity;
 mod job_validation;
@@ -17,9 +18,11 @@ mod node_restriction;
 mod owner_references;
 mod persistent_volume_claim_resize;
 mod pod_group;
+mod pod_node_selector;
 mod pod_resize_validator;
 mod pod_resources;
 mod pod_security;
+mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod priority;
 mod resource_quota;
@@ -33,6 +36,11 @@ use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
 
+pub use event_rate_limit::{EventLimit, EventLimitKind};
+pub use pod_node_selector::NodeSelectors;
+pub use pod_security::PodSecuritySettings;
+pub use pod_toleration_restriction::ClusterTolerations;
+
 use crate::lookup::Lookup;
 use crate::plugin::Plugin;
 
@@ -43,11 +51,25 @@ pub struct Options {
     pub not_ready_toleration_seconds: i64,
     /// `--default-unreachable-toleration-seconds`.
     pub unreachable_toleration_seconds: i64,
+    /// EventRateLimit; without any, nothing is limited.
+    pub event_limits: Vec<EventLimit>,
+    /// PodNodeSelector.
+    pub node_selectors: NodeSelectors,
+    pub pod_security: PodSecuritySettings,
+    /// PodTolerationRestriction.
+    pub tolerations: ClusterTolerations,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { not_ready_toleration_seconds: 300, unreachable_toleration_seconds: 300 }
+        Self {
+            not_ready_toleration_seconds: 300,
+            unreachable_toleration_seconds: 300,
+            event_limits: Vec::new(),
+            node_selectors: NodeSelectors::new(),
+            pod_security: PodSecuritySettings::default(),
+            tolerations: ClusterTolerations::default(),
+        }
     }
 }
 
@@ -59,7 +81,7 @@ pub fn all(lookup: Arc<dyn Lookup>, authorizer: &Arc<dyn Authorizer>, options: &
         Arc::new(service_account::ServiceAccount::new(lookup.clone())),
         Arc::new(node_restriction::NodeRestriction::new(lookup.clone(), authorizer.clone())),
         Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
-        Arc::new(pod_security::PodSecurity::new(lookup.clone())),
+        Arc::new(pod_security::PodSecurity::new(lookup.clone(), options.pod_security.clone())),
         Arc::new(priority::Priority::new(lookup.clone())),
         Arc::new(default_toleration_seconds::DefaultTolerationSeconds::new(options)),
         Arc::new(default_class::DefaultClass::of_storage(lookup.clone())),
@@ -78,6 +100,12 @@ pub fn all(lookup: Arc<dyn Lookup>, authorizer: &Arc<dyn Authorizer>, options: &
         Arc::new(hard_anti_affinity::LimitPodHardAntiAffinityTopology),
         Arc::new(always_pull_images::AlwaysPullImages),
         Arc::new(extended_resource_toleration::ExtendedResourceToleration),
+        Arc::new(pod_node_selector::PodNodeSelector::new(lookup.clone(), options.node_selectors.clone())),
+        Arc::new(pod_toleration_restriction::PodTolerationRestriction::new(
+            lookup.clone(),
+            options.tolerations.clone(),
+        )),
+        Arc::new(event_rate_limit::EventRateLimit::new(&options.event_limits)),
         Arc::new(pod_group::PodGroupProtection),
         Arc::new(owner_references::OwnerReferences::new(lookup.clone(), authorizer.clone())),
         Arc::new(certificates::TrustBundleAttest::new(authorizer.clone())),

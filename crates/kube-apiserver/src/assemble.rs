@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_admission::{Chain as AdmissionChain, ResourceLookup};
+use binnacle_admission::{AdmissionConfigError, Chain as AdmissionChain, Options as AdmissionOptions, ResourceLookup};
 use binnacle_audit::Auditor;
 use binnacle_authn::{Authenticator, AuthoritiesError};
 use binnacle_authz::Authorizer;
@@ -112,6 +112,8 @@ pub(crate) enum StartError {
     Authorization(#[from] AuthorizationError),
     #[error("unable to reach kubelets: {0}")]
     Kubelets(#[from] binnacle_kubelet::ConfigError),
+    #[error(transparent)]
+    Admission(#[from] AdmissionConfigError),
     #[error("admission plugin {0} is not built yet")]
     Plugin(&'static str),
     #[error("cannot register metrics: {0}")]
@@ -129,6 +131,9 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     if let Some(name) = missing {
         return Err(StartError::Plugin(name));
     }
+    let mut plugins = config.admission.options.clone();
+    let asked = |plugin: &str| config.admission.enables(plugin);
+    binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
     let url = format!("https://{}", reachable(port.address()));
     let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
@@ -169,6 +174,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         token_issuer: keys.issuer(flags),
         client_ca: clients.pem.clone(),
         request_header: authentication::request_header(flags, proxies.as_ref()),
+        admission: plugins,
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
@@ -313,6 +319,7 @@ struct Access {
     /// The PEM text of the authorities whose client certificates count.
     client_ca: String,
     request_header: Option<RequestHeader>,
+    admission: AdmissionOptions,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -333,7 +340,7 @@ fn built_in(
         ..control_plane_config(config, address, &served)
     };
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
-    let mut plugins = binnacle_admission::all(lookup, &access.authorizer, &config.admission.options);
+    let mut plugins = binnacle_admission::all(lookup, &access.authorizer, &access.admission);
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order");
     let specials = Specials {

@@ -5,6 +5,7 @@ mod baseline;
 mod checks;
 mod policy;
 mod restricted;
+mod settings;
 mod subject;
 
 use std::collections::{BTreeMap, HashSet};
@@ -20,6 +21,7 @@ use crate::lookup::{Freshness, Kind, Labels, Lookup};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 use checks::{Violations, evaluate};
 use policy::{Level, LevelVersion, Policy};
+pub use settings::PodSecuritySettings;
 use subject::Subject;
 
 /// How many of a namespace's pods are looked at when it demands more of them, and for how long.
@@ -43,17 +45,26 @@ const TEMPLATES: [(&str, &str, &[&str]); 8] = [
 
 pub(crate) struct PodSecurity {
     lookup: Arc<dyn Lookup>,
+    settings: PodSecuritySettings,
 }
 
 impl PodSecurity {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, settings: PodSecuritySettings) -> Self {
+        Self { lookup, settings }
     }
 
     async fn check_namespace(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
-        let (policy, errors) = Policy::of_object(object);
-        let Some(old) = request.old else { return self.refuse_labels(request, object, errors) };
-        let (old_policy, old_errors) = Policy::of_object(old);
+        let defaults = &self.settings.defaults;
+        let name = object.str_at(&["metadata", "name"]);
+        let (policy, errors) = Policy::of_object(object, defaults);
+        let Some(old) = request.old else {
+            self.refuse_labels(request, object, errors)?;
+            if self.settings.exempts_namespace(name) {
+                self.warn_of_exemption(request, object, &policy);
+            }
+            return Ok(());
+        };
+        let (old_policy, old_errors) = Policy::of_object(old, defaults);
         // Labels that were wrong before keep nobody from changing something else.
         let shown = |errors: &binnacle_meta::FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
         if !errors.is_empty() && shown(&errors) != shown(&old_errors) {
@@ -63,9 +74,15 @@ impl PodSecurity {
         if new == old || new.level == Level::Privileged || (new.version == old.version && new.level <= old.level) {
             return Ok(());
         }
-        let name = object.str_at(&["metadata", "name"]);
+        if self.settings.exempts_namespace(name) {
+            self.warn_of_exemption(request, object, &policy);
+            return Ok(());
+        }
         match self.lookup.list(Kind::Pod, name, Freshness::Cached).await {
-            Ok(pods) => warn_of_pods(request, name, new, prioritized(pods)),
+            Ok(mut pods) => {
+                pods.retain(|pod| !self.settings.exempts_runtime_class_of(pod));
+                warn_of_pods(request, name, new, prioritized(pods));
+            }
             Err(_) => request.warn("failed to list pods while checking new PodSecurity enforce level"),
         }
         Ok(())
@@ -86,13 +103,17 @@ impl PodSecurity {
 
     async fn check_pod(&self, request: Request<'_>, pod: &Value) -> Result<(), Status> {
         let attributes = request.attributes;
+        if self.is_exempt(attributes) {
+            return Ok(());
+        }
         let labels = self.labels(&attributes.namespace).await.ok_or_else(|| {
             let name = binnacle_meta::go_quote(&attributes.namespace);
             Status::internal(format!("failed to lookup namespace {name}"))
         })?;
-        let (policy, errors) = Policy::of_labels(&labels);
+        let (policy, errors) = Policy::of_labels(&labels, &self.settings.defaults);
         if (errors.is_empty() && policy.is_fully_privileged())
             || request.old.is_some_and(|old| !is_significant(pod, old))
+            || self.settings.exempts_runtime_class_of(pod)
         {
             return Ok(());
         }
@@ -108,9 +129,27 @@ impl PodSecurity {
 
     async fn check_template(&self, request: Request<'_>, object: &Value, path: &[&str]) {
         let Some(template) = object.at(path).filter(|template| !template.is_null()) else { return };
+        if self.is_exempt(request.attributes) || self.settings.exempts_runtime_class_of(template) {
+            return;
+        }
         // What is only warned about goes on where the namespace cannot be found.
         let Some(labels) = self.labels(&request.attributes.namespace).await else { return };
-        warn(request, Policy::of_labels(&labels).0.warn, &Subject::of(template));
+        let (policy, _) = Policy::of_labels(&labels, &self.settings.defaults);
+        warn(request, policy.warn, &Subject::of(template));
+    }
+
+    fn is_exempt(&self, attributes: &Attributes) -> bool {
+        self.settings.exempts_namespace(&attributes.namespace) || self.settings.exempts_user(&attributes.user.name)
+    }
+
+    /// Labels that have no effect on an exempt namespace.
+    fn warn_of_exemption(&self, request: Request<'_>, namespace: &Value, policy: &Policy) {
+        if policy.is_fully_privileged() || policy.is_like(&self.settings.defaults) {
+            return;
+        }
+        let name = binnacle_meta::go_quote(namespace.str_at(&["metadata", "name"]));
+        let said = policy.said_by(namespace.at(&["metadata", "labels"]).unwrap_or(&Value::Null));
+        request.warn(format!("namespace {name} is exempt from Pod Security, and the policy ({said}) will be ignored"));
     }
 
     async fn labels(&self, namespace: &str) -> Option<Labels> {

@@ -16,7 +16,7 @@ pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
 }
 
 /// Whether `wide` tolerates all that `narrow` does.
-fn includes(wide: &Value, narrow: &Value) -> bool {
+pub(crate) fn includes(wide: &Value, narrow: &Value) -> bool {
     if wide == narrow {
         return true;
     }

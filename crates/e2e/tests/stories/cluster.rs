@@ -1,7 +1,8 @@
 //! A cluster at work: the calls of the controller manager, the scheduler and many kubelets, at once and over one server
 //! or two, which die in between. In the end everything is as it was asked for, to the last pod.
 //!
-//! `BINNACLE_CLUSTER=full` plays it with 50 nodes and 1,000 pods, which takes minutes where it is not built for release.
+//! `docs/cluster-story.md` tells what is played. `BINNACLE_CLUSTER=full` plays it with 50 nodes and 1,000 pods, which
+//! takes minutes where it is not built for release.
 
 mod collector;
 mod crew;

@@ -7,6 +7,7 @@
 
 mod manifests;
 
+mod admission;
 mod allocators;
 mod auditing;
 mod authentication;
@@ -45,6 +46,7 @@ mod resumption;
 mod stopping;
 mod storage_metrics;
 mod storage_versions;
+mod vulnerabilities;
 
 /// Makes a namespace.
 async fn namespace(client: &kube::Client, name: &str) {

@@ -1,5 +1,7 @@
 //! Which admission plugins are asked, and what some of them are told.
 
+use std::path::PathBuf;
+
 use binnacle_admission::{ORDER, Options, is_default};
 use binnacle_meta::go_quote;
 
@@ -19,6 +21,12 @@ pub(super) const GROUP: Group = Group {
             "",
             "The admission plugins that are asked, and no others. Deprecated: use --enable-admission-plugins and \
              --disable-admission-plugins.",
+        ),
+        Flag::new(
+            "admission-control-config-file",
+            Kind::Value("string"),
+            "",
+            "File with what admission plugins are told (AdmissionConfiguration).",
         ),
         Flag::new(
             "default-not-ready-toleration-seconds",
@@ -54,6 +62,8 @@ pub(super) const GROUP: Group = Group {
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) options: Options,
+    /// What plugins are told beside that.
+    pub(crate) config_file: Option<PathBuf>,
     /// The names of the plugins that are asked.
     enabled: Vec<&'static str>,
 }
@@ -91,8 +101,10 @@ impl Admission {
         let options = Options {
             not_ready_toleration_seconds: given.integer("default-not-ready-toleration-seconds")?,
             unreachable_toleration_seconds: given.integer("default-unreachable-toleration-seconds")?,
+            ..Options::default()
         };
-        Ok(Self { options, enabled: ORDER.iter().copied().filter(is_asked).collect() })
+        let config_file = given.text("admission-control-config-file").map(Into::into);
+        Ok(Self { options, config_file, enabled: ORDER.iter().copied().filter(is_asked).collect() })
     }
 
     /// Whether a plugin is asked.

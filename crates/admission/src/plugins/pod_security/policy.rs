@@ -8,6 +8,8 @@ use binnacle_schema::Value;
 use crate::lookup::Labels;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
+pub(super) const LEVELS: &str = "must be one of privileged, baseline, restricted";
+pub(super) const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
 
 /// The standards, from the least to the most strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,52 +51,58 @@ impl Level {
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         [Self::Privileged, Self::Baseline, Self::Restricted].into_iter().find(|level| level.name() == text)
     }
 }
 
-impl Policy {
-    const PRIVILEGED: LevelVersion = LevelVersion { level: Level::Privileged, version: None };
+impl Default for Policy {
+    fn default() -> Self {
+        let privileged = LevelVersion { level: Level::Privileged, version: None };
+        Self { enforce: privileged, audit: privileged, warn: privileged }
+    }
+}
 
+impl Policy {
     /// The policy of a namespace, and which of its labels cannot be read.
-    pub(super) fn of_object(namespace: &Value) -> (Self, FieldErrors) {
+    pub(super) fn of_object(namespace: &Value, defaults: &Self) -> (Self, FieldErrors) {
         let labels = namespace.object_at(&["metadata", "labels"]);
         let labels = labels.into_iter().flat_map(|labels| labels.iter());
-        Self::of_labels(&labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect())
+        let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect();
+        Self::of_labels(&labels, defaults)
     }
 
     /// A level that cannot be read is the strictest where it is enforced, and none where it is not.
-    pub(super) fn of_labels(labels: &Labels) -> (Self, FieldErrors) {
+    pub(super) fn of_labels(labels: &Labels, defaults: &Self) -> (Self, FieldErrors) {
         let label = |name: &str| labels.iter().find(|(key, _)| key.strip_prefix(PREFIX) == Some(name));
         let mut errors = FieldErrors::new();
         let mut invalid = |name: &str, value: &str, why: &str| {
             let at = FieldPath::new("metadata").child("labels").key(&format!("{PREFIX}{name}"));
             errors.push(FieldError::invalid(&at, value, why));
         };
-        let mut read = |mode: &str, unreadable: Level| {
-            let mut read = Self::PRIVILEGED;
+        let mut read = |mode: &str, default: LevelVersion, unreadable: Level| {
+            let mut read = default;
             let mut known = false;
             if let Some((_, value)) = label(mode) {
                 let level = Level::parse(value);
                 known = level.is_some();
                 read.level = level.unwrap_or_else(|| {
-                    invalid(mode, value, "must be one of privileged, baseline, restricted");
+                    invalid(mode, value, LEVELS);
                     unreadable
                 });
             }
             let version = format!("{mode}-version");
             if let Some((_, value)) = label(&version) {
                 read.version = parse_version(value).unwrap_or_else(|()| {
-                    invalid(&version, value, "must be \"latest\" or \"v1.x\"");
+                    invalid(&version, value, VERSIONS);
                     None
                 });
             }
             (read, known)
         };
-        let (enforce, enforces) = read("enforce", Level::Restricted);
-        let (audit, _) = read("audit", Level::Privileged);
-        let (mut warn, _) = read("warn", Level::Privileged);
+        let (enforce, enforces) = read("enforce", defaults.enforce, Level::Restricted);
+        let (audit, _) = read("audit", defaults.audit, Level::Privileged);
+        let (mut warn, _) = read("warn", defaults.warn, Level::Privileged);
         // Where nothing is said of warnings, workloads are told of what their pods will be refused for.
         if label("warn").is_none() && enforces && enforce.level > warn.level {
             warn.level = enforce.level;
@@ -105,13 +113,31 @@ impl Policy {
         (Self { enforce, audit, warn }, errors)
     }
 
+    /// Whether both ask the same of every pod.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let privileged = |each: LevelVersion| each.level == Level::Privileged;
+        let like = |one: LevelVersion, other: LevelVersion| one == other || privileged(one) && privileged(other);
+        like(self.enforce, other.enforce) && like(self.audit, other.audit) && like(self.warn, other.warn)
+    }
+
+    /// What of it the labels say themselves: `enforce=baseline:latest, warn=restricted:v1.30`.
+    pub(super) fn said_by(&self, labels: &Value) -> String {
+        let says = |mode: &str| {
+            let label = |name: &str| labels.get(&format!("{PREFIX}{name}")).is_some();
+            label(mode) || label(&format!("{mode}-version"))
+        };
+        let modes = [("enforce", self.enforce), ("audit", self.audit), ("warn", self.warn)];
+        let said = modes.into_iter().filter(|(mode, each)| each.level != Level::Privileged && says(mode));
+        said.map(|(mode, each)| format!("{mode}={each}")).collect::<Vec<_>>().join(", ")
+    }
+
     pub(super) fn is_fully_privileged(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|each| each.level == Level::Privileged)
     }
 }
 
 /// `None` for the latest.
-fn parse_version(text: &str) -> Result<Option<u32>, ()> {
+pub(super) fn parse_version(text: &str) -> Result<Option<u32>, ()> {
     if text == "latest" {
         return Ok(None);
     }
@@ -137,7 +163,7 @@ mod tests {
         ] {
             let labels: Labels =
                 labels.iter().map(|(name, value)| (format!("{PREFIX}{name}").into(), (*value).into())).collect();
-            let (policy, found) = Policy::of_labels(&labels);
+            let (policy, found) = Policy::of_labels(&labels, &Policy::default());
             assert_eq!((policy.enforce.to_string(), policy.warn.to_string()), (enforce.into(), warn.into()));
             assert_eq!(found.len(), errors, "{labels:?}");
         }

@@ -1,0 +1,315 @@
+//! The file of `--admission-control-config-file`: what plugins are told, in it or in files that it names.
+
+use std::path::{Path, PathBuf};
+
+use binnacle_config::{Format, list, text};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate};
+use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
+use binnacle_validation::metadata::shown;
+
+use crate::plugins::{ClusterTolerations, EventLimit, EventLimitKind, NodeSelectors, Options, PodSecuritySettings};
+
+/// Why the file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdmissionConfigError {
+    #[error("unable to read admission control configuration from {} [{why}]", binnacle_meta::go_quote(path))]
+    File { path: String, why: String },
+    #[error("failed to read plugin config: {0}")]
+    Malformed(String),
+    #[error("couldn't init admission plugin {}: {why}", binnacle_meta::go_quote(plugin))]
+    Plugin { plugin: &'static str, why: String },
+}
+
+const FILE: Format = Format {
+    group: "apiserver.config.k8s.io",
+    versions: &["v1"],
+    kind: "AdmissionConfiguration",
+    scheme: "k8s.io/apiserver/pkg/server/options/admission.go:51",
+    fields: |types| {
+        let plugin = vec![text("name"), text("path"), Field::new("configuration", Ty::RawExtension)];
+        vec![list("plugins", types.object("AdmissionPluginConfiguration", plugin))]
+    },
+};
+
+/// The version before that, of another group.
+const OLD_FILE: Format = Format { group: "apiserver.k8s.io", versions: &["v1alpha1"], ..FILE };
+
+const EVENTS: Format = Format {
+    group: "eventratelimit.admission.k8s.io",
+    versions: &["v1alpha1"],
+    kind: "Configuration",
+    scheme: "k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/config.go:31",
+    fields: |types| {
+        let numbers = ["qps", "burst", "cacheSize"].map(|name| Field::new(name, Ty::Int32));
+        let limit = [text("type")].into_iter().chain(numbers).collect();
+        vec![list("limits", types.object("Limit", limit))]
+    },
+};
+
+const TOLERATIONS: Format = Format {
+    group: "podtolerationrestriction.admission.k8s.io",
+    versions: &["v1alpha1"],
+    kind: "Configuration",
+    scheme: "k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/config.go:32",
+    fields: |types| {
+        let toleration = || {
+            let texts = ["key", "operator", "value", "effect"].map(text);
+            let seconds = Field::new("tolerationSeconds", Ty::Int64);
+            types.object("Toleration", texts.into_iter().chain([seconds]).collect())
+        };
+        vec![list("default", toleration()), list("whitelist", toleration())]
+    },
+};
+
+const SECURITY: Format = Format {
+    group: "pod-security.admission.config.k8s.io",
+    versions: &["v1", "v1beta1", "v1alpha1"],
+    kind: "PodSecurityConfiguration",
+    scheme: "k8s.io/pod-security-admission/admission/api/scheme/scheme.go:31",
+    fields: |types| {
+        let modes = ["enforce", "enforce-version", "audit", "audit-version", "warn", "warn-version"].map(text);
+        let exempt = ["usernames", "namespaces", "runtimeClasses"].map(|name| list(name, Ty::String));
+        vec![
+            Field::new("defaults", types.object("PodSecurityDefaults", modes.into())),
+            Field::new("exemptions", types.object("PodSecurityExemptions", exempt.into())),
+        ]
+    },
+};
+
+const SELECTORS: &str = "podNodeSelectorPluginConfig";
+
+/// What the file says of the plugins that are asked, put into `options`. Plugins that must be told something are asked
+/// for it, file or not.
+pub fn configure(
+    file: Option<&Path>,
+    is_asked: &dyn Fn(&str) -> bool,
+    options: &mut Options,
+) -> Result<(), AdmissionConfigError> {
+    let said = file.map(Said::read).transpose()?.unwrap_or_default();
+    let of = |plugin: &'static str| if is_asked(plugin) { said.of(plugin) } else { Ok(None) };
+    if let Some(text) = of("PodNodeSelector")? {
+        options.node_selectors = node_selectors(&text);
+    }
+    if let Some(text) = of("PodTolerationRestriction")? {
+        options.tolerations = tolerations(&text).map_err(refused("PodTolerationRestriction"))?;
+    }
+    if let Some(text) = of("PodSecurity")? {
+        options.pod_security = pod_security(&text).map_err(refused("PodSecurity"))?;
+    }
+    if is_asked("EventRateLimit") {
+        let text = said.of("EventRateLimit")?;
+        options.event_limits = event_limits(text.as_deref()).map_err(refused("EventRateLimit"))?;
+    }
+    Ok(())
+}
+
+fn refused(plugin: &'static str) -> impl Fn(String) -> AdmissionConfigError {
+    move |why| AdmissionConfigError::Plugin { plugin, why }
+}
+
+/// The plugins of a file: names, paths, and what stands in the file itself.
+#[derive(Default)]
+struct Said {
+    plugins: Vec<(String, Option<PathBuf>, Option<Vec<u8>>)>,
+}
+
+impl Said {
+    fn read(path: &Path) -> Result<Self, AdmissionConfigError> {
+        let shown = path.display().to_string();
+        let text = std::fs::read(path).map_err(|error| AdmissionConfigError::File {
+            path: shown.clone(),
+            why: format!("open {shown}: {error}"),
+        })?;
+        let malformed = |why: String| AdmissionConfigError::Malformed(why);
+        let (tree, _) = yaml::parse(&text, &Limits::default()).map_err(|error| malformed(error.to_string()))?;
+        let unnamed = tree.str_at(&["kind"]).is_empty() || tree.str_at(&["apiVersion"]).is_empty();
+        if unnamed && tree.get(SELECTORS).is_some() {
+            // How it was written before it was an object.
+            return Ok(Self { plugins: vec![("PodNodeSelector".to_owned(), None, Some(text))] });
+        }
+        let format = if tree.str_at(&["apiVersion"]).starts_with(OLD_FILE.group) { OLD_FILE } else { FILE };
+        let file = format.read(&text).map_err(|error| malformed(error.to_string()))?;
+        let base = path.parent().unwrap_or(Path::new(""));
+        let plugins = file.list_at(&["plugins"]).iter().map(|plugin| {
+            let own = plugin.get("configuration").filter(|own| !own.is_null()).map(|own| {
+                let mut text = Vec::new();
+                json::write(own, &mut text);
+                text
+            });
+            let path = Some(plugin.str_at(&["path"])).filter(|path| !path.is_empty()).map(|path| base.join(path));
+            (plugin.str_at(&["name"]).to_owned(), path, own)
+        });
+        Ok(Self { plugins: plugins.collect() })
+    }
+
+    fn of(&self, plugin: &str) -> Result<Option<Vec<u8>>, AdmissionConfigError> {
+        match self.plugins.iter().find(|(name, ..)| name == plugin) {
+            Some((_, _, Some(own))) => Ok(Some(own.clone())),
+            Some((_, Some(path), None)) => std::fs::read(path).map(Some).map_err(|error| {
+                let path = path.display().to_string();
+                AdmissionConfigError::File { why: format!("open {path}: {error}"), path }
+            }),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// What cannot be read of it counts as not said, as in the reference.
+fn node_selectors(text: &[u8]) -> NodeSelectors {
+    let tree = yaml::parse(text, &Limits::default()).map(|(tree, _)| tree).unwrap_or_default();
+    let members = tree.object_at(&[SELECTORS]).into_iter().flat_map(Object::iter);
+    members.filter_map(|(name, value)| Some((name.to_string(), value.as_str()?.to_owned()))).collect()
+}
+
+fn tolerations(text: &[u8]) -> Result<ClusterTolerations, String> {
+    let file = TOLERATIONS.read(text).map_err(|error| error.to_string())?;
+    let list = |name: &str| file.list_at(&[name]).to_vec();
+    Ok(ClusterTolerations { default: list("default"), whitelist: list("whitelist") })
+}
+
+fn pod_security(text: &[u8]) -> Result<PodSecuritySettings, String> {
+    let file = SECURITY.read(text).map_err(|error| error.to_string())?;
+    PodSecuritySettings::read(&file).map_err(|errors| aggregated(&errors))
+}
+
+fn event_limits(text: Option<&[u8]>) -> Result<Vec<EventLimit>, String> {
+    let file = match text {
+        Some(text) => EVENTS.read(text).map_err(|error| error.to_string())?,
+        None => Value::Null,
+    };
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("limits");
+    let limits = file.list_at(&["limits"]);
+    if limits.is_empty() {
+        errors.push(FieldError::invalid(&path, shown(None), "must not be empty"));
+    }
+    let limits = limits.iter().enumerate().filter_map(|(i, limit)| event_limit(limit, &path.index(i), &mut errors));
+    let limits = limits.collect();
+    if errors.is_empty() { Ok(limits) } else { Err(aggregated(&errors)) }
+}
+
+fn event_limit(limit: &Value, at: &FieldPath, errors: &mut FieldErrors) -> Option<EventLimit> {
+    let kind = limit.str_at(&["type"]);
+    let known = EventLimitKind::ALL.into_iter().find(|known| known.as_str() == kind);
+    if known.is_none() {
+        errors.push(FieldError::not_supported(
+            &at.child("type"),
+            kind,
+            &EventLimitKind::ALL.map(EventLimitKind::as_str),
+        ));
+    }
+    let number = |name: &str| limit.int_at(&[name]).unwrap_or(0);
+    let mut positive = |name: &str| {
+        let found = number(name);
+        if found <= 0 {
+            errors.push(FieldError::invalid(&at.child(name), found, "must be positive"));
+        }
+        u32::try_from(found).unwrap_or(0)
+    };
+    let (burst, qps) = (positive("burst"), positive("qps"));
+    let cache_size = number("cacheSize");
+    if cache_size < 0 && known != Some(EventLimitKind::Server) {
+        errors.push(FieldError::invalid(&at.child("cacheSize"), cache_size, "must not be negative"));
+    }
+    Some(EventLimit { kind: known?, qps, burst, cache_size: usize::try_from(cache_size).unwrap_or(0) })
+}
+
+fn aggregated(errors: &FieldErrors) -> String {
+    aggregate(errors.iter().map(ToString::to_string))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn configured(name: &str, text: &str, plugin: &str, extra: Option<&str>) -> Result<Options, String> {
+        let directory = std::env::temp_dir().join(format!("binnacle-admission-{}-{name}", std::process::id()));
+        fs::create_dir_all(&directory).expect("a directory");
+        let file = directory.join("admission.yaml");
+        fs::write(&file, text).expect("a file");
+        if let Some(extra) = extra {
+            fs::write(directory.join("extra.yaml"), extra).expect("a file");
+        }
+        let mut options = Options::default();
+        let outcome = configure(Some(&file), &|asked| asked == plugin, &mut options);
+        let shown = directory.display().to_string();
+        fs::remove_dir_all(&directory).expect("it was made");
+        outcome.map(|()| options).map_err(|error| error.to_string().replace(&shown, "DIR"))
+    }
+
+    fn file(plugin: &str, configuration: &str) -> String {
+        format!(
+            "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: {plugin}\n  \
+             configuration: {configuration}\n"
+        )
+    }
+
+    #[test]
+    fn plugins_are_told() {
+        let events = "{apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: [\
+                      {type: Namespace, qps: 5, burst: 10, cacheSize: 3}, {type: Server, qps: 1, burst: 1}]}";
+        let options =
+            configured("events", &file("EventRateLimit", events), "EventRateLimit", None).expect("it is valid");
+        let want = EventLimit { kind: EventLimitKind::Namespace, qps: 5, burst: 10, cache_size: 3 };
+        assert_eq!((options.event_limits.len(), &options.event_limits[0]), (2, &want));
+
+        let path = "apiVersion: apiserver.k8s.io/v1alpha1\nkind: AdmissionConfiguration\nplugins: [{name: PodSecurity, path: extra.yaml}]\n";
+        let extra = "apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\nexemptions: {namespaces: [a]}\n";
+        let options = configured("path", path, "PodSecurity", Some(extra)).expect("it is valid");
+        assert_ne!(options.pod_security, PodSecuritySettings::default());
+        let options = configured("not-asked", path, "Priority", None).expect("nobody reads the other file");
+        assert_eq!(options.pod_security, PodSecuritySettings::default());
+
+        let tolerations = "{apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1, kind: Configuration, \
+                           default: [{key: a, operator: Exists}]}";
+        let plugin = "PodTolerationRestriction";
+        let options = configured("tolerations", &file(plugin, tolerations), plugin, None).expect("it is valid");
+        assert_eq!(options.tolerations.default[0].str_at(&["key"]), "a");
+
+        let old = "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: env=x\n  ns: env=y\n";
+        let options = configured("selectors", old, "PodNodeSelector", None).expect("it is valid");
+        assert_eq!(options.node_selectors["ns"], "env=y");
+    }
+
+    #[test]
+    fn refusals() {
+        let events = |limits: &str| {
+            let text = format!(
+                "{{apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: {limits}}}"
+            );
+            file("EventRateLimit", &text)
+        };
+        let prefix = "couldn't init admission plugin \"EventRateLimit\": ";
+        for (name, text, plugin, want) in [
+            ("empty", file("Other", "{}"), "EventRateLimit", format!("{prefix}limits: Invalid value: null: must not be empty")),
+            (
+                "limits",
+                events("[{type: Some, qps: 0, burst: 1}]"),
+                "EventRateLimit",
+                format!("{prefix}[limits[0].type: Unsupported value: \"Some\": supported values: \"Namespace\", \"Server\", \"SourceAndObject\", \"User\", limits[0].qps: Invalid value: 0: must be positive]"),
+            ),
+            (
+                "strict",
+                "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugin: []\n".to_owned(),
+                "PodSecurity",
+                "failed to read plugin config: strict decoding error: unknown field \"plugin\"".to_owned(),
+            ),
+            (
+                "file",
+                "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: PodSecurity, path: absent}]\n".to_owned(),
+                "PodSecurity",
+                "unable to read admission control configuration from \"DIR/absent\" [open DIR/absent: No such file or directory (os error 2)]".to_owned(),
+            ),
+            (
+                "level",
+                file("PodSecurity", "{apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, defaults: {warn: high}}"),
+                "PodSecurity",
+                "couldn't init admission plugin \"PodSecurity\": defaults.warn: Invalid value: \"high\": must be one of privileged, baseline, restricted".to_owned(),
+            ),
+        ] {
+            assert_eq!(configured(name, &text, plugin, None).err(), Some(want), "{name}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! EventRateLimit: how many events may be written in a time, all together, by namespace, by user, or by what they are
+//! about.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use binnacle_meta::Status;
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+use parking_lot::Mutex;
+
+use crate::plugin::{Plugin, Request, Stage};
+
+/// How many buckets a limit keeps unless it says so.
+const BUCKETS: usize = 4096;
+
+/// One limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventLimit {
+    pub kind: EventLimitKind,
+    /// Per second, when the burst is used up. More than 0.
+    pub qps: u32,
+    /// More than 0.
+    pub burst: u32,
+    /// How many buckets are kept; 0 for 4,096.
+    pub cache_size: usize,
+}
+
+/// What shares a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventLimitKind {
+    Server,
+    Namespace,
+    User,
+    SourceAndObject,
+}
+
+pub(crate) struct EventRateLimit {
+    limits: Vec<Limiter>,
+}
+
+struct Limiter {
+    limit: EventLimit,
+    buckets: Mutex<HashMap<String, Bucket>>,
+}
+
+/// Tokens as they were at a time; they grow with the time since.
+struct Bucket {
+    tokens: f64,
+    at: Instant,
+}
+
+impl EventLimitKind {
+    pub const ALL: [Self; 4] = [Self::Namespace, Self::Server, Self::SourceAndObject, Self::User];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "Server",
+            Self::Namespace => "Namespace",
+            Self::User => "User",
+            Self::SourceAndObject => "SourceAndObject",
+        }
+    }
+
+    fn key(self, attributes: &Attributes, event: &Value) -> String {
+        match self {
+            Self::Server => String::new(),
+            Self::Namespace => attributes.namespace.to_string(),
+            Self::User => attributes.user.name.to_string(),
+            Self::SourceAndObject => {
+                let source = ["component", "host"].map(|member| event.str_at(&["source", member]));
+                let object = ["kind", "namespace", "name", "uid", "apiVersion"];
+                let object = object.map(|member| event.str_at(&["involvedObject", member]));
+                [source.concat(), object.concat()].concat()
+            }
+        }
+    }
+}
+
+impl EventRateLimit {
+    pub(crate) fn new(limits: &[EventLimit]) -> Self {
+        let limits = limits.iter().cloned();
+        Self { limits: limits.map(|limit| Limiter { limit, buckets: Mutex::default() }).collect() }
+    }
+
+    /// Every limit is asked, so that each counts what comes, whatever the others say.
+    fn check(&self, attributes: &Attributes, event: &Value, now: Instant) -> Result<(), Status> {
+        let mut reached = Vec::new();
+        for limiter in &self.limits {
+            let key = limiter.limit.kind.key(attributes, event);
+            if !limiter.accepts(&key, now) {
+                let why = format!("limit reached on type {} for key {key}", limiter.limit.kind.as_str());
+                if !reached.contains(&why) {
+                    reached.push(why);
+                }
+            }
+        }
+        match &reached[..] {
+            [] => Ok(()),
+            [one] => Err(Status::too_many_requests(one, 0)),
+            many => Err(Status::too_many_requests(format!("[{}]", many.join(", ")), 0)),
+        }
+    }
+}
+
+impl Limiter {
+    fn accepts(&self, key: &str, now: Instant) -> bool {
+        let (qps, burst) = (f64::from(self.limit.qps), f64::from(self.limit.burst));
+        let mut buckets = self.buckets.lock();
+        let most = if self.limit.cache_size == 0 { BUCKETS } else { self.limit.cache_size };
+        if !buckets.contains_key(key) && buckets.len() >= most {
+            // Those that are full again lose nothing; if none is, the one that was used least recently does.
+            let whole = Duration::from_secs_f64(burst / qps);
+            buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < whole);
+            if buckets.len() >= most
+                && let Some(oldest) = buckets.iter().min_by_key(|(_, bucket)| bucket.at).map(|(key, _)| key.clone())
+            {
+                buckets.remove(&oldest);
+            }
+        }
+        let bucket = buckets.entry(key.to_owned()).or_insert(Bucket { tokens: burst, at: now });
+        let grown = now.saturating_duration_since(bucket.at).as_secs_f64() * qps;
+        bucket.tokens = (bucket.tokens + grown).min(burst);
+        bucket.at = now;
+        if bucket.tokens < 1.0 {
+            return false;
+        }
+        bucket.tokens -= 1.0;
+        true
+    }
+}
+
+impl Plugin for EventRateLimit {
+    fn name(&self) -> &'static str {
+        "EventRateLimit"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        // By kind: events of the newer group have another, and are not counted by the reference either.
+        stage == Stage::Validate
+            && matches!(attributes.operation, Operation::Create | Operation::Update)
+            && (attributes.kind.group.as_str(), attributes.kind.kind.as_str()) == ("", "Event")
+            && !attributes.dry_run
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        let outcome = self.check(request.attributes, object, Instant::now());
+        Box::pin(async { outcome })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::User;
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::testing::attributes;
+
+    fn limit(kind: EventLimitKind, qps: u32, burst: u32) -> EventLimit {
+        EventLimit { kind, qps, burst, cache_size: 2 }
+    }
+
+    #[test]
+    fn buckets_fill_again() {
+        let plugin = EventRateLimit::new(&[limit(EventLimitKind::Server, 2, 3)]);
+        let request = attributes(Operation::Create, ["", "v1", "events"], "Event", "");
+        let start = Instant::now();
+        let accepted = |after: u64| plugin.check(&request, &Value::Null, start + Duration::from_millis(after)).is_ok();
+        let answers = [0, 0, 0, 0, 400, 500, 501, 1000, 9000, 9000, 9000, 9000].map(accepted);
+        let want = [true, true, true, false, false, true, false, true, true, true, true, false];
+        assert_eq!(answers, want);
+        let told = plugin.check(&request, &Value::Null, start + Duration::from_millis(9000)).unwrap_err();
+        assert_eq!((told.code(), told.message()), (429, "limit reached on type Server for key "));
+    }
+
+    #[test]
+    fn each_has_its_own() {
+        let event =
+            |name: &str| value!({"involvedObject": {"kind": "Pod", "name": name}, "source": {"component": "c"}});
+        let request = |namespace: &str, user: &str| Attributes {
+            namespace: namespace.into(),
+            user: User::new(user, &[]),
+            ..attributes(Operation::Create, ["", "v1", "events"], "Event", "")
+        };
+        for (kind, second, third) in [
+            (EventLimitKind::Server, false, false),
+            (EventLimitKind::Namespace, false, true),
+            (EventLimitKind::User, true, false),
+            (EventLimitKind::SourceAndObject, true, true),
+        ] {
+            let plugin = EventRateLimit::new(&[limit(kind, 1, 1)]);
+            let now = Instant::now();
+            assert!(plugin.check(&request("a", "u"), &event("x"), now).is_ok());
+            assert_eq!(plugin.check(&request("a", "v"), &event("y"), now).is_ok(), second, "{kind:?}");
+            assert_eq!(plugin.check(&request("b", "u"), &event("z"), now).is_ok(), third, "{kind:?}");
+        }
+        // The third bucket takes the place of the oldest.
+        let plugin = EventRateLimit::new(&[limit(EventLimitKind::Namespace, 1, 1)]);
+        let start = Instant::now();
+        let accepted = |(after, namespace): (u64, &str)| {
+            plugin.check(&request(namespace, "u"), &Value::Null, start + Duration::from_millis(after)).is_ok()
+        };
+        let answers = [(0, "a"), (1, "b"), (2, "c"), (3, "b"), (4, "a")].map(accepted);
+        assert_eq!(answers, [true, true, true, false, true]);
+        assert_eq!(plugin.limits[0].buckets.lock().len(), 2);
+    }
+
+    #[test]
+    fn only_events() {
+        let plugin = EventRateLimit::new(&[limit(EventLimitKind::Server, 1, 1)]);
+        let events = attributes(Operation::Create, ["", "v1", "events"], "Event", "");
+        let tried = Attributes { dry_run: true, ..events.clone() };
+        let pods = attributes(Operation::Create, ["", "v1", "pods"], "Pod", "");
+        let handles = [&events, &tried, &pods].map(|attributes| plugin.handles(Stage::Validate, attributes));
+        assert_eq!(handles, [true, false, false]);
+    }
+}

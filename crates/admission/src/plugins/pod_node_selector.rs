@@ -1,0 +1,184 @@
+//! PodNodeSelector: the pods of a namespace only go to the nodes that are meant for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use binnacle_meta::{FieldError, FieldPath, GroupResource, Status};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::{Object, Value};
+use binnacle_validation::names::{label_key, label_value};
+
+use crate::lookup::{Kind, Lookup, get_surely};
+use crate::plugin::{Plugin, Request, Stage, is_resource};
+
+const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
+/// The entry for namespaces without the annotation.
+const DEFAULT: &str = "clusterDefaultNodeSelector";
+
+type Selector = BTreeMap<String, String>;
+
+/// Selectors as text (`a=b,c=d`): what the nodes of a namespace's pods may be selected by, under its name, and what they
+/// are selected by where the namespace does not say, under `clusterDefaultNodeSelector`.
+pub type NodeSelectors = BTreeMap<String, String>;
+
+pub(crate) struct PodNodeSelector {
+    lookup: Arc<dyn Lookup>,
+    selectors: NodeSelectors,
+}
+
+impl PodNodeSelector {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, selectors: NodeSelectors) -> Self {
+        Self { lookup, selectors }
+    }
+
+    async fn of_namespace(&self, name: &str) -> Result<Selector, Status> {
+        let found = get_surely(&*self.lookup, Kind::Namespace, "", name).await;
+        let namespace = match found.map_err(|status| Status::internal(status.message()))? {
+            Some(namespace) => namespace,
+            None => return Err(Status::internal(format!("namespace {name} does not exist"))),
+        };
+        let own = namespace.at(&["metadata", "annotations", ANNOTATION]).and_then(Value::as_str);
+        self.parsed(own.or_else(|| self.selectors.get(DEFAULT).map(String::as_str)))
+    }
+
+    fn parsed(&self, text: Option<&str>) -> Result<Selector, Status> {
+        // An error that is no Status of the reference is one of unknown kind.
+        parse(text.unwrap_or("")).map_err(|why| Status::unknown(500, &why))
+    }
+
+    /// Whether what a pod selects by itself goes with what its namespace does.
+    fn compare(&self, wanted: &Selector, pod: &Value) -> Result<(), Status> {
+        let own = selector_of(pod);
+        if wanted.iter().any(|(key, value)| own.get(key).is_some_and(|own| own != value)) {
+            return Err(refused(pod, "pod node label selector conflicts with its namespace node label selector"));
+        }
+        Ok(())
+    }
+
+    fn check(&self, attributes: &Attributes, wanted: &Selector, pod: &Value) -> Result<(), Status> {
+        self.compare(wanted, pod)?;
+        let allowed = self.parsed(self.selectors.get(attributes.namespace.as_str()).map(String::as_str))?;
+        if allowed.is_empty() || selector_of(pod).iter().all(|(key, value)| allowed.get(key) == Some(value)) {
+            return Ok(());
+        }
+        Err(refused(pod, "pod node label selector labels conflict with its namespace whitelist"))
+    }
+}
+
+fn refused(pod: &Value, why: &str) -> Status {
+    Status::forbidden(&GroupResource::new("", "pods"), pod.str_at(&["metadata", "name"]), why)
+}
+
+impl Plugin for PodNodeSelector {
+    fn name(&self) -> &'static str {
+        "PodNodeSelector"
+    }
+
+    fn handles(&self, _: Stage, attributes: &Attributes) -> bool {
+        attributes.operation == Operation::Create && is_resource(attributes, "", "pods")
+    }
+
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let wanted = self.of_namespace(&request.attributes.namespace).await?;
+            self.compare(&wanted, object)?;
+            if !wanted.is_empty() {
+                let merged = wanted.clone().into_iter().chain(selector_of(object)).collect::<Selector>();
+                let merged: Object = merged.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
+                object.make_at(&["spec"]).insert("nodeSelector", merged);
+            }
+            self.check(request.attributes, &wanted, object)
+        })
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let wanted = self.of_namespace(&request.attributes.namespace).await?;
+            self.check(request.attributes, &wanted, object)
+        })
+    }
+}
+
+fn selector_of(pod: &Value) -> Selector {
+    let members = pod.object_at(&["spec", "nodeSelector"]).into_iter().flat_map(Object::iter);
+    members.map(|(key, value)| (key.to_string(), value.as_str().unwrap_or("").to_owned())).collect()
+}
+
+/// Keys with values, which must be equal.
+fn parse(text: &str) -> Result<Selector, String> {
+    let mut selector = Selector::new();
+    if text.is_empty() {
+        return Ok(selector);
+    }
+    for label in text.split(',') {
+        let parts: Vec<&str> = label.split('=').collect();
+        let [key, value] = parts[..] else { return Err(format!("invalid selector: [{}]", parts.join(" "))) };
+        let (key, value) = (key.trim(), value.trim());
+        let refuse = |at: FieldPath, value: &str, problems: Vec<String>| {
+            if problems.is_empty() {
+                return Ok(());
+            }
+            Err(FieldError::invalid(&at, value, problems.join("; ")).to_string())
+        };
+        refuse(FieldPath::default(), key, label_key(key))?;
+        refuse(FieldPath::default().key(key), value, label_value(value))?;
+        selector.insert(key.to_owned(), value.to_owned());
+    }
+    Ok(selector)
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::testing::{Known, admit, pods};
+
+    #[tokio::test]
+    async fn selectors() {
+        let whitelist = "pods \"p\" is forbidden: pod node label selector labels conflict with its namespace whitelist";
+        let conflict =
+            "pods \"p\" is forbidden: pod node label selector conflicts with its namespace node label selector";
+        let configured = |pairs: &[(&str, &str)]| -> NodeSelectors {
+            pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+        };
+        for (annotation, configured, own, want) in [
+            (None, configured(&[]), value!({}), Ok(value!({}))),
+            (
+                None,
+                configured(&[(DEFAULT, "zone=a")]),
+                value!({"disk": "ssd"}),
+                Ok(value!({"disk": "ssd", "zone": "a"})),
+            ),
+            (Some("env=x"), configured(&[(DEFAULT, "zone=a")]), value!({}), Ok(value!({"env": "x"}))),
+            (Some(""), configured(&[(DEFAULT, "zone=a")]), value!({}), Ok(value!({}))),
+            (Some("env=x, b = c"), configured(&[]), value!({"env": "x"}), Ok(value!({"b": "c", "env": "x"}))),
+            (Some("env=x"), configured(&[]), value!({"env": "y"}), Err((403, conflict))),
+            (
+                Some("env=x"),
+                configured(&[("ns", "env=x,zone=a")]),
+                value!({"zone": "a"}),
+                Ok(value!({"env": "x", "zone": "a"})),
+            ),
+            (Some("env=x"), configured(&[("ns", "env=x,zone=a")]), value!({"zone": "b"}), Err((403, whitelist))),
+            (Some("env=x"), configured(&[("ns", "zone=a")]), value!({}), Err((403, whitelist))),
+            (Some("env"), configured(&[]), value!({}), Err((500, "invalid selector: [env]"))),
+        ] {
+            let mut namespace = value!({"metadata": {"name": "ns"}});
+            if let Some(annotation) = annotation {
+                namespace.make_at(&["metadata", "annotations"]).insert(ANNOTATION, annotation);
+            }
+            let told = format!("{annotation:?} {configured:?} {own:?}");
+            let plugin = PodNodeSelector::new(Known::new(vec![(Kind::Namespace, namespace)]), configured);
+            let pod = value!({"metadata": {"name": "p"}, "spec": {"nodeSelector": own}});
+            let made = admit(Arc::new(plugin), &pods(Operation::Create), &pod, None).await;
+            let made = made.map(|pod| pod.at(&["spec", "nodeSelector"]).cloned().unwrap_or_default());
+            assert_eq!(made, want.map_err(|(code, why)| (code, why.to_owned())), "{told}");
+        }
+        let nowhere = PodNodeSelector::new(Known::new(Vec::new()), NodeSelectors::new());
+        let missing = admit(Arc::new(nowhere), &pods(Operation::Create), &value!({"spec": {}}), None).await;
+        let why = "Internal error occurred: namespace ns does not exist";
+        assert_eq!(missing, Err((500, why.to_owned())));
+    }
+}

@@ -1,0 +1,121 @@
+//! What holds where namespaces say nothing, and who is exempt: the plugin's part of the configuration file.
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+use binnacle_validation::names::{dns1123_label_name, dns1123_subdomain_name};
+
+use super::policy::{LEVELS, Level, LevelVersion, Policy, VERSIONS, parse_version};
+
+/// PodSecurity's settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodSecuritySettings {
+    pub(super) defaults: Policy,
+    pub(super) namespaces: Vec<String>,
+    pub(super) usernames: Vec<String>,
+    pub(super) runtime_classes: Vec<String>,
+}
+
+impl PodSecuritySettings {
+    /// From the object of the file.
+    pub fn read(object: &Value) -> Result<Self, FieldErrors> {
+        let mut errors = FieldErrors::new();
+        let mut mode = |name: &str| {
+            let path = FieldPath::new("defaults");
+            let version_name = format!("{name}-version");
+            let (level, version) = (text(object, name, "privileged"), text(object, &version_name, "latest"));
+            LevelVersion {
+                level: Level::parse(level).unwrap_or_else(|| {
+                    errors.push(FieldError::invalid(&path.child(name), level, LEVELS));
+                    Level::Restricted
+                }),
+                version: parse_version(version).unwrap_or_else(|()| {
+                    errors.push(FieldError::invalid(&path.child(&version_name), version, VERSIONS));
+                    None
+                }),
+            }
+        };
+        let (enforce, warn, audit) = (mode("enforce"), mode("warn"), mode("audit"));
+        let namespaces = exempt(object, "namespaces", &|name| dns1123_label_name(name, false), &mut errors);
+        let runtime_classes =
+            exempt(object, "runtimeClasses", &|name| dns1123_subdomain_name(name, false), &mut errors);
+        let nobody =
+            |name: &str| if name.is_empty() { vec!["username must not be empty".to_owned()] } else { Vec::new() };
+        let usernames = exempt(object, "usernames", &nobody, &mut errors);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        Ok(Self { defaults: Policy { enforce, audit, warn }, namespaces, usernames, runtime_classes })
+    }
+
+    pub(super) fn exempts_namespace(&self, name: &str) -> bool {
+        self.namespaces.iter().any(|exempt| exempt == name)
+    }
+
+    pub(super) fn exempts_user(&self, name: &str) -> bool {
+        self.usernames.iter().any(|exempt| exempt == name)
+    }
+
+    pub(super) fn exempts_runtime_class_of(&self, pod: &Value) -> bool {
+        let class = pod.str_at(&["spec", "runtimeClassName"]);
+        self.runtime_classes.iter().any(|exempt| exempt == class)
+    }
+}
+
+fn text<'a>(object: &'a Value, name: &str, default: &'a str) -> &'a str {
+    match object.str_at(&["defaults", name]) {
+        "" => default,
+        said => said,
+    }
+}
+
+fn exempt(object: &Value, list: &str, problems: &dyn Fn(&str) -> Vec<String>, errors: &mut FieldErrors) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (i, name) in object.list_at(&["exemptions", list]).iter().enumerate() {
+        let name = name.as_str().unwrap_or("");
+        let at = FieldPath::new("exemptions").child(list).index(i);
+        let problems = problems(name);
+        if !problems.is_empty() {
+            errors.push(FieldError::invalid(&at, name, problems.join(", ")));
+        } else if names.iter().any(|known| known == name) {
+            errors.push(FieldError::duplicate(&at, name));
+        } else {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn files() {
+        let read = PodSecuritySettings::read(&value!({
+            "defaults": {"enforce": "baseline", "enforce-version": "v1.30", "warn": "restricted"},
+            "exemptions": {"namespaces": ["a"], "usernames": ["u"], "runtimeClasses": ["kata"]}
+        }));
+        let read = read.expect("it is valid");
+        assert_eq!(read.defaults.enforce.to_string(), "baseline:v1.30");
+        assert_eq!(read.defaults.warn.to_string(), "restricted:latest");
+        assert_eq!(read.defaults.audit.to_string(), "privileged:latest");
+        assert!(read.exempts_namespace("a") && read.exempts_user("u") && !read.exempts_user(""));
+        assert!(read.exempts_runtime_class_of(&value!({"spec": {"runtimeClassName": "kata"}})));
+        assert!(!read.exempts_runtime_class_of(&value!({"spec": {}})));
+        assert_eq!(PodSecuritySettings::read(&value!({})), Ok(PodSecuritySettings::default()));
+
+        let wrong = PodSecuritySettings::read(&value!({
+            "defaults": {"enforce": "strong", "audit-version": "1.3"},
+            "exemptions": {"namespaces": ["a", "a", "B"], "usernames": [""]}
+        }));
+        let wrong: Vec<_> = wrong.expect_err("it is not").iter().map(ToString::to_string).collect();
+        assert_eq!(wrong[0], format!("defaults.enforce: Invalid value: \"strong\": {LEVELS}"));
+        assert_eq!(wrong[1], format!("defaults.audit-version: Invalid value: \"1.3\": {VERSIONS}"));
+        assert_eq!(wrong[2], "exemptions.namespaces[1]: Duplicate value: \"a\"");
+        assert!(wrong[3].starts_with("exemptions.namespaces[2]: Invalid value: \"B\": a lowercase RFC 1123 label"));
+        assert_eq!(wrong[4], "exemptions.usernames[0]: Invalid value: \"\": username must not be empty");
+        assert_eq!(wrong.len(), 5);
+    }
+}
