@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::{Status, StatusReason, Text};
-use binnacle_patch::apply::{Update, track_update};
-use binnacle_registry::{Context, ListOptions, Match, Resource, ResourceSet, UpdateOptions};
+use binnacle_patch::apply::track_update;
+use binnacle_registry::{Context, ListOptions, MANAGER, Match, Resource, ResourceSet, UpdateOptions};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 use binnacle_watchcache::Entry;
@@ -31,9 +31,10 @@ pub enum Kind {
     Workload,
 }
 
-const KINDS: usize = 15;
-
 impl Kind {
+    /// How many there are.
+    const COUNT: usize = Self::Workload as usize + 1;
+
     /// Group, version and plural name.
     fn path(self) -> (&'static str, &'static str, &'static str) {
         match self {
@@ -162,7 +163,7 @@ pub(crate) async fn get_surely(
 pub struct ResourceLookup {
     resources: ResourceSet,
     /// By kind: found once the set of resources is bound.
-    known: Arc<[Known; KINDS]>,
+    known: Arc<[Known; Kind::COUNT]>,
 }
 
 #[derive(Default)]
@@ -264,15 +265,7 @@ impl Lookup for ResourceLookup {
             let context = Context::internal("");
             let mut namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             resource.set_defaults(&mut namespace);
-            let update = Update {
-                message: resource.message,
-                api_version: resource.api_version(),
-                manager: MANAGER,
-                subresource: "",
-                now: context.now_seconds(),
-                reset: resource.description.resets,
-            };
-            track_update(&update, None, &mut namespace);
+            track_update(&resource.update_by(&context, MANAGER, ""), None, &mut namespace);
             resource.to_stored(&mut namespace);
             resource.create(&context, namespace).await.map(|_| ())
         })
@@ -285,9 +278,6 @@ impl Lookup for ResourceLookup {
     }
 }
 
-/// Whom `managedFields` name for what the server writes by itself.
-const MANAGER: &str = "kube-apiserver";
-
 /// Writes the status of an object as the server itself.
 async fn write_status(resource: &Resource, changed: &Value) -> Result<(), Status> {
     const STATUS: &str = "status";
@@ -296,15 +286,7 @@ async fn write_status(resource: &Resource, changed: &Value) -> Result<(), Status
     let options = UpdateOptions { subresource: STATUS.into(), ..UpdateOptions::default() };
     let mut change = |old: Option<&Value>| {
         let mut object = changed.clone();
-        let update = Update {
-            message: resource.message,
-            api_version: resource.api_version(),
-            manager: MANAGER,
-            subresource: STATUS,
-            now: context.now_seconds(),
-            reset: resource.description.subresource(STATUS).map_or(&[], |status| status.resets),
-        };
-        track_update(&update, old, &mut object);
+        track_update(&resource.update_by(&context, MANAGER, STATUS), old, &mut object);
         Ok(object)
     };
     resource.update(&context, metadata("name"), &options, &mut change).await.map(|_| ())

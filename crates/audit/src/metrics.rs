@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use binnacle_metrics::keep;
 use binnacle_request::AuditLevel;
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
@@ -18,36 +19,43 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let metrics = Self {
-            events: IntCounter::new(
-                "apiserver_audit_event_total",
-                "[ALPHA] Counter of audit events generated and sent to the audit backend.",
+        Ok(Self {
+            events: keep(
+                registry,
+                IntCounter::new(
+                    "apiserver_audit_event_total",
+                    "[ALPHA] Counter of audit events generated and sent to the audit backend.",
+                )?,
             )?,
-            errors: IntCounterVec::new(
-                Opts::new(
-                    "apiserver_audit_error_total",
-                    "[ALPHA] Counter of audit events that failed to be audited properly. Plugin identifies the plugin \
+            errors: keep(
+                registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "apiserver_audit_error_total",
+                        "[ALPHA] Counter of audit events that failed to be audited properly. Plugin identifies the plugin \
                      affected by the error.",
-                ),
-                &["plugin"],
+                    ),
+                    &["plugin"],
+                )?,
             )?,
-            levels: IntCounterVec::new(
-                Opts::new(
-                    "apiserver_audit_level_total",
-                    "[ALPHA] Counter of policy levels for audit events (1 per request).",
-                ),
-                &["level"],
+            levels: keep(
+                registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "apiserver_audit_level_total",
+                        "[ALPHA] Counter of policy levels for audit events (1 per request).",
+                    ),
+                    &["level"],
+                )?,
             )?,
-            rejected: IntCounter::new(
-                "apiserver_audit_requests_rejected_total",
-                "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend.",
+            rejected: keep(
+                registry,
+                IntCounter::new(
+                    "apiserver_audit_requests_rejected_total",
+                    "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend.",
+                )?,
             )?,
-        };
-        registry.register(Box::new(metrics.events.clone()))?;
-        registry.register(Box::new(metrics.errors.clone()))?;
-        registry.register(Box::new(metrics.levels.clone()))?;
-        registry.register(Box::new(metrics.rejected.clone()))?;
-        Ok(metrics)
+        })
     }
 
     pub(crate) fn event(&self) {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_meta::Text;
+use binnacle_metrics::keep;
 use binnacle_request::BoxFuture;
 use parking_lot::Mutex;
-use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 use ring::hmac;
 use tokio::sync::OnceCell;
@@ -168,11 +168,6 @@ impl TokenCacheMetrics {
     fn fetched(&self, ok: bool) {
         self.fetches.with_label_values(&[if ok { "ok" } else { "error" }]).inc();
     }
-}
-
-fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
 }
 
 /// One more as long as it lives.

@@ -7,6 +7,7 @@ mod abac;
 mod always;
 mod attributes;
 mod authorizer;
+mod by_name;
 mod chain;
 mod conditions;
 mod config;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use binnacle_metrics::keep;
 use binnacle_request::{BoxFuture, Decision, User};
-use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets};
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};
@@ -102,11 +102,6 @@ impl Metrics {
             self.match_errors.with_label_values(&["Webhook", name]).inc();
         }
     }
-}
-
-fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
 }
 
 /// An authorizer whose last words are counted.

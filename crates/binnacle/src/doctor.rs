@@ -5,9 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use binnacle_encryption::{Encryption, Metrics, StorageKeys, load};
-use binnacle_meta::GroupResource;
 use binnacle_registry::decode_stored;
-use binnacle_resources::groups;
+use binnacle_resources::key_prefixes;
 use binnacle_store::{KeyValue, RangeRequest, Revision, Store, unfinished_migration_key};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -87,12 +86,7 @@ pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Resul
 async fn configured(path: &Path, root: &str) -> Result<Encryption, Error> {
     let metrics = Metrics::unseen().map_err(|error| Error::new(error.to_string()))?;
     let loaded = load(path, false, &metrics).await.map_err(|error| Error::new(error.to_string()))?;
-    let resources = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
-    let prefixes = resources.filter_map(|description| {
-        let storage = description.storage?;
-        Some((storage.key_prefix.to_owned(), GroupResource::new(storage.group, description.plural)))
-    });
-    Ok(Encryption::new(StorageKeys::new(root, prefixes), loaded.transformers, metrics))
+    Ok(Encryption::new(StorageKeys::new(root, key_prefixes()), loaded.transformers, metrics))
 }
 
 struct Doctor {

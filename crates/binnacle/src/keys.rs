@@ -5,7 +5,7 @@ use std::fmt;
 
 use binnacle_encryption::StorageKeys;
 use binnacle_meta::GroupResource;
-use binnacle_resources::{Storage, groups};
+use binnacle_resources::{Storage, all, key_prefixes};
 
 /// The layout of the keys below one root.
 pub(crate) struct Keys {
@@ -41,16 +41,9 @@ const NOTES: [(&str, &str, Kept); 4] = [
 
 impl Keys {
     pub(crate) fn new(root: &str) -> Self {
-        let mut prefixes = Vec::new();
-        let mut kinds = BTreeMap::new();
-        for description in groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources) {
-            if let Some(storage) = description.storage {
-                let resource = GroupResource::new(storage.group, description.plural);
-                prefixes.push((storage.key_prefix.to_owned(), resource.clone()));
-                kinds.insert(resource, storage);
-            }
-        }
-        Self { root: root.to_owned(), resources: StorageKeys::new(root, prefixes), kinds }
+        let stored = all().filter_map(|described| Some((described.storage?, described.plural)));
+        let kinds = stored.map(|(storage, plural)| (GroupResource::new(storage.group, plural), storage)).collect();
+        Self { root: root.to_owned(), resources: StorageKeys::new(root, key_prefixes()), kinds }
     }
 
     pub(crate) fn owner(&self, key: &[u8]) -> Owner {

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::core::Collector;
+use binnacle_metrics::keep;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use sha2::{Digest, Sha256};
 
@@ -65,11 +65,6 @@ impl ReloadMetrics {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.time.with_label_values(&labels).set(now.as_secs_f64());
     }
-}
-
-fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
 }
 
 /// How metrics name a text without saying it; empty for an empty one.

@@ -1,13 +1,12 @@
 //! The server's own reads and writes. They go the way of any client's from the defaults on, admission included.
 
 use binnacle_meta::{Status, StatusReason};
-use binnacle_patch::apply::{Apply, Update, Versions, apply, track_update};
-use binnacle_registry::{Context, DeleteOptions, ListOptions, Match, Resource, ResourceSet, Stored, UpdateOptions};
+use binnacle_patch::apply::{Apply, Versions, apply, track_update};
+use binnacle_registry::{
+    Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, ResourceSet, Stored, UpdateOptions,
+};
 use binnacle_schema::{Message, Value};
 use futures::future::join_all;
-
-/// Whom `managedFields` name for what the server writes by itself.
-pub(crate) const MANAGER: &str = "kube-apiserver";
 
 /// One resource, as the server's own loops use it. Objects are in its version, which is the stored one of all that they
 /// write.
@@ -133,7 +132,7 @@ impl<'a> Objects<'a> {
         members.insert("kind", self.resource.description.kind);
         let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
         let mut change = |old: Option<&Value>| {
-            let update = Update { manager, ..self.write(&context, "status") };
+            let update = self.resource.update_by(&context, manager, "status");
             let request = Apply { update, force: true, versions: &OneVersion(self.resource) };
             apply(&request, old, &config).map_err(|error| Status::internal(error.to_string()))
         };
@@ -141,19 +140,7 @@ impl<'a> Objects<'a> {
     }
 
     fn track(&self, context: &Context, subresource: &'a str, live: Option<&Value>, object: &mut Value) {
-        track_update(&self.write(context, subresource), live, object);
-    }
-
-    fn write(&self, context: &Context, subresource: &'a str) -> Update<'a> {
-        let description = self.resource.description;
-        Update {
-            message: self.resource.message,
-            api_version: self.resource.api_version(),
-            manager: self.manager,
-            subresource,
-            now: context.now_seconds(),
-            reset: description.subresource(subresource).map_or(description.resets, |s| s.resets),
-        }
+        track_update(&self.resource.update_by(context, self.manager, subresource), live, object);
     }
 }
 

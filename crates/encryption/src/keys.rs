@@ -14,8 +14,9 @@ pub struct StorageKeys {
 
 impl StorageKeys {
     /// `resources` are the prefixes below the root, `services/specs`, with their resources.
-    pub fn new(root: &str, resources: impl IntoIterator<Item = (String, GroupResource)>) -> Self {
-        Self { root: root.to_owned(), resources: resources.into_iter().collect() }
+    pub fn new(root: &str, resources: impl IntoIterator<Item = (impl Into<String>, GroupResource)>) -> Self {
+        let resources = resources.into_iter().map(|(prefix, resource)| (prefix.into(), resource));
+        Self { root: root.to_owned(), resources: resources.collect() }
     }
 
     /// `None` for what is no resource: allocations, the servers' own notes.
@@ -50,7 +51,7 @@ mod tests {
             ("services/endpoints", "endpoints"),
             ("deployments", "deployments.apps"),
         ];
-        let keys = StorageKeys::new("/registry/", prefixes.map(|(prefix, name)| (prefix.to_owned(), of(name))));
+        let keys = StorageKeys::new("/registry/", prefixes.map(|(prefix, name)| (prefix, of(name))));
         for (key, want) in [
             ("/registry/secrets/default/token", Some("secrets")),
             ("/registry/services/specs/default/kubernetes", Some("services")),

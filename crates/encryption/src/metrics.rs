@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_meta::GroupResource;
+use binnacle_metrics::keep;
 use parking_lot::Mutex;
 use prometheus::{
     GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -74,34 +75,25 @@ impl Metrics {
     /// Registers the families; `server` is the server's identity among those of its cluster.
     pub fn new(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
         let counters = |name: &str, help: &str, labels: &[&str]| {
-            let family = IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?;
-            registry.register(Box::new(family.clone())).map(|()| family)
+            keep(registry, IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
         };
-        let counter = |name: &str, help: &str| {
-            let family = IntCounter::new(name, format!("[ALPHA] {help}"))?;
-            registry.register(Box::new(family.clone())).map(|()| family)
-        };
+        let counter = |name: &str, help: &str| keep(registry, IntCounter::new(name, format!("[ALPHA] {help}"))?);
         let gauges = |name: &str, help: &str, labels: &[&str]| {
-            let family = GaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?;
-            registry.register(Box::new(family.clone())).map(|()| family)
+            keep(registry, GaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
         };
         let counts = |name: &str, help: &str, labels: &[&str]| {
-            let family = IntGaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?;
-            registry.register(Box::new(family.clone())).map(|()| family)
+            keep(registry, IntGaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
         };
         let options = |name: &str, help: &str, buckets: Vec<f64>| {
             HistogramOpts::new(name, format!("[ALPHA] {help}")).buckets(buckets)
         };
-        let histograms = |options: HistogramOpts, labels: &[&str]| {
-            let family = HistogramVec::new(options, labels)?;
-            registry.register(Box::new(family.clone())).map(|()| family)
-        };
+        let histograms = |options: HistogramOpts, labels: &[&str]| keep(registry, HistogramVec::new(options, labels)?);
         let generation = Histogram::with_opts(options(
             "apiserver_storage_data_key_generation_duration_seconds",
             "Latencies in seconds of data encryption key(DEK) generation operations.",
             exponential_buckets(5e-6, 2.0, 14)?,
         ))?;
-        registry.register(Box::new(generation.clone()))?;
+        let generation = keep(registry, generation)?;
         // Of version 1 of the plugin API, which is not served: told as the reference tells it.
         let fill = IntGauge::new(
             "apiserver_envelope_encryption_dek_cache_fill_percent",

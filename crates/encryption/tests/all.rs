@@ -22,7 +22,7 @@ mod contract {
         let file = config(&temp, "'*.*'", &format!("{{aesgcm: {{keys: [{}]}}}}", key("1", 32)));
         // The suite's keys, as if each first part was a resource.
         let names = ["a", "h", "l", "pods", "r", "s", "t", "w", "x"];
-        let keys = StorageKeys::new("/", names.map(|name| (name.to_owned(), resource(name))));
+        let keys = StorageKeys::new("/", names.map(|name| (name, resource(name))));
         let transformers = load(Path::new(&file), false, &metrics()).await.unwrap().transformers;
         let encryption = Arc::new(Encryption::new(keys, transformers, metrics()));
         (temp, Arc::new(EncryptedStore::new(Arc::new(EmbeddedStore::ephemeral()), encryption)))
@@ -65,7 +65,7 @@ impl Setup {
         let temp = TempDir::new();
         let raw = Arc::new(EmbeddedStore::ephemeral());
         let names = ["secrets", "configmaps"];
-        let keys = StorageKeys::new("/registry/", names.map(|name| (name.to_owned(), resource(name))));
+        let keys = StorageKeys::new("/registry/", names.map(|name| (name, resource(name))));
         let file = config(&temp, "secrets", providers);
         let registry = Registry::new();
         let metrics = Metrics::new(&registry, "apiserver-test").unwrap();

@@ -33,7 +33,7 @@ pub(crate) fn updated(
         resource.from_stored(object);
     }
     let live = live.map(|live| versioned(resource, live));
-    let update = update_of(context, resource, manager, subresource);
+    let update = resource.update_by(context, manager, subresource);
     apply::track_update_converting(&update, live.as_deref(), object, &Versions { resource });
 }
 
@@ -45,28 +45,6 @@ pub(crate) fn versioned<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, V
     let mut object = stored.clone();
     resource.from_stored(&mut object);
     Cow::Owned(object)
-}
-
-/// What tracking needs to know of a write.
-pub(crate) fn update_of<'a>(
-    context: &Context,
-    resource: &'a Resource,
-    manager: &'a str,
-    subresource: &'a str,
-) -> apply::Update<'a> {
-    let description = resource.description;
-    let reset = match description.subresource(subresource) {
-        Some(subresource) => subresource.resets,
-        None => description.resets,
-    };
-    apply::Update {
-        message: resource.message,
-        api_version: resource.api_version(),
-        manager,
-        subresource,
-        now: context.now_seconds(),
-        reset,
-    }
 }
 
 /// The versions of a resource, for managers that wrote through another one than this request's.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus::core::Collector;
+use binnacle_metrics::keep;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry,
@@ -254,9 +254,4 @@ impl FlowMetrics {
     pub(crate) fn estimated(&self, seats: usize) {
         self.estimated.observe(seats as f64);
     }
-}
-
-fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
 }

@@ -7,8 +7,8 @@ use base64::prelude::BASE64_STANDARD;
 use binnacle_authn::service_account::{BoundKind, BoundObjects, LegacySecret, ObjectState};
 use binnacle_authn::{AuthnError, BootstrapSecret, BootstrapSecrets, Recent};
 use binnacle_meta::{Status, StatusReason, Time};
-use binnacle_patch::apply::{Update, track_update};
-use binnacle_registry::{Context, Match, Resource, ResourceSet, UpdateOptions, object};
+use binnacle_patch::apply::track_update;
+use binnacle_registry::{Context, MANAGER, Match, Resource, ResourceSet, UpdateOptions, object};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_store::Revision;
@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 const REMEMBERED: usize = 16384;
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
-const MANAGER: &str = "kube-apiserver";
 
 /// Answers from the resources of this server.
 pub(crate) struct CachedObjects {
@@ -93,15 +92,7 @@ impl CachedObjects {
         let mut change = |old: Option<&Value>| {
             let mut secret = old.cloned().ok_or_else(|| Status::not_found(&secrets.group_resource(), name))?;
             secret.make_at(&["metadata", "labels"]).insert(LAST_USED, day);
-            let update = Update {
-                message: secrets.message,
-                api_version: secrets.api_version(),
-                manager: MANAGER,
-                subresource: "",
-                now: context.now_seconds(),
-                reset: secrets.description.resets,
-            };
-            track_update(&update, old, &mut secret);
+            track_update(&secrets.update_by(&context, MANAGER, ""), old, &mut secret);
             Ok(secret)
         };
         secrets.update(&context, name, &options, &mut change).await.map(drop)

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, follow, load};
-use binnacle_meta::GroupResource;
 use binnacle_registry::StorageOptions;
 use binnacle_request::BoxFuture;
-use binnacle_resources::groups;
+use binnacle_resources::key_prefixes;
 use binnacle_server::{Health, HealthCheck};
 use prometheus::Registry;
 use tokio::task::JoinHandle;
@@ -75,12 +74,4 @@ impl HealthCheck for KmsProviders {
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { self.0.now().check().check().await })
     }
-}
-
-fn key_prefixes() -> impl Iterator<Item = (String, GroupResource)> {
-    let resources = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
-    resources.filter_map(|description| {
-        let storage = description.storage.as_ref()?;
-        Some((storage.key_prefix.to_owned(), GroupResource::new(storage.group, description.plural)))
-    })
 }

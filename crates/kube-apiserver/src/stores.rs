@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use binnacle_meta::GroupResource;
 use binnacle_registry::{ROOT, StorageOptions};
-use binnacle_resources::groups;
+use binnacle_resources::key_prefixes;
 use binnacle_server::Health;
 use binnacle_store::{Store, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedStore, Options as EmbeddedOptions};
@@ -191,14 +191,10 @@ impl Clusters {
 }
 
 fn key_owners(root: &str) -> Vec<KeyOwner> {
-    let resources = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
-    let owners = resources.filter_map(|description| {
-        let storage = description.storage.as_ref()?;
-        Some(KeyOwner {
-            prefix: format!("{root}{}/", storage.key_prefix),
-            group: storage.group.to_owned(),
-            resource: description.plural.to_owned(),
-        })
-    });
-    owners.collect()
+    let owner = |(prefix, resource): (&str, GroupResource)| KeyOwner {
+        prefix: format!("{root}{prefix}/"),
+        group: resource.group.into(),
+        resource: resource.resource.into(),
+    };
+    key_prefixes().map(owner).collect()
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_metrics::keep;
 use binnacle_registry::Resource;
 use binnacle_store::{Compactor, RangeRequest, prefix_range, spawn_compactor};
 use prometheus::{GaugeVec, Opts, Registry};
@@ -48,9 +49,7 @@ impl Drop for Upkeep {
 }
 
 fn gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, prometheus::Error> {
-    let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
-    registry.register(Box::new(gauge.clone()))?;
-    Ok(gauge)
+    keep(registry, GaugeVec::new(Opts::new(name, help), labels)?)
 }
 
 /// Counts the objects of every resource, once for all its versions. What cannot be counted is told as -1.

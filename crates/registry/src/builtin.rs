@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_kinds::tables;
 use binnacle_meta::{GroupResource, GroupVersionKind, Text};
-use binnacle_resources::{ResourceDescription, Storage, groups};
+use binnacle_resources::{ResourceDescription, Storage, all};
 use binnacle_watchcache::{Cache, FormBudget, WindowLimits};
 use bytes::Bytes;
 
@@ -32,8 +32,7 @@ impl BuiltIn {
         let budget = FormBudget::new(self.form_budget);
         let mut collections: HashMap<&'static str, (Arc<Collection>, usize)> = HashMap::new();
         let mut resources = Vec::new();
-        let descriptions = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
-        for description in descriptions.filter(|d| served(d)) {
+        for description in all().filter(|d| served(d)) {
             let Some(storage) = &description.storage else { continue };
             let Some(message) = tables::kind(description.group, description.version, description.kind) else {
                 continue;

@@ -38,7 +38,7 @@ pub use index::ResourceIndexer;
 pub use list::{ListOptions, Match, Page};
 pub use media::{MediaType, decode_stored};
 pub use names::generate as generate_name;
-pub use resource::{Collection, Conversion, ROOT, Resource, Written};
+pub use resource::{Collection, Conversion, MANAGER, ROOT, Resource, Written};
 pub use set::ResourceSet;
 pub use storage::{StorageOptions, Uncached};
 pub use stored::{Stored, store_failure};

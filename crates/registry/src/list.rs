@@ -132,9 +132,6 @@ impl Resource {
             Match::Exact(revision) => Revision(revision),
             _ => snapshot.revision(),
         };
-        if snapshot.is_empty() {
-            return Ok(Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) });
-        }
         // What is at hand is given whole, as the reference's cache does.
         if options.limit == 0 || version == Match::Any {
             let index = snapshot.index(&selection, collection.cache.fields());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use binnacle_kinds::Strategy;
 use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource, Status, Text};
+use binnacle_patch::apply::Update;
 use binnacle_resources::{ResourceDescription, Storage};
 use binnacle_schema::{Message, Value};
 use binnacle_store::Store;
@@ -17,6 +18,9 @@ use crate::forms::Forms;
 use crate::hooks::Hooks;
 use crate::media::{MediaType, StoredKind};
 use crate::ttl::Leases;
+
+/// Whom `managedFields` name for what the server writes by itself.
+pub const MANAGER: &str = "kube-apiserver";
 
 /// The root of all keys, unless another one is configured.
 pub const ROOT: &str = "/registry/";
@@ -150,6 +154,20 @@ impl Resource {
     pub fn set_defaults(&self, object: &mut Value) {
         binnacle_schema::defaults::apply_constants(object, self.message);
         self.collection.strategy.set_defaults(self.description.version, object);
+    }
+
+    /// What tracking the fields needs to know of a write by a manager; `subresource` is empty for the object itself.
+    pub fn update_by<'a>(&'a self, context: &Context, manager: &'a str, subresource: &'a str) -> Update<'a> {
+        let description = self.description;
+        let reset = description.subresource(subresource).map_or(description.resets, |described| described.resets);
+        Update {
+            message: self.message,
+            api_version: self.api_version(),
+            manager,
+            subresource,
+            now: context.now_seconds(),
+            reset,
+        }
     }
 
     /// What admission is told of a request for this resource.

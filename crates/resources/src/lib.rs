@@ -34,6 +34,8 @@ mod scheduling;
 mod storage;
 mod storagemigration;
 
+use binnacle_meta::GroupResource;
+
 pub use description::{
     Deletion, GarbageCollection, GroupDescription, ResourceDescription, Storage, SubresourceDescription,
     SubresourceKind, SubresourceRole, VersionDescription,
@@ -46,6 +48,17 @@ pub use verbs::{Verb, Verbs};
 /// Every built-in group, in the order of discovery.
 pub fn groups() -> &'static [&'static GroupDescription] {
     GROUPS
+}
+
+/// Every built-in resource in every version, in the order of discovery.
+pub fn all() -> impl Iterator<Item = &'static ResourceDescription> {
+    groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources)
+}
+
+/// The stored resources by what follows the root in their keys, once for each version.
+pub fn key_prefixes() -> impl Iterator<Item = (&'static str, GroupResource)> {
+    let prefix = |d: &'static ResourceDescription| Some((d.storage?, d.plural));
+    all().filter_map(prefix).map(|(storage, plural)| (storage.key_prefix, GroupResource::new(storage.group, plural)))
 }
 
 /// The resource that a path names.

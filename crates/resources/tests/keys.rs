@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use binnacle_resources::groups;
+use binnacle_resources::all;
 
 /// Where the keys do not simply begin with the resource's name: by group and resource, below the root.
 const ODD: &[(&str, &str, &str)] = &[
@@ -30,7 +30,7 @@ const OLDER: &[(&str, &str, &str)] = &[
 fn keys_are_those_of_the_reference() {
     let mut owners: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     let mut odd = 0;
-    for resource in groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources) {
+    for resource in all() {
         let Some(storage) = &resource.storage else { continue };
         let named = ODD.iter().find(|(group, plural, _)| (*group, *plural) == (resource.group, resource.plural));
         odd += usize::from(named.is_some());
@@ -54,7 +54,7 @@ fn keys_are_those_of_the_reference() {
 #[test]
 fn some_are_stored_in_an_older_version() {
     for (group, plural, version) in OLDER {
-        let resources = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
+        let resources = all();
         let mut found = resources.filter(|resource| (resource.group, resource.plural) == (*group, *plural)).peekable();
         assert!(found.peek().is_some(), "{plural} of {group} is described");
         for resource in found {

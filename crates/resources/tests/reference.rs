@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use binnacle_resources::{ResourceDescription, SubresourceRole, Verb, Verbs, groups};
+use binnacle_resources::{ResourceDescription, SubresourceRole, Verb, Verbs, all, groups};
 use serde_json::Value;
 
 #[test]
@@ -25,7 +25,7 @@ fn every_path_of_every_version_is_described() {
         }
     }
     let mut described = BTreeMap::new();
-    for resource in resources() {
+    for resource in all() {
         describe(resource, &mut described);
     }
     for (path, operations) in &recorded {
@@ -98,7 +98,7 @@ fn entries_are_in_order_and_consistent() {
     }
     let order: Vec<_> = groups().iter().skip(1).map(|group| (-group.priority, group.name)).collect();
     assert!(order.is_sorted(), "{order:?}");
-    for resource in resources() {
+    for resource in all() {
         let name = format!("{}/{}/{}", resource.group, resource.version, resource.plural);
         assert!(kinds.insert((resource.group, resource.version, resource.kind)), "{name} twice");
         assert!(resource.subresources.is_sorted_by(|a, b| a.name < b.name), "{name}");
@@ -115,10 +115,6 @@ fn entries_are_in_order_and_consistent() {
         }
         assert_eq!(resource.has_status_subresource(), resource.puts_back.contains(&"status"), "{name}");
     }
-}
-
-fn resources() -> impl Iterator<Item = &'static ResourceDescription> {
-    groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources)
 }
 
 fn difference<V>(ours: &BTreeMap<String, V>, theirs: &BTreeMap<String, V>) -> Vec<String> {

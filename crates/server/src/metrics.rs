@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
+use binnacle_metrics::keep;
 use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
-use prometheus::core::Collector;
 use prometheus::{
     Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder, exponential_buckets,
@@ -407,11 +407,6 @@ fn feature_gates() -> Result<GaugeVec, prometheus::Error> {
         gauge.with_label_values(&[name, spec.stage.label()]).set(f64::from(u8::from(on)));
     }
     Ok(gauge)
-}
-
-fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
 }
 
 /// Serves `/metrics`.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use binnacle_metrics::keep;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
 const LATENCY_BUCKETS: [f64; 23] = [
@@ -44,9 +45,11 @@ impl Metrics {
             "etcd_request_duration_seconds",
             "[ALPHA] Etcd request latency in seconds for each operation and object type.",
         );
-        let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            keep(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
+        };
         let families = Families {
-            duration: HistogramVec::new(duration.buckets(LATENCY_BUCKETS.to_vec()), by_operation)?,
+            duration: keep(registry, HistogramVec::new(duration.buckets(LATENCY_BUCKETS.to_vec()), by_operation)?)?,
             requests: counter(
                 "etcd_requests_total",
                 "[ALPHA] Etcd request counts for each operation and object type.",
@@ -69,11 +72,6 @@ impl Metrics {
             )?,
             resources,
         };
-        registry.register(Box::new(families.duration.clone()))?;
-        registry.register(Box::new(families.requests.clone()))?;
-        registry.register(Box::new(families.errors.clone()))?;
-        registry.register(Box::new(families.events.clone()))?;
-        registry.register(Box::new(families.bookmarks.clone()))?;
         Ok(Self(Arc::new(families)))
     }
 

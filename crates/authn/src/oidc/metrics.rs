@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use binnacle_config::hash;
+use binnacle_metrics::keep;
 use prometheus::core::Collector;
 use prometheus::{GaugeVec, Histogram, HistogramOpts, HistogramVec, IntGaugeVec, Opts, Registry};
 
@@ -101,9 +102,4 @@ impl IssuerMetrics {
             self.all.key_set.with_label_values(&labels).set(1);
         }
     }
-}
-
-fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
 }

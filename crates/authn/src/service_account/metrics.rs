@@ -1,5 +1,6 @@
 //! How many tokens of which sort are used.
 
+use binnacle_metrics::keep;
 use prometheus::{IntCounter, Registry};
 
 /// The `serviceaccount_` families.
@@ -16,9 +17,7 @@ pub struct ServiceAccountMetrics {
 impl ServiceAccountMetrics {
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str| {
-            let counter = IntCounter::new(format!("serviceaccount_{name}_total"), format!("[ALPHA] {help}"))?;
-            registry.register(Box::new(counter.clone()))?;
-            Ok::<_, prometheus::Error>(counter)
+            keep(registry, IntCounter::new(format!("serviceaccount_{name}_total"), format!("[ALPHA] {help}"))?)
         };
         Ok(Self {
             legacy: counter("legacy_tokens", "Cumulative legacy service account tokens used")?,

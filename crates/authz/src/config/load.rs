@@ -15,14 +15,10 @@ use crate::ReviewVersion;
 pub enum ConfigError {
     #[error("failed to load AuthorizationConfiguration from file: {0}")]
     Syntax(String),
-    #[error("{}", shown(.0))]
+    #[error("{}", aggregate(.0))]
     Invalid(FieldErrors),
     #[error("{0}")]
     Names(String),
-}
-
-fn shown(errors: &FieldErrors) -> String {
-    aggregate(errors)
 }
 
 const FORMAT: Format = Format {

@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use super::references::{Referent, of_pod, secrets_of_volume};
+use crate::by_name::{ByName, take};
 use crate::{Metrics, Ready};
 
 /// The relations of a cluster.
@@ -52,9 +53,6 @@ struct State {
     attachments: HashMap<Text, Text>,
     slices: HashMap<Text, Text>,
 }
-
-/// By namespace and name.
-type ByName<T> = HashMap<Text, HashMap<Text, T>>;
 
 struct Pod {
     node: Text,
@@ -287,14 +285,4 @@ fn put_node(map: &mut HashMap<Text, Text>, name: &str, node: &str) -> bool {
         return map.remove(name).is_some();
     }
     map.insert(name.into(), node.into()).is_none_or(|old| old != node)
-}
-
-/// Takes an entry out, and leaves no empty map behind.
-fn take<T>(map: &mut ByName<T>, namespace: &str, name: &str) -> Option<T> {
-    let inner = map.get_mut(namespace)?;
-    let taken = inner.remove(name);
-    if inner.is_empty() {
-        map.remove(namespace);
-    }
-    taken
 }

@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 
 use super::rule::Rule;
 use crate::Ready;
+use crate::by_name::{ByName, take};
 
 /// The roles and bindings of a cluster.
 pub struct RbacIndex {
@@ -46,9 +47,6 @@ impl RbacKind {
         matches!(self, Self::ClusterRole | Self::Role)
     }
 }
-
-/// Cluster-scoped objects have the namespace that is empty.
-type ByName<T> = HashMap<Text, BTreeMap<Text, T>>;
 
 /// What somebody is given: by namespace and role, each with the bindings that give it, by name. However often a role is
 /// given, its rules are looked at once.
@@ -269,16 +267,6 @@ impl State {
         let there = (cluster || !place.is_empty()).then(|| self.roles.get(place)?.get(role.name)).flatten();
         there.ok_or_else(|| NoRole::Missing { cluster, name: role.name.into() })
     }
-}
-
-/// Takes an entry out, and leaves no empty map behind.
-fn take<T>(map: &mut ByName<T>, namespace: &str, name: &str) -> Option<T> {
-    let inner = map.get_mut(namespace)?;
-    let taken = inner.remove(name);
-    if inner.is_empty() {
-        map.remove(namespace);
-    }
-    taken
 }
 
 /// Takes what a binding gives, and leaves no empty map behind.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use binnacle_kinds::tables;
-use binnacle_resources::{ResourceDescription, groups};
+use binnacle_resources::{ResourceDescription, all};
 use binnacle_schema::{Limits, decode, proto};
 use binnacle_testkit::{Etcd, Server, wait_until};
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn reference(folder: &str) -> Option<PathBuf> {
 
 /// The descriptions of what is kept, in the versions in which it is kept.
 fn kept() -> impl Iterator<Item = &'static ResourceDescription> {
-    let resources = groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources);
+    let resources = all();
     resources.filter(|resource| {
         let kept_as = resource.storage.as_ref().map(|storage| (storage.group, storage.version, storage.kind));
         kept_as == Some((resource.group, resource.version, resource.kind))

@@ -147,7 +147,7 @@ impl Patch {
         check_name(config, name, &target.context.namespace)?;
         let versioned = live.map(|live| managed::versioned(resource, live));
         let request = apply::Apply {
-            update: managed::update_of(target.context, resource, target.manager, target.subresource),
+            update: resource.update_by(target.context, target.manager, target.subresource),
             force,
             versions: &managed::Versions { resource },
         };

@@ -234,7 +234,7 @@ fn inner(ty: &Ty) -> Option<&Message> {
 /// Every version that a resource is described in leads to the stored one.
 #[test]
 fn described_versions_are_converted() {
-    let described = binnacle_resources::groups().iter().flat_map(|g| g.versions).flat_map(|v| v.resources);
+    let described = binnacle_resources::all();
     for d in described {
         let Some(storage) = &d.storage else { continue };
         let stored = (storage.group, storage.version, storage.kind) == (d.group, d.version, d.kind);

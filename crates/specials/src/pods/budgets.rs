@@ -3,16 +3,14 @@
 use std::time::SystemTime;
 
 use binnacle_meta::{GroupResource, LabelSelector, Operator, Requirement, Status, Text};
-use binnacle_patch::apply::{Update, track_update};
-use binnacle_registry::{Context, ListOptions, Resource, UpdateOptions, object, rfc3339};
+use binnacle_patch::apply::track_update;
+use binnacle_registry::{Context, ListOptions, MANAGER, Resource, UpdateOptions, object, rfc3339};
 use binnacle_schema::{Object, Value, value};
 
 use super::conditions;
 
 /// So many evictions wait at most for the disruption controller to notice them.
 const MAX_DISRUPTED: usize = 2000;
-/// What the loopback client of the reference is called.
-const MANAGER: &str = "kube-apiserver";
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 /// The budgets that select a pod.
@@ -39,22 +37,13 @@ pub(super) async fn take(budgets: &Resource, budget: &Value, pod: &Value, dry_ru
     }
     let context = Context::internal(object::namespace(pod));
     let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
-    let reset = budgets.description.subresource("status").map_or(budgets.description.resets, |status| status.resets);
     let now = SystemTime::now();
     let mut change = |live: Option<&Value>| {
         let live = live.ok_or_else(|| Status::not_found(&budgets.group_resource(), name))?;
         check(live)?;
         let mut budget = live.clone();
         decrement(&mut budget, object::name(pod), &rfc3339(now));
-        let update = Update {
-            message: budgets.message,
-            api_version: budgets.api_version(),
-            manager: MANAGER,
-            subresource: "status",
-            now: context.now_seconds(),
-            reset,
-        };
-        track_update(&update, Some(live), &mut budget);
+        track_update(&budgets.update_by(&context, MANAGER, "status"), Some(live), &mut budget);
         Ok(budget)
     };
     budgets.update(&context, name, &options, &mut change).await.map(|_| ())

@@ -1,5 +1,6 @@
 //! The metric families of streams, under the reference's names.
 
+use binnacle_metrics::keep;
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
 /// Counts what streams do; clones count together.
@@ -15,15 +16,12 @@ pub(crate) struct StreamMetrics {
 impl StreamMetrics {
     pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counters = |name: &str, help: &str, labels: &[&str]| {
-            let family = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(family.clone()))?;
-            Ok::<_, prometheus::Error>(family)
+            keep(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
         };
         let logs_tls_failures = IntCounter::new(
             "kube_apiserver_pod_logs_backend_tls_failure_total",
             "[ALPHA] Total number of requests for pods/logs that failed due to kubelet server TLS verification",
         )?;
-        registry.register(Box::new(logs_tls_failures.clone()))?;
         Ok(Self {
             logs_usage: counters(
                 "kube_apiserver_pod_logs_insecure_backend_total",
@@ -31,7 +29,7 @@ impl StreamMetrics {
                  skip_tls_denied",
                 &["usage"],
             )?,
-            logs_tls_failures,
+            logs_tls_failures: keep(registry, logs_tls_failures)?,
             websockets: counters(
                 "apiserver_websocket_streaming_requests_total",
                 "[ALPHA] Total number of WebSocket streaming requests (exec/attach/portforward) routed by the API server, \

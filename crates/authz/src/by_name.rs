@@ -1,0 +1,17 @@
+//! Things by namespace and name. What has no namespace stands under the empty one.
+
+use std::collections::HashMap;
+
+use binnacle_meta::Text;
+
+pub(crate) type ByName<T> = HashMap<Text, HashMap<Text, T>>;
+
+/// Takes an entry out, and leaves no empty map behind.
+pub(crate) fn take<T>(map: &mut ByName<T>, namespace: &str, name: &str) -> Option<T> {
+    let inner = map.get_mut(namespace)?;
+    let taken = inner.remove(name);
+    if inner.is_empty() {
+        map.remove(namespace);
+    }
+    taken
+}
