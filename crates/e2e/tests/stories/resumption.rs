@@ -204,7 +204,7 @@ async fn pages_end() {
         let template =
             json!({"metadata": {"name": name}, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}});
         let answer =
-            client.send("POST", path, &[("content-type", "application/json")], &template.to_string()).await.unwrap();
+            client.send("POST", path, &[("content-type", "application/json")], template.to_string()).await.unwrap();
         assert_eq!(answer.status, 201, "{}", answer.body);
     }
     let parse = |body: &str| -> serde_json::Value { serde_json::from_str(body).unwrap() };
