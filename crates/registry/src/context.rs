@@ -1,11 +1,14 @@
 //! What the verbs know of the request that they serve.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use binnacle_kinds::Situation;
 use binnacle_meta::Text;
 use binnacle_request::User;
+use binnacle_schema::Value;
+use binnacle_schema::decode::Empties;
 use parking_lot::Mutex;
 
 /// One request, as far as the registry is concerned.
@@ -20,6 +23,7 @@ pub struct Context {
     /// The moment that all timestamps of this request tell.
     pub now: SystemTime,
     warnings: Warnings,
+    empties: Mutex<Empties>,
 }
 
 /// Texts for `Warning` headers, collected while a request is served and sent whatever its outcome.
@@ -43,7 +47,15 @@ impl Warnings {
 
 impl Context {
     pub fn new(user: User, namespace: Text, dry_run: bool) -> Self {
-        Self { user, namespace, name: Text::default(), dry_run, now: SystemTime::now(), warnings: Warnings::default() }
+        Self {
+            user,
+            namespace,
+            name: Text::default(),
+            dry_run,
+            now: SystemTime::now(),
+            warnings: Warnings::default(),
+            empties: Mutex::default(),
+        }
     }
 
     /// The same, with a place for warnings that the caller reads.
@@ -76,6 +88,22 @@ impl Context {
     /// Adds a text for a `Warning` header.
     pub fn warn(&self, text: impl Into<String>) {
         self.warnings.add(text);
+    }
+
+    /// Notes the lists and maps that the client sent empty.
+    pub(crate) fn remember_empties(&self, empties: Empties) {
+        *self.empties.lock() = empties;
+    }
+
+    /// The object as the rules of its kind see it: with the lists and maps that the client sent empty.
+    pub(crate) fn as_sent<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
+        let empties = self.empties.lock();
+        if empties.is_empty() {
+            return Cow::Borrowed(object);
+        }
+        let mut object = object.clone();
+        empties.restore(&mut object);
+        Cow::Owned(object)
     }
 
     /// Seconds since the epoch.
