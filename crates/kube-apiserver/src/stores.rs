@@ -14,7 +14,7 @@ use binnacle_store_etcd::{EtcdStore, KeyOwner, Metrics, Options as EtcdOptions, 
 use prometheus::Registry;
 
 use crate::admin_socket::AdminSocket;
-use crate::assemble::StartError;
+use crate::assemble::{StartError, not_registered};
 use crate::data_dir::DataDir;
 use crate::flags::{Etcd, Storage};
 use crate::health::StoreCheck;
@@ -100,6 +100,14 @@ impl Stores {
         }
     }
 
+    /// Which of [`Stores::all`] holds a resource.
+    pub(crate) fn place_of(&self, resource: &GroupResource) -> usize {
+        match self {
+            Self::Embedded { .. } => 0,
+            Self::Etcd(clusters) => clusters.overrides.get(resource).copied().unwrap_or_default(),
+        }
+    }
+
     pub(crate) fn clusters(&self) -> &[Arc<EtcdStore>] {
         match self {
             Self::Embedded { .. } => &[],
@@ -150,8 +158,7 @@ impl Stores {
 
 impl Clusters {
     fn connect(etcd: &Etcd, registry: &Registry) -> Result<Self, StartError> {
-        let metrics =
-            Metrics::new(registry, key_owners(&etcd.root)).map_err(|error| StartError::Metrics(error.to_string()))?;
+        let metrics = Metrics::new(registry, key_owners(&etcd.root)).map_err(not_registered)?;
         let tls =
             TlsPaths { ca: etcd.ca_file.clone(), certificate: etcd.cert_file.clone(), key: etcd.key_file.clone() };
         let open = |servers: &[String]| {

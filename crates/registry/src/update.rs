@@ -89,13 +89,11 @@ impl Resource {
         if let Some(wanted) = &options.uid
             && wanted != object::uid(&old.object)
         {
-            let why = uid_mismatch(&String::from_utf8_lossy(key), wanted, object::uid(&old.object));
-            return Err(Status::conflict(&self.group_resource(), name, why));
+            return Err(self.uid_conflict(context, name, wanted, object::uid(&old.object)));
         }
         let mut object = change(Some(&old.object))?;
         let attributes = self.attributes(context, Operation::Update, name, &options.subresource);
-        let warn = |text: String| context.warn(text);
-        collection.admission.mutate(&attributes, &mut object, Some(&old.object), &warn).await?;
+        collection.admission.mutate(&attributes, &mut object, Some(&old.object), &context.remarks).await?;
         if object::dedup_owner_references(&mut object) {
             context.warn(DUPLICATE_OWNERS_AFTER_ADMISSION);
         }
@@ -125,6 +123,17 @@ impl Resource {
                 hooks.abort(context, &object, Some(&old.object)).await;
                 Err(status)
             }
+        }
+    }
+
+    /// The refusal of a write that is meant for an object with another uid.
+    pub fn uid_conflict(&self, context: &Context, name: &str, wanted: &str, found: &str) -> Status {
+        match self.collection.key(&context.namespace, name) {
+            Ok(key) => {
+                let why = uid_mismatch(&String::from_utf8_lossy(&key), wanted, found);
+                Status::conflict(&self.group_resource(), name, why)
+            }
+            Err(status) => status,
         }
     }
 
@@ -237,8 +246,9 @@ impl Resource {
     ) -> Result<Result<Stored, (Value, Option<binnacle_store::KeyValue>)>, (Value, Status)> {
         let collection = &self.collection;
         keep_unchanged_times(&old.object, &mut object);
-        let warn = |text: String| context.warn(text);
-        if let Err(status) = collection.admission.validate(attributes, &object, Some(&old.object), &warn).await {
+        if let Err(status) =
+            collection.admission.validate(attributes, &object, Some(&old.object), &context.remarks).await
+        {
             return Err((object, status));
         }
         if deletes(&object, &old.object) && !self.held_by_spec(&object) {

@@ -1,6 +1,6 @@
 //! The metric families that this server fills, under the reference's names, and `/metrics`.
 
-mod process;
+pub(crate) mod process;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
 use binnacle_metrics::keep;
+use binnacle_request::latency::Part;
 use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -17,6 +18,8 @@ use prometheus::{
 };
 
 use crate::answer::{Refusal, json_failure, plain_text};
+use crate::filters::laps::FilterMetrics;
+use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, Kind};
 use crate::version;
 
@@ -39,6 +42,8 @@ pub struct Metrics {
     authenticated_users: IntCounterVec,
     authorization_attempts: IntCounterVec,
     authorization_duration: HistogramVec,
+    filters: FilterMetrics,
+    impersonation: ImpersonationMetrics,
 }
 
 const DURATION_BUCKETS: [f64; 23] = [
@@ -179,6 +184,8 @@ impl Metrics {
                 auth_buckets()?,
                 &["result"],
             )?,
+            filters: FilterMetrics::register(&registry)?,
+            impersonation: ImpersonationMetrics::register(&registry)?,
             inflight: InFlight::new(),
             registry: registry.clone(),
         };
@@ -195,6 +202,14 @@ impl Metrics {
 
     pub(crate) fn inflight(&self) -> &Arc<InFlight> {
         &self.inflight
+    }
+
+    pub(crate) fn impersonation(&self) -> &ImpersonationMetrics {
+        &self.impersonation
+    }
+
+    pub(crate) fn filters(&self) -> &FilterMetrics {
+        &self.filters
     }
 
     pub(crate) fn handshake_failed(&self) {
@@ -303,8 +318,11 @@ impl RecordSink for Metrics {
             .with_label_values(&[verb, facts.dry_run, group, version, resource, subresource, scope, COMPONENT])
             .observe(seconds);
         let labels = [verb, group, version, resource, subresource, scope, COMPONENT];
-        if facts.dry_run.is_empty() {
-            self.request_sli_duration.with_label_values(&labels).observe(seconds);
+        // Watches last as long as they are wanted.
+        if facts.dry_run.is_empty() && info.verb != "watch" {
+            let elsewhere = [Part::MutatingWebhooks, Part::ValidatingWebhooks, Part::QueueWait];
+            let elsewhere: Duration = elsewhere.into_iter().map(|part| record.latency(part)).sum();
+            self.request_sli_duration.with_label_values(&labels).observe(seconds - elsewhere.as_secs_f64());
         }
         if matches!(verb, "GET" | "LIST") {
             self.response_sizes.with_label_values(&labels).observe(record.response_bytes() as f64);
@@ -409,6 +427,21 @@ fn feature_gates() -> Result<GaugeVec, prometheus::Error> {
     Ok(gauge)
 }
 
+/// Answers with families in the text format of Prometheus.
+pub(crate) fn exposition(text: Result<String, prometheus::Error>, request: &Request) -> Response {
+    request.record.note(|facts| facts.served = true);
+    match text {
+        Ok(text) => {
+            let mut response = plain_text(text);
+            let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+            response
+        }
+        Err(error) => Refusal::Text(http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+            .into_response(json_failure, &request.headers),
+    }
+}
+
 /// Serves `/metrics`.
 pub struct MetricsLink(pub Arc<Metrics>);
 
@@ -418,19 +451,7 @@ impl Link for MetricsLink {
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(async move {
-            request.record.note(|facts| facts.served = true);
-            match self.0.text() {
-                Ok(text) => {
-                    let mut response = plain_text(text);
-                    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-                    response.headers_mut().insert(CONTENT_TYPE, kind);
-                    response
-                }
-                Err(error) => Refusal::Text(http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-                    .into_response(json_failure, &request.headers),
-            }
-        })
+        Box::pin(async move { exposition(self.0.text(), &request) })
     }
 
     fn paths(&self) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! One target, called as often as needed over connections that stay open.
 
 use std::error::Error as _;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -104,15 +105,30 @@ impl Client {
 
     /// Posts a JSON document to the target's URL.
     pub async fn post(&self, json: impl Into<Bytes>) -> Result<Answer, WebhookError> {
-        self.send(Method::POST, self.url.clone(), json.into()).await
+        self.send(Method::POST, self.url.clone(), json.into(), self.authorization()).await
     }
 
     /// Gets a document from a server's other URL, or its own.
     pub async fn get(&self, url: Uri) -> Result<Answer, WebhookError> {
-        self.send(Method::GET, url, Bytes::new()).await
+        self.send(Method::GET, url, Bytes::new(), self.authorization()).await
     }
 
-    async fn send(&self, method: Method, url: Uri, body: Bytes) -> Result<Answer, WebhookError> {
+    /// As [`Client::get`], with another credential than the target's.
+    pub async fn get_as(&self, url: Uri, authorization: Option<HeaderValue>) -> Result<Answer, WebhookError> {
+        let authorization = authorization.map(|mut value| {
+            value.set_sensitive(true);
+            value
+        });
+        self.send(Method::GET, url, Bytes::new(), authorization).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: Uri,
+        body: Bytes,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Answer, WebhookError> {
         let verb = if method == Method::POST { "Post" } else { "Get" };
         let shown = url.to_string();
         let malformed = |error: http::Error| WebhookError::Malformed(format!("{verb} \"{shown}\": {error}"));
@@ -124,7 +140,7 @@ impl Client {
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        if let Some(value) = self.authorization() {
+        if let Some(value) = authorization {
             request = request.header(AUTHORIZATION, value);
         }
         let request = request.body(Full::new(body)).map_err(malformed)?;
@@ -179,6 +195,12 @@ impl Client {
             *kept = Some((value, Instant::now()));
         }
         kept.as_ref().map(|(value, _)| value.clone())
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("target", &self.target).field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 

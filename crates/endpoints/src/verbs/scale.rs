@@ -135,9 +135,7 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             validate(&wanted)?;
             let uid = object::uid(&wanted);
             if !uid.is_empty() && uid != object::uid(live) {
-                let found = object::uid(live);
-                let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
-                return Err(Status::conflict(&resource.group_resource(), &name, why));
+                return Err(resource.uid_conflict(&context, &name, uid, object::uid(live)));
             }
             let mut object = live.clone();
             let version = object::resource_version(&wanted);
