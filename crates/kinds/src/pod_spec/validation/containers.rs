@@ -262,11 +262,10 @@ fn init_restart_policy(container: &Value, options: &Options, path: &FieldPath, e
         Some(policy) if !options.allows_restart_rules() => {
             errors.push(FieldError::not_supported(&path.child("restartPolicy"), policy, &["Always"]));
         }
+        Some("Always") if !options.allows_restart_of_all() && !has_rules => {}
         Some("Always") if !options.allows_restart_of_all() => {
-            if has_rules {
-                let why = "restartPolicyRules are not allowed for init containers with restart policy Always";
-                errors.push(FieldError::forbidden(&path.child("restartPolicyRules"), why));
-            }
+            let why = "restartPolicyRules are not allowed for init containers with restart policy Always";
+            errors.push(FieldError::forbidden(&path.child("restartPolicyRules"), why));
         }
         Some(_) => restart_policy(container, options, path, errors),
     }
