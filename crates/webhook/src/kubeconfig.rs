@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use binnacle_meta::{go_io_error, go_open_error};
 use binnacle_schema::{Limits, Value, yaml};
 
 use crate::target::{Credential, Identity, Target, TargetError};
@@ -12,7 +13,9 @@ use crate::target::{Credential, Identity, Target, TargetError};
 /// Why a file says nothing usable.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    #[error("open {path}: {error}")]
+    #[error("stat {0}: no such file or directory")]
+    Missing(String),
+    #[error("error loading config file \"{path}\": {}", go_open_error(path, error))]
     Unreadable { path: String, error: std::io::Error },
     #[error("error loading config file \"{path}\": {why}")]
     Syntax { path: String, why: String },
@@ -24,8 +27,13 @@ pub enum KubeconfigError {
 
 /// Reads a file; relative paths in it are relative to its directory.
 pub fn load(path: &Path) -> Result<Target, KubeconfigError> {
-    let text = fs::read(path)
-        .map_err(|error| KubeconfigError::Unreadable { path: path.display().to_string(), error: plain(error) })?;
+    let text = fs::read(path).map_err(|error| {
+        let path = path.display().to_string();
+        match error.kind() {
+            std::io::ErrorKind::NotFound => KubeconfigError::Missing(path),
+            _ => KubeconfigError::Unreadable { path, error },
+        }
+    })?;
     parse(path, &text)
 }
 
@@ -121,21 +129,12 @@ fn data_or_file(of: &Value, name: &str, dir: &Path) -> Result<Option<Vec<u8>>, K
     }
     let path = resolve(dir, file);
     fs::read(&path).map(Some).map_err(|error| {
-        KubeconfigError::Invalid(format!("unable to read {name} {}: {}", path.display(), plain(error)))
+        KubeconfigError::Invalid(format!("unable to read {name} {}: {}", path.display(), go_io_error(&error)))
     })
 }
 
 fn resolve(dir: &Path, file: &str) -> PathBuf {
     dir.join(file)
-}
-
-/// The error without the operating system's number for it.
-fn plain(error: std::io::Error) -> std::io::Error {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => std::io::Error::new(error.kind(), "no such file or directory"),
-        std::io::ErrorKind::PermissionDenied => std::io::Error::new(error.kind(), "permission denied"),
-        _ => error,
-    }
 }
 
 #[cfg(test)]
@@ -172,7 +171,7 @@ mod tests {
     #[test]
     fn errors() {
         let path = Path::new("/nonexistent/config");
-        assert_eq!(load(path).unwrap_err().to_string(), "open /nonexistent/config: no such file or directory");
+        assert_eq!(load(path).unwrap_err().to_string(), "stat /nonexistent/config: no such file or directory");
         let empty = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable";
         for (text, want) in [
             (String::new(), empty),
