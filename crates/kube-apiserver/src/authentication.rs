@@ -30,8 +30,10 @@ pub(crate) enum AuthenticationError {
     Tokens(#[from] TokenFileError),
     #[error(transparent)]
     Authorities(#[from] AuthoritiesError),
-    #[error("failed to build token generator: {0}")]
+    #[error(transparent)]
     Keys(#[from] KeyFileError),
+    #[error("failed to parse service-account-issuer-key-file: {0}")]
+    SigningKey(#[source] KeyFileError),
     #[error("cannot use the server's own key for service account tokens: {0}")]
     OwnKey(#[from] KeyError),
     #[error(transparent)]
@@ -90,7 +92,13 @@ impl Named {
                 .as_ref()
                 .map(|header| Bundle::load("request-header", &header.client_ca_file))
                 .transpose()?,
-            signing: flags.service_accounts.signing_key_file.as_deref().map(load_private).transpose()?,
+            signing: flags
+                .service_accounts
+                .signing_key_file
+                .as_deref()
+                .map(load_private)
+                .transpose()
+                .map_err(AuthenticationError::SigningKey)?,
             keys,
             webhook: flags.webhook.as_ref().map(|webhook| webhook_tokens(webhook, audiences(flags))).transpose()?,
         })
