@@ -196,6 +196,7 @@ impl Resource {
 
     /// The rules of metadata and kind; then the kind's warnings.
     fn validate_update(&self, context: &Context, subresource: &str, object: &Value, old: &Value) -> Result<(), Status> {
+        let object = &*context.as_sent(object);
         let collection = &self.collection;
         let (strategy, situation) = (collection.strategy, context.situation(self.api_version()));
         let path = FieldPath::new("metadata");

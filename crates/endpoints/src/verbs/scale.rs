@@ -41,7 +41,7 @@ async fn update(mut call: Call) -> Answer {
     let context = call.context(params.dry_run);
     let expected = body::Expected { group: "autoscaling", version: "v1", kind: "Scale" };
     let encoding = negotiate::input(call.request.header("content-type"))?;
-    let scale = body::typed(&context, &expected, message()?, encoding, &bytes, params.validation)?;
+    let (scale, _) = body::typed(&context, &expected, message()?, encoding, &bytes, params.validation)?;
     audit::note_request_object(&call.request.record, &scale);
     check_name(&scale, call.name(), &context.namespace)?;
     write(call, context, output, &params, &mut |present, update| {
