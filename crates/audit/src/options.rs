@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use binnacle_meta::go_io_error;
+use binnacle_meta::io_error;
 use prometheus::Registry;
 
 use crate::auditor::{Auditor, ObjectReader};
@@ -95,7 +95,7 @@ pub struct TruncateOptions {
 pub enum OptionsError {
     #[error("loading audit policy file: {0}")]
     Policy(#[from] PolicyError),
-    #[error("ensureLogFile: {}", go_io_error(.0))]
+    #[error("ensureLogFile: {}", io_error(.0))]
     LogFile(std::io::Error),
     #[error("initializing audit webhook: {0}")]
     Webhook(String),

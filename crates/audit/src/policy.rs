@@ -4,7 +4,7 @@ mod read;
 
 use std::path::Path;
 
-use binnacle_meta::go_open_error;
+use binnacle_meta::read_error;
 use binnacle_request::{AuditLevel, RequestInfo, User};
 
 use crate::event::Stages;
@@ -57,7 +57,7 @@ impl Policy {
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
         let shown = path.display();
         let text = std::fs::read(path).map_err(|error| {
-            PolicyError(format!("failed to read file path \"{shown}\": {}", go_open_error(&shown.to_string(), &error)))
+            PolicyError(format!("failed to read file path \"{shown}\": {}", read_error(&shown.to_string(), &error)))
         })?;
         Self::parse(&text).map_err(|error| PolicyError(format!("{error}: from file {shown}")))
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use binnacle_meta::{Text, go_open_error};
+use binnacle_meta::{Text, read_error};
 use binnacle_request::{ConnectionInfo, User};
 use parking_lot::Mutex;
 use rustls::server::WebPkiClientVerifier;
@@ -50,7 +50,7 @@ struct Current {
 /// Why a file of authorities cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthoritiesError {
-    #[error("{}", go_open_error(path, error))]
+    #[error("{}", read_error(path, error))]
     Unreadable { path: String, error: std::io::Error },
     #[error("error loading CA bundle for \"{path}\": data does not contain any valid RSA or ECDSA certificates")]
     Empty { path: String },

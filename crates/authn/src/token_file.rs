@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use binnacle_meta::{Text, go_open_error};
+use binnacle_meta::{Text, read_error};
 use binnacle_request::{BoxFuture, User};
 use sha2::{Digest, Sha256};
 
@@ -21,7 +21,7 @@ pub struct TokenFile {
 /// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
-    #[error("{}", go_open_error(path, error))]
+    #[error("{}", read_error(path, error))]
     Unreadable { path: String, error: std::io::Error },
     #[error("token file '{path}' must have at least 3 columns (token, user name, user uid), found {found}")]
     Columns { path: String, found: usize },

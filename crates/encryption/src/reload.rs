@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_meta::go_open_error;
+use binnacle_meta::read_error;
 use sha2::{Digest, Sha256};
 
 use crate::config::{ConfigError, Configuration};
@@ -44,7 +44,7 @@ fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
         ConfigError(format!(
             "error while parsing file: error while loading file: error reading encryption provider configuration file \
              \"{shown}\": {}",
-            go_open_error(&shown.to_string(), &error)
+            read_error(&shown.to_string(), &error)
         ))
     })
 }

@@ -9,7 +9,7 @@ use binnacle_authz::{
 };
 use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_controlplane::{RolesFeed, follow_nodes, node_rules};
-use binnacle_meta::go_open_error;
+use binnacle_meta::read_error;
 use binnacle_registry::ResourceSet;
 use binnacle_request::Shutdown;
 use tokio::task::JoinSet;
@@ -45,7 +45,7 @@ impl Prepared {
             Source::Flags(config) => (config.clone(), None),
             Source::File(path) => {
                 let data =
-                    std::fs::read(path).map_err(|error| failed(go_open_error(&path.display().to_string(), &error)))?;
+                    std::fs::read(path).map_err(|error| failed(read_error(&path.display().to_string(), &error)))?;
                 let config = AuthorizationConfig::parse(&data, &[]).map_err(failed)?;
                 (config, Some((path.clone(), data)))
             }

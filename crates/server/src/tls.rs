@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use binnacle_meta::go_open_error;
+use binnacle_meta::read_error;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::NoServerSessionStorage;
@@ -30,7 +30,7 @@ pub struct TlsFiles {
 /// Why the serving certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("{}", go_open_error(path, error))]
+    #[error("{}", read_error(path, error))]
     Unreadable { path: String, error: std::io::Error },
     #[error("{path}: {error}")]
     Broken { path: String, error: String },

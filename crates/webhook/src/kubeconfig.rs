@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_meta::{go_io_error, go_open_error};
+use binnacle_meta::{io_error, read_error};
 use binnacle_schema::{Limits, Value, yaml};
 
 use crate::target::{Credential, Identity, Target, TargetError};
@@ -15,7 +15,7 @@ use crate::target::{Credential, Identity, Target, TargetError};
 pub enum KubeconfigError {
     #[error("stat {0}: no such file or directory")]
     Missing(String),
-    #[error("error loading config file \"{path}\": {}", go_open_error(path, error))]
+    #[error("error loading config file \"{path}\": {}", read_error(path, error))]
     Unreadable { path: String, error: std::io::Error },
     #[error("error loading config file \"{path}\": {why}")]
     Syntax { path: String, why: String },
@@ -129,7 +129,7 @@ fn data_or_file(of: &Value, name: &str, dir: &Path) -> Result<Option<Vec<u8>>, K
     }
     let path = resolve(dir, file);
     fs::read(&path).map(Some).map_err(|error| {
-        KubeconfigError::Invalid(format!("unable to read {name} {}: {}", path.display(), go_io_error(&error)))
+        KubeconfigError::Invalid(format!("unable to read {name} {}: {}", path.display(), io_error(&error)))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GoDuration, Shown, go_io_error, go_quote};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, GoDuration, Shown, go_quote, io_error};
 use binnacle_validation::names;
 
 use super::AuthorizerMode;
@@ -128,7 +128,7 @@ fn connection(hook: &WrittenWebhook, path: &FieldPath, errors: &mut FieldErrors)
                 Ok(found) if found.is_file() => {}
                 Ok(_) => errors.push(FieldError::invalid(&file, given, "must be a regular file")),
                 Err(error) => {
-                    let why = go_io_error(&error);
+                    let why = io_error(&error);
                     errors.push(FieldError::invalid(&file, given, format!("error loading file: stat {given}: {why}")));
                 }
             },
