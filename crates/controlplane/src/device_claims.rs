@@ -71,7 +71,7 @@ impl DeviceClaims {
         let granted = |object: &Value| object.list_at(RESULTS).iter().position(grants);
         let mut errors = match granted(review.object).filter(|_| granted(old).is_none()) {
             Some(index) => {
-                let path = RESULTS[1..].iter().fold(FieldPath::new("status"), |path, name| path.child(*name));
+                let path = RESULTS[1..].iter().fold(FieldPath::new("status"), |path, name| path.child(name));
                 self.admin_namespace(review.context, &path.index(index).child("adminAccess")).await
             }
             None => FieldErrors::new(),

@@ -179,7 +179,7 @@ fn zero(ty: &Ty) -> Value {
         Ty::Bool => false.into(),
         Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double | Ty::IntOrString => Value::Int(0),
         Ty::Quantity => "0".into(),
-        Ty::Time | Ty::MicroTime => Value::Null,
+        Ty::Time | Ty::MicroTime | Ty::RawExtension => Value::Null,
         Ty::Message(message) => internal_struct(&Object::new(), message).into(),
         _ => "".into(),
     }
