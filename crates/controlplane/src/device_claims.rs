@@ -236,7 +236,8 @@ mod tests {
     fn nodes_of_allocations() {
         let on = |term: Value| value!({"status": {"allocation": {"nodeSelector": {"nodeSelectorTerms": [term]}}}});
         let field = value!({"key": "metadata.name", "operator": "In", "values": ["n"]});
-        assert_eq!(allocated_node(&on(value!({"matchFields": [field.clone()]}))), "n");
+        let same = field.clone();
+        assert_eq!(allocated_node(&on(value!({"matchFields": [same]}))), "n");
         let also = value!({"key": "zone", "operator": "Exists"});
         assert_eq!(allocated_node(&on(value!({"matchFields": [field], "matchExpressions": [also]}))), "");
         assert_eq!(allocated_node(&value!({})), "");
