@@ -1,12 +1,15 @@
 //! All plugins as one: the order in which they are asked, and which of them are.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use binnacle_meta::Status;
-use binnacle_registry::admission::{Admission, Attributes};
+use binnacle_registry::Remarks;
+use binnacle_registry::admission::{Admission, Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
+use crate::metrics::{Metrics, Part, PluginMetrics, StepMetrics};
 use crate::plugin::{Plugin, Request, Stage};
 
 /// All plugins of the reference in the order in which they are asked, whether they are here or not: other plugins are
@@ -105,14 +108,28 @@ impl std::fmt::Display for UnknownPlugin {
 impl std::error::Error for UnknownPlugin {}
 
 /// The plugins of a server in their order.
-#[derive(Clone, Default)]
 pub struct Chain {
-    plugins: Vec<Arc<dyn Plugin>>,
+    plugins: Vec<Asked>,
+    steps: StepMetrics,
+}
+
+struct Asked {
+    plugin: Arc<dyn Plugin>,
+    metrics: PluginMetrics,
+}
+
+/// Tells how long the plugins take, one after the other and all together.
+struct Watch<'a> {
+    steps: &'a StepMetrics,
+    stage: Stage,
+    operation: Operation,
+    began: Instant,
+    last: Instant,
 }
 
 impl Chain {
     /// Puts plugins into the order of [`ORDER`].
-    pub fn new(plugins: Vec<Arc<dyn Plugin>>) -> Result<Self, UnknownPlugin> {
+    pub fn new(plugins: Vec<Arc<dyn Plugin>>, metrics: &Metrics) -> Result<Self, UnknownPlugin> {
         let place = |plugin: &Arc<dyn Plugin>| {
             let name = plugin.name();
             ORDER.iter().position(|known| *known == name).ok_or(UnknownPlugin(name))
@@ -120,12 +137,42 @@ impl Chain {
         let mut placed: Vec<_> =
             plugins.into_iter().map(|plugin| Ok((place(&plugin)?, plugin))).collect::<Result<_, _>>()?;
         placed.sort_by_key(|(place, _)| *place);
-        Ok(Self { plugins: placed.into_iter().map(|(_, plugin)| plugin).collect() })
+        let asked = |(_, plugin): (_, Arc<dyn Plugin>)| Asked { metrics: metrics.of_plugin(plugin.name()), plugin };
+        Ok(Self { plugins: placed.into_iter().map(asked).collect(), steps: metrics.of_steps() })
     }
 
     /// The names of the plugins, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.plugins.iter().map(|plugin| plugin.name())
+        self.plugins.iter().map(|asked| asked.plugin.name())
+    }
+
+    /// Those that have something to say of a request.
+    fn asked<'a>(&'a self, stage: Stage, attributes: &'a Attributes) -> impl Iterator<Item = &'a Asked> + Send {
+        self.plugins.iter().filter(move |asked| asked.plugin.handles(stage, attributes))
+    }
+
+    fn watch(&self, stage: Stage, attributes: &Attributes) -> Watch<'_> {
+        let now = Instant::now();
+        Watch { steps: &self.steps, stage, operation: attributes.operation, began: now, last: now }
+    }
+}
+
+impl Watch<'_> {
+    /// A plugin has answered. What it refuses is refused by all.
+    fn answered(&mut self, metrics: &PluginMetrics, answer: Result<(), Status>) -> Result<(), Status> {
+        let now = Instant::now();
+        metrics.observe(self.part(answer.is_err()), now - self.last);
+        self.last = now;
+        answer.inspect_err(|_| self.ended(true))
+    }
+
+    /// All have answered, or one has refused.
+    fn ended(&self, rejected: bool) {
+        self.steps.observe(self.part(rejected), self.last - self.began, self.last);
+    }
+
+    fn part(&self, rejected: bool) -> Part {
+        Part { stage: self.stage, operation: self.operation, rejected }
     }
 }
 
@@ -135,13 +182,15 @@ impl Admission for Chain {
         attributes: &'a Attributes,
         object: &'a mut Value,
         old: Option<&'a Value>,
-        warn: &'a (dyn Fn(String) + Sync),
+        remarks: &'a Remarks,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let request = Request::new(attributes, old, warn);
-            for plugin in self.plugins.iter().filter(|plugin| plugin.handles(Stage::Mutate, attributes)) {
-                plugin.mutate(request, object).await?;
+            let request = Request::new(attributes, old, remarks);
+            let mut watch = self.watch(Stage::Mutate, attributes);
+            for asked in self.asked(Stage::Mutate, attributes) {
+                watch.answered(&asked.metrics, asked.plugin.mutate(request, object).await)?;
             }
+            watch.ended(false);
             Ok(())
         })
     }
@@ -151,13 +200,15 @@ impl Admission for Chain {
         attributes: &'a Attributes,
         object: &'a Value,
         old: Option<&'a Value>,
-        warn: &'a (dyn Fn(String) + Sync),
+        remarks: &'a Remarks,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let request = Request::new(attributes, old, warn);
-            for plugin in self.plugins.iter().filter(|plugin| plugin.handles(Stage::Validate, attributes)) {
-                plugin.validate(request, object).await?;
+            let request = Request::new(attributes, old, remarks);
+            let mut watch = self.watch(Stage::Validate, attributes);
+            for asked in self.asked(Stage::Validate, attributes) {
+                watch.answered(&asked.metrics, asked.plugin.validate(request, object).await)?;
             }
+            watch.ended(false);
             Ok(())
         })
     }
@@ -182,8 +233,9 @@ mod tests {
     fn names() {
         let authorizer: Arc<dyn binnacle_authz::Authorizer> = Arc::new(Nobody);
         let lookup = crate::testing::Known::new(Vec::new());
-        let plugins = crate::all(lookup, &authorizer, &crate::Options::default());
-        let chain = Chain::new(plugins).expect("all have a place");
+        let metrics = Metrics::fresh();
+        let plugins = crate::all(lookup, &authorizer, &crate::Options::default(), &metrics);
+        let chain = Chain::new(plugins, &metrics).expect("all have a place");
         let built: Vec<_> = ORDER.iter().copied().filter(|name| is_built(name)).collect();
         assert_eq!(chain.names().collect::<Vec<_>>(), built);
         assert!(OFF_BY_DEFAULT.iter().chain(NOT_BUILT).all(|name| ORDER.contains(name)));

@@ -6,6 +6,7 @@ mod chain;
 mod config;
 mod decoded;
 mod lookup;
+mod metrics;
 mod plugin;
 mod plugins;
 #[cfg(test)]
@@ -14,5 +15,6 @@ mod testing;
 pub use chain::{Chain, ORDER, UnknownPlugin, is_built, is_default};
 pub use config::{AdmissionConfigError, configure};
 pub use lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState, ResourceLookup};
+pub use metrics::Metrics;
 pub use plugin::{Plugin, Request, Stage, forbidden};
 pub use plugins::{ClusterTolerations, EventLimit, EventLimitKind, NodeSelectors, Options, PodSecuritySettings, all};

@@ -1,8 +1,11 @@
 //! What an admission plugin is.
 
+use std::fmt;
+
 use binnacle_meta::Status;
+use binnacle_registry::Remarks;
 use binnacle_registry::admission::{Attributes, Operation};
-use binnacle_request::BoxFuture;
+use binnacle_request::{AuditLevel, BoxFuture};
 use binnacle_schema::Value;
 
 /// When a plugin is asked: before the object is prepared and validated, or after.
@@ -18,7 +21,7 @@ pub struct Request<'a> {
     pub attributes: &'a Attributes,
     /// On update and delete.
     pub old: Option<&'a Value>,
-    warn: &'a (dyn Fn(String) + Sync),
+    remarks: &'a Remarks,
 }
 
 /// One rule of admission. It does nothing in a stage whose method it does not write.
@@ -41,13 +44,18 @@ pub trait Plugin: Send + Sync + 'static {
 }
 
 impl<'a> Request<'a> {
-    pub fn new(attributes: &'a Attributes, old: Option<&'a Value>, warn: &'a (dyn Fn(String) + Sync)) -> Self {
-        Self { attributes, old, warn }
+    pub fn new(attributes: &'a Attributes, old: Option<&'a Value>, remarks: &'a Remarks) -> Self {
+        Self { attributes, old, remarks }
     }
 
     /// Adds a text for a `Warning` header.
     pub fn warn(&self, text: impl Into<String>) {
-        (self.warn)(text.into());
+        self.remarks.warn(text);
+    }
+
+    /// Adds an annotation to all audit events that tell of this request.
+    pub fn annotate(&self, key: &str, value: impl fmt::Display) {
+        self.remarks.annotate(AuditLevel::Metadata, key, value);
     }
 
     pub fn is_create(&self) -> bool {
@@ -60,7 +68,7 @@ impl<'a> Request<'a> {
 }
 
 /// A refusal: 403 that names the object, by its `generateName` while it has no name of its own.
-pub fn forbidden(attributes: &Attributes, object: &Value, why: impl std::fmt::Display) -> Status {
+pub fn forbidden(attributes: &Attributes, object: &Value, why: impl fmt::Display) -> Status {
     let metadata = |member| object.str_at(&["metadata", member]);
     let names = [attributes.name.as_str(), metadata("name"), metadata("generateName"), "Unknown"];
     let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();

@@ -38,10 +38,12 @@ use binnacle_authz::Authorizer;
 
 pub use event_rate_limit::{EventLimit, EventLimitKind};
 pub use pod_node_selector::NodeSelectors;
+pub(crate) use pod_security::PodSecurityMetrics;
 pub use pod_security::PodSecuritySettings;
 pub use pod_toleration_restriction::ClusterTolerations;
 
 use crate::lookup::Lookup;
+use crate::metrics::Metrics;
 use crate::plugin::Plugin;
 
 /// What flags say about plugins.
@@ -74,14 +76,23 @@ impl Default for Options {
 }
 
 /// The plugins that are built, those among them that are off by default included.
-pub fn all(lookup: Arc<dyn Lookup>, authorizer: &Arc<dyn Authorizer>, options: &Options) -> Vec<Arc<dyn Plugin>> {
+pub fn all(
+    lookup: Arc<dyn Lookup>,
+    authorizer: &Arc<dyn Authorizer>,
+    options: &Options,
+    metrics: &Metrics,
+) -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(namespace_lifecycle::NamespaceLifecycle::new(lookup.clone())),
         Arc::new(limit_ranger::LimitRanger::new(lookup.clone())),
         Arc::new(service_account::ServiceAccount::new(lookup.clone())),
         Arc::new(node_restriction::NodeRestriction::new(lookup.clone(), authorizer.clone())),
         Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
-        Arc::new(pod_security::PodSecurity::new(lookup.clone(), options.pod_security.clone())),
+        Arc::new(pod_security::PodSecurity::new(
+            lookup.clone(),
+            options.pod_security.clone(),
+            metrics.pod_security.clone(),
+        )),
         Arc::new(priority::Priority::new(lookup.clone())),
         Arc::new(default_toleration_seconds::DefaultTolerationSeconds::new(options)),
         Arc::new(default_class::DefaultClass::of_storage(lookup.clone())),

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use binnacle_authz::{Attributes as Access, Authorizer, AuthzError};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status, Text};
+use binnacle_registry::Remarks;
 use binnacle_registry::admission::{Admission, Attributes, Operation};
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::Value;
 use parking_lot::Mutex;
 
 use crate::lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState};
-use crate::{Chain, Plugin};
+use crate::{Chain, Metrics, Plugin};
 
 /// Knows these objects, whose metadata says where they are.
 #[derive(Default)]
@@ -133,10 +134,10 @@ pub(crate) async fn admit(
     object: &Value,
     old: Option<&Value>,
 ) -> Result<Value, (u16, String)> {
-    let chain = Chain::new(vec![plugin]).expect("the plugin has a place");
+    let chain = Chain::new(vec![plugin], &Metrics::fresh()).expect("the plugin has a place");
     let mut object = object.clone();
     let refused = |status: Status| (status.code(), status.message().to_owned());
-    chain.mutate(attributes, &mut object, old, &|_| {}).await.map_err(refused)?;
-    chain.validate(attributes, &object, old, &|_| {}).await.map_err(refused)?;
+    chain.mutate(attributes, &mut object, old, &Remarks::default()).await.map_err(refused)?;
+    chain.validate(attributes, &object, old, &Remarks::default()).await.map_err(refused)?;
     Ok(object)
 }

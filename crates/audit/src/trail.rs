@@ -28,8 +28,6 @@ struct State {
     begun: Option<Begun>,
     status: Option<ResponseStatus>,
     response_object: Option<Bytes>,
-    /// How long parts of the way took.
-    latencies: Vec<(&'static str, Duration)>,
     ended: bool,
 }
 
@@ -126,18 +124,15 @@ impl Trail {
         }
     }
 
-    /// How long a part of the way took: `authentication`. Told of requests that take long as a whole.
-    pub fn took(&self, part: &'static str, time: Duration) {
-        self.state.lock().latencies.push((part, time));
-    }
-
+    /// Of requests that take long as a whole it is told which part of the way took how long. Watches are meant to last.
     fn tell_latencies(&self) {
         let total = self.record.received().elapsed().unwrap_or_default();
-        if total <= SLOW {
+        let watches = self.state.lock().begun.as_ref().is_some_and(|begun| begun.info.verb == "watch");
+        if total <= SLOW || watches {
             return;
         }
-        let latencies = std::mem::take(&mut self.state.lock().latencies);
-        for (part, time) in latencies.into_iter().chain([("total", total)]).filter(|(_, time)| !time.is_zero()) {
+        let parts = self.record.latencies().map(|(part, time)| (part.as_str(), time));
+        for (part, time) in parts.chain([("total", total)]) {
             let nanos = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
             self.record.annotate(&format!("apiserver.latency.k8s.io/{part}"), &GoDuration(nanos).to_string());
         }

@@ -29,24 +29,37 @@ struct Provider {
     hook: Hook,
     issuer: Arc<Mutex<String>>,
     keys: Arc<Mutex<Value>>,
+    /// By path, what it answers to those who ask for claims.
+    claim_tokens: Arc<Mutex<Value>>,
+    /// Paths that were asked for, with the credential.
+    seen: Arc<Mutex<Vec<String>>>,
 }
 
 impl Provider {
     async fn start(key: &PrivateKey) -> Self {
         let keys = Arc::new(Mutex::new(json!({"keys": [key.public().to_jwk()]})));
         let issuer = Arc::new(Mutex::new(String::new()));
-        let (served, named) = (keys.clone(), issuer.clone());
+        let (claim_tokens, seen) = (Arc::new(Mutex::new(json!({}))), Arc::<Mutex<Vec<String>>>::default());
+        let (served, named, held, asked) = (keys.clone(), issuer.clone(), claim_tokens.clone(), seen.clone());
         let hook = Hook::start(move |request| {
             let issuer = named.lock().clone();
             let body = match request.uri().path() {
                 "/.well-known/openid-configuration" => json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")}),
-                _ => served.lock().clone(),
+                "/keys" => served.lock().clone(),
+                // The text of a claim's token; a number is a code.
+                path => held.lock()[path].clone(),
             };
-            async move { Response::new(body.to_string().into_bytes()) }
+            let bearer = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
+            asked.lock().push(format!("{} {}", request.uri().path(), bearer.unwrap_or_default()));
+            async move {
+                let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+                let code = body.as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(200);
+                Response::builder().status(code).body(text.into_bytes()).unwrap()
+            }
         })
         .await;
         *issuer.lock() = hook.url();
-        Self { hook, issuer, keys }
+        Self { hook, issuer, keys, claim_tokens, seen }
     }
 
     /// What flags say.
@@ -200,6 +213,161 @@ async fn keys_change() {
     assert_eq!(ask(&oidc, &new).await, Ok("o:me system:authenticated".to_owned()));
     // The former key counts no more.
     assert!(ask(&oidc, &old).await.is_err());
+}
+
+/// Groups that another provider knows.
+#[tokio::test]
+async fn claims_are_elsewhere() {
+    let (first_key, second_key, stranger) = (key(), key(), key());
+    let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
+    let mut config = first.config();
+    // Claims come from servers of the same authorities.
+    config.issuer.certificate_authority.push_str(&second.hook.authority);
+    let oidc = run_one(config);
+    let held = |changes: Value| second_key.sign(&second.claims(changes)).unwrap();
+    *second.claim_tokens.lock() = json!({
+        "/good": held(json!({"groups": ["a"]})),
+        "/one": held(json!({"groups": "b"})),
+        "/number": held(json!({"groups": 7})),
+        "/others": held(json!({"groups": ["a"], "aud": "other"})),
+        "/old": held(json!({"groups": ["a"], "exp": now() - 1})),
+        "/nothing": held(json!({})),
+        "/forged": stranger.sign(&second.claims(json!({"groups": ["a"]}))).unwrap(),
+        "/nobodys": held(json!({"groups": ["a"], "iss": null})),
+        "/elsewhere": held(json!({"groups": ["a"], "iss": "https://127.0.0.1:1"})),
+        "/first": second_key.sign(&first.claims(json!({"groups": ["a"]}))).unwrap(),
+        "/text": "no token",
+        "/huge": "x".repeat(2 << 20),
+        "/gone": 404,
+        "/broken": 500,
+    });
+    let url = second.issuer.lock().clone();
+    let at = |path: &str| json!({"_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": format!("{url}{path}")}}});
+    const EXPAND: &str = "oidc: could not expand distributed claims: ";
+    let getting = |why: &str| Err(format!("{EXPAND}while getting distributed claim \"groups\": {why}"));
+    let nobody = || Ok("o:me system:authenticated".to_owned());
+    for (changes, want) in [
+        (at("/good"), Ok("o:me g:a,system:authenticated".to_owned())),
+        (at("/one"), Ok("o:me g:b,system:authenticated".to_owned())),
+        (
+            json!({
+                "_claim_names": {"groups": "s"},
+                "_claim_sources": {"s": {"endpoint": format!("{url}/good"), "access_token": "secret"}}
+            }),
+            Ok("o:me g:a,system:authenticated".to_owned()),
+        ),
+        // What the token has itself counts, and what it says of other claims does not.
+        (
+            json!({"groups": ["own"], "_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": format!("{url}/gone")}}}),
+            Ok("o:me g:own,system:authenticated".to_owned()),
+        ),
+        (
+            json!({"_claim_names": {"roles": "s"}, "_claim_sources": {"s": {"endpoint": format!("{url}/gone")}}}),
+            nobody(),
+        ),
+        (json!({"_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"JWT": "e30.e30.e30"}}}), nobody()),
+        (json!({"_claim_names": {}, "_claim_sources": {}}), nobody()),
+        (json!({"_claim_names": {}}), Err(format!("{EXPAND}oidc: no claim sources"))),
+        (
+            json!({"_claim_names": {"groups": "s"}, "_claim_sources": {}}),
+            Err("oidc: verify token: oidc: source does not exist".to_owned()),
+        ),
+        (
+            json!({"_claim_names": {"groups": ""}, "_claim_sources": {}}),
+            Err("oidc: verify token: oidc: failed to obtain source from claim name".to_owned()),
+        ),
+        (
+            json!({"_claim_names": "groups"}),
+            Err("oidc: verify token: oidc: failed to unmarshal claims: _claim_names is no object".to_owned()),
+        ),
+        (
+            json!({"_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": 7}}}),
+            Err(format!("{EXPAND}oidc: could not parse claim sources: endpoint is no string")),
+        ),
+        (
+            at("/number"),
+            Err("oidc: parse groups claim \"groups\": json: cannot unmarshal number into Go value of type string"
+                .to_owned()),
+        ),
+        (
+            at("/others"),
+            Err(format!(
+                "{EXPAND}verify distributed claim token: oidc: expected audience \"kubernetes\" got [\"other\"]"
+            )),
+        ),
+        (
+            at("/old"),
+            Err(format!(
+                "{EXPAND}verify distributed claim token: oidc: token is expired (Token Expiry: {})",
+                now() - 1
+            )),
+        ),
+        (
+            at("/nothing"),
+            Err(format!(
+                "{EXPAND}jwt returned by distributed claim endpoint \"{url}/nothing\" did not contain claim: groups"
+            )),
+        ),
+        (at("/forged"), Err(format!("{EXPAND}verify distributed claim token: failed to verify signature: "))),
+        (
+            at("/nobodys"),
+            Err(format!("{EXPAND}verifying untrusted issuer  failed: verifier not initialized for issuer: \"\"")),
+        ),
+        (
+            at("/elsewhere"),
+            Err(format!(
+                "{EXPAND}verifying untrusted issuer https://127.0.0.1:1 failed: verifier not initialized for issuer: \
+                 \"https://127.0.0.1:1\""
+            )),
+        ),
+        // Signed by the second, but said to be the first's.
+        (at("/first"), Err(format!("{EXPAND}verify distributed claim token: failed to verify signature: "))),
+        (
+            at("/text"),
+            Err(format!(
+                "{EXPAND}getting untrusted issuer from endpoint {url}/text failed for claim \"groups\": malformed token"
+            )),
+        ),
+        (at("/huge"), getting("the answer is longer than 1048576 bytes")),
+        (at("/gone"), getting("error while getting distributed claim JWT: 404 Not Found")),
+        (at("/broken"), getting("error while getting distributed claim JWT: 500 Internal Server Error")),
+    ] {
+        let token = first_key.sign(&first.claims(changes.clone())).unwrap();
+        match (ask(&oidc, &token).await, want) {
+            (Err(got), Err(want)) => assert!(got.starts_with(&want), "{changes}: {got}"),
+            (got, want) => assert_eq!(got, want, "{changes}"),
+        }
+    }
+    let seen = second.seen.lock().clone();
+    assert_eq!(seen.iter().filter(|line| *line == "/good Bearer secret").count(), 1, "{seen:?}");
+    // Nobody else is given it.
+    assert_eq!(seen.iter().filter(|line| line.ends_with("Bearer secret")).count(), 1, "{seen:?}");
+    // The provider's keys were fetched once, and again for the signature that none of them had made.
+    assert!(seen.iter().filter(|line| line.starts_with("/keys")).count() <= 3, "{seen:?}");
+}
+
+/// Issuers of claims are named by what others send: there may not be any number of them.
+#[tokio::test]
+async fn issuers_of_claims_are_bounded() {
+    let (first_key, second_key) = (key(), key());
+    let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
+    let mut config = first.config();
+    config.issuer.certificate_authority.push_str(&second.hook.authority);
+    let oidc = run_one(config);
+    let url = second.issuer.lock().clone();
+    let token = first.claims(json!({
+        "_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": format!("{url}/c")}}
+    }));
+    let token = first_key.sign(&token).unwrap();
+    for port in 1..100 {
+        let held = json!({"groups": ["a"], "iss": format!("https://127.0.0.1:1/{port}")});
+        *second.claim_tokens.lock() = json!({"/c": second_key.sign(&second.claims(held)).unwrap()});
+        let error = ask(&oidc, &token).await.unwrap_err();
+        assert!(error.contains("verifier not initialized for issuer"), "{error}");
+    }
+    // Those that are none leave room for one that is.
+    *second.claim_tokens.lock() = json!({"/c": second_key.sign(&second.claims(json!({"groups": ["a"]}))).unwrap()});
+    assert_eq!(ask(&oidc, &token).await, Ok("o:me g:a,system:authenticated".to_owned()));
 }
 
 #[tokio::test]

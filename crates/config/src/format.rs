@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_schema::{Field, Findings, Limits, Message, MessageRef, Ty, Value, decode, yaml};
+use binnacle_schema::{Field, Finding, Findings, Limits, Message, MessageRef, Ty, Value, decode, yaml};
 
 /// How files of one kind are written.
 pub struct Format {
@@ -47,17 +47,28 @@ pub fn list(name: &'static str, of: Ty) -> Field {
 impl Format {
     /// Reads YAML or JSON. What the schema does not know and what is said twice is an error.
     pub fn read(&self, text: &[u8]) -> Result<Value, ReadError> {
-        let failed = |error: &dyn ToString| ReadError(error.to_string());
-        let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| failed(&error))?;
+        let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| ReadError(error.to_string()))?;
         let version = self.version(&tree, text)?;
+        let (value, findings) = self.decode(tree, twice, version)?;
+        findings.strict_error().map_or(Ok(value), |strict| Err(ReadError(strict)))
+    }
+
+    /// Decodes a tree that is known to be of this kind in that version, for files that are not refused for what the schema
+    /// does not know and what is said `twice`: those are the findings.
+    pub fn decode(
+        &self,
+        tree: Value,
+        twice: Option<Finding>,
+        version: &'static str,
+    ) -> Result<(Value, Findings), ReadError> {
         let types = Types(version);
         let mut fields = vec![self::text("kind"), self::text("apiVersion")];
         fields.extend((self.fields)(types));
         let decoded = decode::value(tree, &Message::new(types.name(self.kind), fields));
-        let decoded = decoded.map_err(|error| failed(&error))?;
+        let decoded = decoded.map_err(|error| ReadError(error.to_string()))?;
         let mut findings = Findings::default();
         findings.extend(twice.into_iter().chain(decoded.findings.iter().cloned()));
-        findings.strict_error().map_or(Ok(decoded.value), |strict| Err(ReadError(strict)))
+        Ok((decoded.value, findings))
     }
 
     /// The version that a file is written in.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::{Status, Text};
-use binnacle_registry::{Context, Resource, Warnings};
+use binnacle_registry::{Context, Remarks, Resource, Warnings};
 use binnacle_request::{Request, Response};
 use binnacle_schema::Value;
 
@@ -40,7 +40,7 @@ impl Call {
         let info = &self.request.info;
         Context::new((*self.request.user).clone(), info.namespace.clone(), dry_run)
             .named(info.name.clone())
-            .with_warnings(self.warnings.clone())
+            .with_remarks(Remarks::new(self.warnings.clone(), self.request.record.clone()))
     }
 
     pub(crate) fn name(&self) -> &str {

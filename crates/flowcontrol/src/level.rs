@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use binnacle_meta::Text;
+use binnacle_request::latency::{self, Part};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -122,9 +123,16 @@ impl Level {
         let (sender, receiver) = oneshot::channel();
         let Applicant { seats, schema, flow, hash, metrics } = applicant;
         let arrival = Arrival { seats, schema, flow, hash, turn: Sender(sender) };
-        let outcome = self.change(|state| state.queues.arrive(began, arrival));
+        let (waits, outcome) = self.change(|state| (!state.spec.exempt, state.queues.arrive(began, arrival)));
+        let waited = |served| {
+            if waits {
+                let time = began.elapsed();
+                metrics.waited(time, served);
+                latency::took(Part::QueueWait, time);
+            }
+        };
         let seat = |running| {
-            metrics.waited(began.elapsed(), true);
+            waited(true);
             metrics.begun(seats);
             let began = Instant::now();
             Seat { level: self.clone(), metrics: metrics.clone(), seats, began, running: Some(running) }
@@ -142,7 +150,7 @@ impl Level {
             return Ok(seat(running));
         }
         drop(place);
-        metrics.waited(began.elapsed(), false);
+        waited(false);
         Err(self.refuse(&metrics, "time-out"))
     }
 

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_admission::{AdmissionConfigError, Chain as AdmissionChain, Options as AdmissionOptions, ResourceLookup};
+use binnacle_admission::{
+    AdmissionConfigError, Chain as AdmissionChain, Metrics as AdmissionMetrics, Options as AdmissionOptions,
+    ResourceLookup,
+};
 use binnacle_audit::Auditor;
 use binnacle_authn::{Authenticator, AuthoritiesError};
 use binnacle_authz::Authorizer;
@@ -120,6 +123,10 @@ pub(crate) enum StartError {
     Metrics(String),
 }
 
+pub(crate) fn not_registered(error: impl std::fmt::Display) -> StartError {
+    StartError::Metrics(error.to_string())
+}
+
 /// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
 /// data directory, which is removed again if it was not there before and a later step fails.
 pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
@@ -136,7 +143,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
     let url = format!("https://{}", reachable(port.address()));
-    let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
+    let metrics = Metrics::new().map_err(not_registered)?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
     let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
     let mut data = open_data(&config)?;
@@ -166,7 +173,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let (terminating_trigger, terminating) = ShutdownTrigger::new();
     let (draining_trigger, draining) = ShutdownTrigger::new();
     let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
-    let outward = Outward::new(kubelets, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
+    let outward = Outward::new(kubelets, metrics.registry()).map_err(not_registered)?;
     let access = Access {
         authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer.clone(),
@@ -175,6 +182,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         client_ca: clients.pem.clone(),
         request_header: authentication::request_header(flags, proxies.as_ref()),
         admission: plugins,
+        admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
@@ -193,8 +201,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     followers.spawn(issuers.issuers.follow(issuers.file, shutdown.clone()));
     authorization.follow(&resources, &mut followers, &shutdown);
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
-    let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry())
-        .map_err(|error| StartError::Metrics(error.to_string()))?;
+    let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
     let mut health = stores.add_checks(health, &config.storage);
     if let Some(at_rest) = &at_rest {
@@ -320,6 +327,7 @@ struct Access {
     client_ca: String,
     request_header: Option<RequestHeader>,
     admission: AdmissionOptions,
+    admission_metrics: AdmissionMetrics,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -340,9 +348,10 @@ fn built_in(
         ..control_plane_config(config, address, &served)
     };
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
-    let mut plugins = binnacle_admission::all(lookup, &access.authorizer, &access.admission);
+    let mut plugins = binnacle_admission::all(lookup, &access.authorizer, &access.admission, &access.admission_metrics);
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
-    let chain = AdmissionChain::new(plugins).expect("the plugins that are built have a place in the order");
+    let chain = AdmissionChain::new(plugins, &access.admission_metrics)
+        .expect("the plugins that are built have a place in the order");
     let specials = Specials {
         store: storage.store.clone(),
         resources: set.clone(),

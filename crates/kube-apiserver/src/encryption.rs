@@ -11,7 +11,7 @@ use binnacle_server::{Health, HealthCheck};
 use prometheus::Registry;
 use tokio::task::JoinHandle;
 
-use crate::assemble::StartError;
+use crate::assemble::{StartError, not_registered};
 use crate::flags::Storage;
 use crate::identity::identity;
 
@@ -24,7 +24,7 @@ pub(crate) struct AtRest {
 impl AtRest {
     /// Reads the file, if one is named. `root` is how all keys begin.
     pub(crate) async fn open(storage: &Storage, root: &str, registry: &Registry) -> Result<Option<Self>, StartError> {
-        let metrics = Metrics::new(registry, &identity()).map_err(|error| StartError::Metrics(error.to_string()))?;
+        let metrics = Metrics::new(registry, &identity()).map_err(not_registered)?;
         let Some(path) = &storage.encryption_file else { return Ok(None) };
         let loaded = load(path, storage.encryption_reload, &metrics).await?;
         metrics.in_use(&loaded.hash);

@@ -9,7 +9,7 @@ use binnacle_request::{RequestInfo, Shutdown};
 use binnacle_server::Metrics;
 use tokio::task::JoinSet;
 
-use crate::assemble::StartError;
+use crate::assemble::{StartError, not_registered};
 use crate::flags::Generic;
 
 /// What shares the limits out, if that is wanted. It follows its objects until the shutdown.
@@ -29,8 +29,7 @@ pub(crate) fn start(
         let stats = counted.find(&info.api_group, &info.api_version, &info.resource)?.collection.cache.stats();
         Some(ListSize { objects: stats.objects as u64, bytes: stats.bytes as u64 })
     });
-    let control =
-        FlowControl::new(total, counts, metrics.registry()).map_err(|error| StartError::Metrics(error.to_string()))?;
+    let control = FlowControl::new(total, counts, metrics.registry()).map_err(not_registered)?;
     if let Err(status) = follow_flow_control(&control, resources, tasks, shutdown) {
         // Without its objects, what every server has holds: administrators first, the others share a little.
         tracing::warn!("flow schemas are not followed: {}", status.message());

@@ -14,7 +14,7 @@ use binnacle_store_etcd::{EtcdStore, KeyOwner, Metrics, Options as EtcdOptions, 
 use prometheus::Registry;
 
 use crate::admin_socket::AdminSocket;
-use crate::assemble::StartError;
+use crate::assemble::{StartError, not_registered};
 use crate::data_dir::DataDir;
 use crate::flags::{Etcd, Storage};
 use crate::health::StoreCheck;
@@ -150,8 +150,7 @@ impl Stores {
 
 impl Clusters {
     fn connect(etcd: &Etcd, registry: &Registry) -> Result<Self, StartError> {
-        let metrics =
-            Metrics::new(registry, key_owners(&etcd.root)).map_err(|error| StartError::Metrics(error.to_string()))?;
+        let metrics = Metrics::new(registry, key_owners(&etcd.root)).map_err(not_registered)?;
         let tls =
             TlsPaths { ca: etcd.ca_file.clone(), certificate: etcd.cert_file.clone(), key: etcd.key_file.clone() };
         let open = |servers: &[String]| {

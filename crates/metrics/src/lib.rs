@@ -1,7 +1,11 @@
 //! How families of metrics are registered. Each part of the server has its own families, and all go into one registry.
 
+mod summary;
+
 use prometheus::Registry;
 use prometheus::core::Collector;
+
+pub use summary::{Summary, SummaryVec};
 
 /// Registers a family and hands it back to be filled; clones fill the same family.
 ///

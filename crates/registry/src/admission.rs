@@ -4,6 +4,8 @@ use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status, Text};
 use binnacle_request::{BoxFuture, User};
 use binnacle_schema::Value;
 
+use crate::remarks::Remarks;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     Create,
@@ -35,7 +37,7 @@ pub trait Admission: Send + Sync + 'static {
         attributes: &'a Attributes,
         object: &'a mut Value,
         old: Option<&'a Value>,
-        warn: &'a (dyn Fn(String) + Sync),
+        remarks: &'a Remarks,
     ) -> BoxFuture<'a, Result<(), Status>>;
 
     /// May refuse.
@@ -44,7 +46,7 @@ pub trait Admission: Send + Sync + 'static {
         attributes: &'a Attributes,
         object: &'a Value,
         old: Option<&'a Value>,
-        warn: &'a (dyn Fn(String) + Sync),
+        remarks: &'a Remarks,
     ) -> BoxFuture<'a, Result<(), Status>>;
 }
 
@@ -58,7 +60,7 @@ impl Admission for AdmitAll {
         _: &'a Attributes,
         _: &'a mut Value,
         _: Option<&'a Value>,
-        _: &'a (dyn Fn(String) + Sync),
+        _: &'a Remarks,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async { Ok(()) })
     }
@@ -68,7 +70,7 @@ impl Admission for AdmitAll {
         _: &'a Attributes,
         _: &'a Value,
         _: Option<&'a Value>,
-        _: &'a (dyn Fn(String) + Sync),
+        _: &'a Remarks,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async { Ok(()) })
     }

@@ -1,12 +1,12 @@
 //! What the verbs know of the request that they serve.
 
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use binnacle_kinds::Situation;
 use binnacle_meta::Text;
 use binnacle_request::User;
-use parking_lot::Mutex;
+
+use crate::remarks::Remarks;
 
 /// One request, as far as the registry is concerned.
 #[derive(Debug)]
@@ -19,37 +19,19 @@ pub struct Context {
     pub dry_run: bool,
     /// The moment that all timestamps of this request tell.
     pub now: SystemTime,
-    warnings: Warnings,
-}
-
-/// Texts for `Warning` headers, collected while a request is served and sent whatever its outcome.
-#[derive(Clone, Debug, Default)]
-pub struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl Warnings {
-    /// Adds a text; one that was said already is not said again.
-    pub fn add(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut warnings = self.0.lock();
-        if !warnings.contains(&text) {
-            warnings.push(text);
-        }
-    }
-
-    pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock())
-    }
+    /// What is said of the request beside its answer.
+    pub remarks: Remarks,
 }
 
 impl Context {
     pub fn new(user: User, namespace: Text, dry_run: bool) -> Self {
-        Self { user, namespace, name: Text::default(), dry_run, now: SystemTime::now(), warnings: Warnings::default() }
+        Self { user, namespace, name: Text::default(), dry_run, now: SystemTime::now(), remarks: Remarks::default() }
     }
 
-    /// The same, with a place for warnings that the caller reads.
+    /// The same, with a place for remarks that the caller reads.
     #[must_use]
-    pub fn with_warnings(self, warnings: Warnings) -> Self {
-        Self { warnings, ..self }
+    pub fn with_remarks(self, remarks: Remarks) -> Self {
+        Self { remarks, ..self }
     }
 
     /// The same, for the object that the request's path names.
@@ -58,11 +40,12 @@ impl Context {
         Self { name, ..self }
     }
 
-    /// The same request for an object of one of the namespaces that it spans. Warnings are not carried over.
+    /// The same request for an object of one of the namespaces that it spans.
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self {
             namespace: namespace.into(),
             now: self.now,
+            remarks: self.remarks.clone(),
             ..Self::new(self.user.clone(), Text::default(), self.dry_run)
         }
     }
@@ -75,7 +58,7 @@ impl Context {
 
     /// Adds a text for a `Warning` header.
     pub fn warn(&self, text: impl Into<String>) {
-        self.warnings.add(text);
+        self.remarks.warn(text);
     }
 
     /// Seconds since the epoch.

@@ -23,8 +23,7 @@ impl Resource {
         let attributes = self.attributes(context, Operation::Create, &name, "");
         // The namespace counts before admission looks at the object.
         ensure_namespace(context, self.collection.namespaced, &mut object)?;
-        let warn = |text: String| context.warn(text);
-        self.collection.admission.mutate(&attributes, &mut object, None, &warn).await?;
+        self.collection.admission.mutate(&attributes, &mut object, None, &context.remarks).await?;
         if object::dedup_owner_references(&mut object) {
             context.warn(DUPLICATE_OWNERS_AFTER_ADMISSION);
         }
@@ -82,8 +81,7 @@ impl Resource {
     ) -> Result<Stored, Status> {
         let collection = &self.collection;
         self.validate_create(context, object)?;
-        let warn = |text: String| context.warn(text);
-        collection.admission.validate(attributes, object, None, &warn).await?;
+        collection.admission.validate(attributes, object, None, &context.remarks).await?;
         let name = object::name(object).to_owned();
         let key = collection.key(&context.namespace, &name)?;
         if !matches!(object::resource_version(object), "" | "0") {

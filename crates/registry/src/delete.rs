@@ -85,13 +85,12 @@ impl Resource {
         loop {
             let stored = collection.decode_kv(&kv)?;
             let mut nothing = Value::Null;
-            let warn = |text: String| context.warn(text);
             let step = self.delete_step(context, name, &mut options, &stored, marked)?;
             if matches!(step, Step::AlreadyPending) {
                 return Ok(Deleted::Pending(stored));
             }
-            collection.admission.mutate(&attributes, &mut nothing, Some(&stored.object), &warn).await?;
-            collection.admission.validate(&attributes, &nothing, Some(&stored.object), &warn).await?;
+            collection.admission.mutate(&attributes, &mut nothing, Some(&stored.object), &context.remarks).await?;
+            collection.admission.validate(&attributes, &nothing, Some(&stored.object), &context.remarks).await?;
             match step {
                 Step::AlreadyPending => return Ok(Deleted::Pending(stored)),
                 Step::Mark { mut object, then_delete } => {

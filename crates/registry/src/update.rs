@@ -94,8 +94,7 @@ impl Resource {
         }
         let mut object = change(Some(&old.object))?;
         let attributes = self.attributes(context, Operation::Update, name, &options.subresource);
-        let warn = |text: String| context.warn(text);
-        collection.admission.mutate(&attributes, &mut object, Some(&old.object), &warn).await?;
+        collection.admission.mutate(&attributes, &mut object, Some(&old.object), &context.remarks).await?;
         if object::dedup_owner_references(&mut object) {
             context.warn(DUPLICATE_OWNERS_AFTER_ADMISSION);
         }
@@ -236,8 +235,9 @@ impl Resource {
     ) -> Result<Result<Stored, (Value, Option<binnacle_store::KeyValue>)>, (Value, Status)> {
         let collection = &self.collection;
         keep_unchanged_times(&old.object, &mut object);
-        let warn = |text: String| context.warn(text);
-        if let Err(status) = collection.admission.validate(attributes, &object, Some(&old.object), &warn).await {
+        if let Err(status) =
+            collection.admission.validate(attributes, &object, Some(&old.object), &context.remarks).await
+        {
             return Err((object, status));
         }
         if deletes(&object, &old.object) && !self.held_by_spec(&object) {

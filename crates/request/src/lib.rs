@@ -6,6 +6,7 @@ mod audit;
 mod body;
 mod connection;
 mod info;
+pub mod latency;
 mod link;
 mod permit;
 mod query;

@@ -4,12 +4,13 @@ use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use binnacle_meta::Text;
 use http::{HeaderValue, Method};
 use parking_lot::Mutex;
 
+use crate::latency::{Latencies, Part};
 use crate::{AuditLevel, AuditNotes, Decision, RequestInfo, User};
 
 /// The collected facts of one request. It is shared by the chain, the handler and the body of the answer; when the last
@@ -22,6 +23,7 @@ pub struct Record {
     started: Instant,
     response_bytes: AtomicU64,
     request_bytes: AtomicU64,
+    latencies: Latencies,
     facts: Mutex<Facts>,
     /// Absent when nothing is audited.
     audit: OnceLock<AuditNotes>,
@@ -73,6 +75,7 @@ impl Record {
             started: Instant::now(),
             response_bytes: AtomicU64::new(0),
             request_bytes: AtomicU64::new(0),
+            latencies: Latencies::default(),
             facts: Mutex::new(Facts::default()),
             audit: OnceLock::new(),
             sink,
@@ -124,6 +127,21 @@ impl Record {
 
     pub fn add_request_bytes(&self, count: u64) {
         self.request_bytes.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// A part of the way took so long.
+    pub fn took(&self, part: Part, time: Duration) {
+        self.latencies.add(part, time);
+    }
+
+    /// How long a part of the way took so far.
+    pub fn latency(&self, part: Part) -> Duration {
+        self.latencies.of(part)
+    }
+
+    /// The parts of the way that took any time.
+    pub fn latencies(&self) -> impl Iterator<Item = (Part, Duration)> {
+        self.latencies.all()
     }
 
     /// Begins to keep what audit events tell.

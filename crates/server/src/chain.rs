@@ -8,6 +8,7 @@ use std::time::Duration;
 use binnacle_audit::{Auditor, Trail};
 use binnacle_authz::Authorizer;
 use binnacle_flowcontrol::FlowControl;
+use binnacle_request::latency;
 use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown, Upgrade};
 use bytes::Bytes;
 use http::HeaderValue;
@@ -20,6 +21,7 @@ use crate::filters::authenticate::Authentication;
 use crate::filters::cors::Cors;
 use crate::filters::fairness::Belongs;
 use crate::filters::inflight::InFlightLimits;
+use crate::filters::laps::{Filter, Laps};
 use crate::impersonation::Impersonation;
 use crate::inflight::InFlight;
 use crate::{FailureWriter, Links, Metrics, filters};
@@ -63,7 +65,9 @@ pub struct Chain {
 impl Chain {
     pub fn new(config: ChainConfig) -> Self {
         let inflight = config.metrics.inflight().clone();
-        let impersonation = Impersonation::new(config.authorizer.clone());
+        let constrained = binnacle_features::enabled("ConstrainedImpersonation");
+        let metrics = config.metrics.impersonation().clone();
+        let impersonation = Impersonation::new(config.authorizer.clone(), constrained, metrics);
         Self { config, impersonation, inflight }
     }
 
@@ -155,6 +159,7 @@ impl Chain {
         let mut belongs = Belongs::default();
         let granted = {
             let granted = pin!(async {
+                let mut laps = Laps::begin(config.metrics.filters());
                 let caller = filters::authenticate::caller(
                     &config.authentication,
                     &mut parts.headers,
@@ -163,17 +168,24 @@ impl Chain {
                     record,
                     &config.metrics,
                 );
-                let user = filters::audit::timed(trail, "authentication", caller).await?;
+                let caller = caller.await;
+                laps.passed(Filter::Authentication);
+                let user = caller?;
                 let leaves = filters::authenticate::must_leave(&user, &connection);
                 filters::audit::received(trail, &info, &user, record).await?;
+                laps.passed(Filter::Audit);
                 // From here on, the caller is whom they act as.
                 let actor = filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record);
-                let user = filters::audit::timed(trail, "impersonation", actor).await?;
+                let user = actor.await?;
+                laps.passed(self.impersonation.filter());
                 filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
                 let fairness = config.options.fairness.as_ref();
                 let longest = config.request_timeout;
                 let seat = filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, &mut belongs);
-                let seat = filters::audit::timed(trail, "apf-queue-wait", seat).await?;
+                let seat = seat.await?;
+                if fairness.is_some() {
+                    laps.passed(Filter::PriorityAndFairness);
+                }
                 // A watch needs it until it has begun, others until all of the answer has been sent.
                 let _begins = match seat {
                     Some(seat) if info.is_long_running() => Some(seat),
@@ -190,7 +202,8 @@ impl Chain {
                     record,
                     &config.metrics,
                 );
-                let permit = filters::audit::timed(trail, "authorization", permit).await?;
+                let permit = permit.await?;
+                laps.passed(Filter::Authorization);
                 let request = Request {
                     method: parts.method,
                     uri: parts.uri,
@@ -208,7 +221,7 @@ impl Chain {
                 };
                 Ok(filters::authenticate::leave(leaves, config.links.dispatch(request).await))
             });
-            filters::deadline::within(deadline, granted).await
+            filters::deadline::within(deadline, latency::working_for(record, granted)).await
         };
         let mut response = match granted {
             Some(Ok(response)) => response,

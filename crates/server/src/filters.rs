@@ -12,6 +12,7 @@ pub(crate) mod headers;
 pub(crate) mod impersonate;
 pub(crate) mod inflight;
 pub(crate) mod info;
+pub(crate) mod laps;
 pub(crate) mod panics;
 pub(crate) mod record;
 pub(crate) mod upgrade;

@@ -2,18 +2,26 @@
 //! theirs. First in the constrained ways (KEP-5284), which depend on what is to be done as them, then in the original one,
 //! which does not.
 
+mod allowed;
 mod headers;
+mod metrics;
 mod modes;
+mod unconstrained;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use binnacle_authn::Recent;
 use binnacle_authz::{Attributes, Authorizer};
 use binnacle_meta::{Status, Text};
-use binnacle_request::{Impersonated, RequestInfo, User};
+use binnacle_request::latency::Part;
+use binnacle_request::{Impersonated, Record, RequestInfo, User};
 use http::HeaderMap;
 use parking_lot::Mutex;
 
+use crate::filters::laps::Filter;
+use allowed::{Allowed, KEPT};
+pub(crate) use metrics::ImpersonationMetrics;
 use modes::{MODES, Mode};
 
 /// How many callers are remembered by the way that worked for them last.
@@ -22,13 +30,32 @@ const REMEMBERED: usize = 5_000;
 /// Decides who may act as whom.
 pub(crate) struct Impersonation {
     authorizer: Arc<dyn Authorizer>,
+    /// Whether there are ways other than the original one.
+    constrained: bool,
+    metrics: ImpersonationMetrics,
+    allowed: Allowed,
     /// Who acts as others mostly does so in one way: that is tried first.
     last: Mutex<Recent<Text, Mode>>,
 }
 
 impl Impersonation {
-    pub(crate) fn new(authorizer: Arc<dyn Authorizer>) -> Self {
-        Self { authorizer, last: Mutex::new(Recent::new(REMEMBERED)) }
+    pub(crate) fn new(authorizer: Arc<dyn Authorizer>, constrained: bool, metrics: ImpersonationMetrics) -> Self {
+        Self::keeping(KEPT, authorizer, constrained, metrics)
+    }
+
+    fn keeping(
+        kept: Duration,
+        authorizer: Arc<dyn Authorizer>,
+        constrained: bool,
+        metrics: ImpersonationMetrics,
+    ) -> Self {
+        let last = Mutex::new(Recent::new(REMEMBERED));
+        Self { authorizer, constrained, metrics, allowed: Allowed::new(kept), last }
+    }
+
+    /// The filter that this is, as metrics name it.
+    pub(crate) fn filter(&self) -> Filter {
+        if self.constrained { Filter::ConstrainedImpersonation } else { Filter::Impersonation }
     }
 
     /// `None` when the headers, which are then as they were, ask for nobody.
@@ -37,22 +64,38 @@ impl Impersonation {
         headers: &mut HeaderMap,
         info: &RequestInfo,
         requestor: &User,
+        record: &Record,
     ) -> Result<Option<Impersonated>, Status> {
-        let Some(wanted) = headers::wanted(headers)? else { return Ok(None) };
+        let Some(wanted) = headers::wanted(headers) else { return Ok(None) };
+        if wanted.name.is_empty() {
+            return Err(if self.constrained { headers::nameless(&wanted) } else { unconstrained::nameless(&wanted) });
+        }
         headers::strip(headers);
-        let request = Attributes::of(info, requestor);
-        let last = self.last.lock().get(&requestor.name).copied();
+        if !self.constrained {
+            let user = Arc::new(unconstrained::check(&*self.authorizer, &wanted, requestor).await?);
+            return Ok(Some(Impersonated { user, constraint: Text::default() }));
+        }
+        let began = Instant::now();
+        let found = self.find(&wanted, &Attributes::of(info, requestor)).await;
+        let took = began.elapsed();
+        self.metrics.attempted(found.as_ref().ok().map(|(mode, _)| mode.label()), took);
+        record.took(Part::Impersonation, took);
+        let (mode, user) = found?;
+        Ok(Some(Impersonated { user, constraint: Text::new_static(mode.constraint()) }))
+    }
+
+    /// The way in which the caller of `request` may act as `wanted`, and whom they become.
+    async fn find(&self, wanted: &User, request: &Attributes<'_>) -> Result<(Mode, Arc<User>), Status> {
+        let requestor = &request.user.name;
+        let last = self.last.lock().get(requestor).copied();
         let mut first_error = None;
         for mode in last.into_iter().chain(MODES.into_iter().filter(|mode| Some(*mode) != last)) {
-            match mode.check(&*self.authorizer, &wanted, &request).await {
+            match mode.check(self, wanted, request).await {
                 Ok(Some(user)) => {
                     if last != Some(mode) {
-                        self.last.lock().insert(requestor.name.clone(), mode);
+                        self.last.lock().insert(requestor.clone(), mode);
                     }
-                    return Ok(Some(Impersonated {
-                        user: Arc::new(user),
-                        constraint: Text::new_static(mode.constraint()),
-                    }));
+                    return Ok((mode, user));
                 }
                 Ok(None) => {}
                 Err(status) => first_error = first_error.or(Some(status)),

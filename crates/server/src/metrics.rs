@@ -8,6 +8,7 @@ use std::time::Duration;
 use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
 use binnacle_metrics::keep;
+use binnacle_request::latency::Part;
 use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -17,6 +18,8 @@ use prometheus::{
 };
 
 use crate::answer::{Refusal, json_failure, plain_text};
+use crate::filters::laps::FilterMetrics;
+use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, Kind};
 use crate::version;
 
@@ -39,6 +42,8 @@ pub struct Metrics {
     authenticated_users: IntCounterVec,
     authorization_attempts: IntCounterVec,
     authorization_duration: HistogramVec,
+    filters: FilterMetrics,
+    impersonation: ImpersonationMetrics,
 }
 
 const DURATION_BUCKETS: [f64; 23] = [
@@ -179,6 +184,8 @@ impl Metrics {
                 auth_buckets()?,
                 &["result"],
             )?,
+            filters: FilterMetrics::register(&registry)?,
+            impersonation: ImpersonationMetrics::register(&registry)?,
             inflight: InFlight::new(),
             registry: registry.clone(),
         };
@@ -195,6 +202,14 @@ impl Metrics {
 
     pub(crate) fn inflight(&self) -> &Arc<InFlight> {
         &self.inflight
+    }
+
+    pub(crate) fn impersonation(&self) -> &ImpersonationMetrics {
+        &self.impersonation
+    }
+
+    pub(crate) fn filters(&self) -> &FilterMetrics {
+        &self.filters
     }
 
     pub(crate) fn handshake_failed(&self) {
@@ -303,8 +318,11 @@ impl RecordSink for Metrics {
             .with_label_values(&[verb, facts.dry_run, group, version, resource, subresource, scope, COMPONENT])
             .observe(seconds);
         let labels = [verb, group, version, resource, subresource, scope, COMPONENT];
-        if facts.dry_run.is_empty() {
-            self.request_sli_duration.with_label_values(&labels).observe(seconds);
+        // Watches last as long as they are wanted.
+        if facts.dry_run.is_empty() && info.verb != "watch" {
+            let elsewhere = [Part::MutatingWebhooks, Part::ValidatingWebhooks, Part::QueueWait];
+            let elsewhere: Duration = elsewhere.into_iter().map(|part| record.latency(part)).sum();
+            self.request_sli_duration.with_label_values(&labels).observe(seconds - elsewhere.as_secs_f64());
         }
         if matches!(verb, "GET" | "LIST") {
             self.response_sizes.with_label_values(&labels).observe(record.response_bytes() as f64);

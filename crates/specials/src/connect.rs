@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use binnacle_endpoints::Answer;
 use binnacle_meta::{GroupVersionKind, Status};
-use binnacle_registry::Warnings;
 use binnacle_registry::admission::{Admission, Attributes, Operation};
+use binnacle_registry::{Remarks, Warnings};
 use binnacle_request::{Request, RequestInfo, Shutdown, User};
 use binnacle_schema::Value;
 
@@ -13,24 +13,21 @@ use binnacle_schema::Value;
 pub(crate) struct Caller {
     pub(crate) info: Arc<RequestInfo>,
     pub(crate) user: Arc<User>,
+    remarks: Remarks,
 }
 
 impl Caller {
     /// A connection has effects that nobody knows beforehand: there are no dry runs.
-    pub(crate) fn of(request: &Request) -> Result<Self, Status> {
+    pub(crate) fn of(request: &Request, warnings: Warnings) -> Result<Self, Status> {
         if request.query.contains("dryRun") {
             return Err(Status::bad_request("dryRun is not supported"));
         }
-        Ok(Self { info: request.info.clone(), user: request.user.clone() })
+        let remarks = Remarks::new(warnings, request.record.clone());
+        Ok(Self { info: request.info.clone(), user: request.user.clone(), remarks })
     }
 
     /// Lets admission see the options of a connection (an object of the core group).
-    pub(crate) async fn admit(
-        &self,
-        admission: &Arc<dyn Admission>,
-        mut options: Value,
-        warnings: &Warnings,
-    ) -> Result<(), Status> {
+    pub(crate) async fn admit(&self, admission: &Arc<dyn Admission>, mut options: Value) -> Result<(), Status> {
         let info = &self.info;
         let attributes = Attributes {
             operation: Operation::Connect,
@@ -42,9 +39,9 @@ impl Caller {
             user: (*self.user).clone(),
             dry_run: false,
         };
-        let warn = |text: String| warnings.add(text);
-        admission.mutate(&attributes, &mut options, None, &warn).await?;
-        admission.validate(&attributes, &options, None, &warn).await
+        let remarks = &self.remarks;
+        admission.mutate(&attributes, &mut options, None, remarks).await?;
+        admission.validate(&attributes, &options, None, remarks).await
     }
 }
 

@@ -10,7 +10,7 @@ use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::admission::{Admission, Attributes, Operation};
-use binnacle_registry::{Context, NAMESPACE_MISMATCH, object};
+use binnacle_registry::{Context, NAMESPACE_MISMATCH, Remarks, object};
 use binnacle_request::{Request, Response};
 use binnacle_schema::{Message, Value, defaults, json, proto, yaml};
 
@@ -59,7 +59,8 @@ impl Posted {
         let params = write_params(&request.query, WriteKind::Create)?;
         let info = Arc::clone(&request.info);
         let user = (*request.user).clone();
-        let context = Context::new(user, info.namespace.clone(), params.dry_run).with_warnings(warnings);
+        let remarks = Remarks::new(warnings, request.record.clone());
+        let context = Context::new(user, info.namespace.clone(), params.dry_run).with_remarks(remarks);
         let message = kind.message()?;
 
         let sent = api_version(&bytes, encoding);
@@ -103,8 +104,7 @@ impl Posted {
             user: context.user.clone(),
             dry_run: context.dry_run,
         };
-        let warn = |text: String| context.warn(text);
-        admission.mutate(&attributes, &mut object, None, &warn).await?;
+        admission.mutate(&attributes, &mut object, None, &context.remarks).await?;
         let dry_run = sent_dry_run(&request);
         Ok(Self { context, object, message, attributes, output, dry_run })
     }
@@ -116,8 +116,7 @@ impl Posted {
 
     /// Asks validating admission.
     pub(crate) async fn validate(&self, admission: &Arc<dyn Admission>) -> Result<(), Status> {
-        let warn = |text: String| self.context.warn(text);
-        admission.validate(&self.attributes, &self.object, None, &warn).await
+        admission.validate(&self.attributes, &self.object, None, &self.context.remarks).await
     }
 
     /// 201 with an object of the kind that was sent.

@@ -40,10 +40,10 @@ impl Proxy {
 
     async fn connect(&self, call: SpecialCall) -> Answer {
         let SpecialCall { request, warnings, .. } = call;
-        let caller = Caller::of(&request)?;
+        let caller = Caller::of(&request, warnings)?;
         let path = path(&caller.info);
         let options = value!({"kind": (self.behind.options_kind()), "apiVersion": "v1", "path": (path.as_str())});
-        caller.admit(&self.admission, options, &warnings).await?;
+        caller.admit(&self.admission, options).await?;
         let target = self.locate(&caller.info).await?;
         forward(request, Forward { target: &target, path: &path }).await
     }

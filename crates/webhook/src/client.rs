@@ -104,15 +104,30 @@ impl Client {
 
     /// Posts a JSON document to the target's URL.
     pub async fn post(&self, json: impl Into<Bytes>) -> Result<Answer, WebhookError> {
-        self.send(Method::POST, self.url.clone(), json.into()).await
+        self.send(Method::POST, self.url.clone(), json.into(), self.authorization()).await
     }
 
     /// Gets a document from a server's other URL, or its own.
     pub async fn get(&self, url: Uri) -> Result<Answer, WebhookError> {
-        self.send(Method::GET, url, Bytes::new()).await
+        self.send(Method::GET, url, Bytes::new(), self.authorization()).await
     }
 
-    async fn send(&self, method: Method, url: Uri, body: Bytes) -> Result<Answer, WebhookError> {
+    /// As [`Client::get`], with another credential than the target's.
+    pub async fn get_as(&self, url: Uri, authorization: Option<HeaderValue>) -> Result<Answer, WebhookError> {
+        let authorization = authorization.map(|mut value| {
+            value.set_sensitive(true);
+            value
+        });
+        self.send(Method::GET, url, Bytes::new(), authorization).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: Uri,
+        body: Bytes,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Answer, WebhookError> {
         let verb = if method == Method::POST { "Post" } else { "Get" };
         let shown = url.to_string();
         let malformed = |error: http::Error| WebhookError::Malformed(format!("{verb} \"{shown}\": {error}"));
@@ -124,7 +139,7 @@ impl Client {
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        if let Some(value) = self.authorization() {
+        if let Some(value) = authorization {
             request = request.header(AUTHORIZATION, value);
         }
         let request = request.body(Full::new(body)).map_err(malformed)?;

@@ -181,6 +181,7 @@ pub(super) fn of_subject<T>(object: &Value, read: impl FnOnce(&X509Name<'_>) -> 
 #[cfg(test)]
 mod tests {
     use binnacle_authz::AuthzError;
+    use binnacle_registry::Remarks;
     use binnacle_registry::admission::Admission;
     use binnacle_schema::value;
     use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
@@ -205,7 +206,7 @@ mod tests {
             Arc::new(SignerPermission::to_sign(authorizer)),
             Arc::new(SubjectRestriction),
         ];
-        let chain = crate::Chain::new(plugins).unwrap();
+        let chain = crate::Chain::new(plugins, &crate::Metrics::fresh()).unwrap();
         let attributes = Attributes {
             operation: if old.is_some() { Operation::Update } else { Operation::Create },
             kind: binnacle_meta::GroupVersionKind::new(GROUP, "v1", "CertificateSigningRequest"),
@@ -216,7 +217,7 @@ mod tests {
             user: User::new("me", &[]),
             dry_run: false,
         };
-        let outcome = chain.validate(&attributes, object, old, &|_| {}).await;
+        let outcome = chain.validate(&attributes, object, old, &Remarks::default()).await;
         outcome.map_err(|status| status.message().to_owned())
     }
 
@@ -262,7 +263,7 @@ mod tests {
             let bundles = [GROUP, "v1beta1", "clustertrustbundles"];
             let attributes =
                 Attributes { name: "b".into(), ..attributes(operation, bundles, "ClusterTrustBundle", "") };
-            let outcome = plugin.validate(Request::new(&attributes, old.as_ref(), &|_| {}), &new).await;
+            let outcome = plugin.validate(Request::new(&attributes, old.as_ref(), &Remarks::default()), &new).await;
             let told = outcome.err().map(|status| status.message().to_owned());
             assert_eq!(told, (!want).then(|| refused.to_owned()), "{allows} {new:?}");
         }

@@ -3,23 +3,28 @@
 
 mod baseline;
 mod checks;
+mod metrics;
 mod policy;
 mod restricted;
 mod settings;
 mod subject;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_meta::{Status, Text};
+use binnacle_meta::{FieldErrors, GroupResource, Status, Text, aggregate};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use crate::lookup::{Freshness, Kind, Labels, Lookup};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
-use checks::{Violations, evaluate};
+use checks::{Evaluations, Violations, evaluate};
+use metrics::Mode;
+pub(crate) use metrics::PodSecurityMetrics;
 use policy::{Level, LevelVersion, Policy};
 pub use settings::PodSecuritySettings;
 use subject::Subject;
@@ -43,14 +48,21 @@ const TEMPLATES: [(&str, &str, &[&str]); 8] = [
     ("batch", "jobs", &["spec", "template"]),
 ];
 
+/// Keys of audit annotations.
+const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
+const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
+const EXEMPT: &str = "pod-security.kubernetes.io/exempt";
+const ERROR: &str = "pod-security.kubernetes.io/error";
+
 pub(crate) struct PodSecurity {
     lookup: Arc<dyn Lookup>,
     settings: PodSecuritySettings,
+    metrics: PodSecurityMetrics,
 }
 
 impl PodSecurity {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>, settings: PodSecuritySettings) -> Self {
-        Self { lookup, settings }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, settings: PodSecuritySettings, metrics: PodSecurityMetrics) -> Self {
+        Self { lookup, settings, metrics }
     }
 
     async fn check_namespace(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
@@ -66,7 +78,7 @@ impl PodSecurity {
         };
         let (old_policy, old_errors) = Policy::of_object(old, defaults);
         // Labels that were wrong before keep nobody from changing something else.
-        let shown = |errors: &binnacle_meta::FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let shown = |errors: &FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
         if !errors.is_empty() && shown(&errors) != shown(&old_errors) {
             return self.refuse_labels(request, object, errors);
         }
@@ -88,12 +100,7 @@ impl PodSecurity {
         Ok(())
     }
 
-    fn refuse_labels(
-        &self,
-        request: Request<'_>,
-        object: &Value,
-        errors: binnacle_meta::FieldErrors,
-    ) -> Result<(), Status> {
+    fn refuse_labels(&self, request: Request<'_>, object: &Value, errors: FieldErrors) -> Result<(), Status> {
         if errors.is_empty() {
             return Ok(());
         }
@@ -103,43 +110,130 @@ impl PodSecurity {
 
     async fn check_pod(&self, request: Request<'_>, pod: &Value) -> Result<(), Status> {
         let attributes = request.attributes;
-        if self.is_exempt(attributes) {
+        if self.exempts_caller(request) {
             return Ok(());
         }
-        let labels = self.labels(&attributes.namespace).await.ok_or_else(|| {
-            let name = binnacle_meta::go_quote(&attributes.namespace);
-            Status::internal(format!("failed to lookup namespace {name}"))
-        })?;
+        let labels = match self.labels(&attributes.namespace).await {
+            Ok(labels) => labels,
+            Err(why) => {
+                self.metrics.failed(attributes, true);
+                let name = binnacle_meta::go_quote(&attributes.namespace);
+                let status = Status::internal(format!("failed to lookup namespace {name}"));
+                request.annotate(ERROR, format_args!("{}: {}", status.message(), why.message()));
+                return Err(status);
+            }
+        };
         let (policy, errors) = Policy::of_labels(&labels, &self.settings.defaults);
-        if (errors.is_empty() && policy.is_fully_privileged())
-            || request.old.is_some_and(|old| !is_significant(pod, old))
-            || self.settings.exempts_runtime_class_of(pod)
-        {
+        if errors.is_empty() && policy.is_fully_privileged() {
+            self.metrics.evaluated(attributes, policy.enforce, Mode::Enforce, true);
+            request.annotate(ENFORCED, LevelVersion::PRIVILEGED);
             return Ok(());
         }
-        let subject = Subject::of(pod);
-        let violations = evaluate(policy.enforce, &subject);
-        if !violations.is_empty() {
-            let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, violations.details());
-            return Err(forbidden(attributes, pod, why));
+        if request.old.is_some_and(|old| !is_significant(pod, old)) || self.exempts_class(request, pod) {
+            return Ok(());
         }
-        warn(request, policy.warn, &subject);
-        Ok(())
+        self.note_errors(request, &errors);
+        request.annotate(ENFORCED, policy.enforce);
+        let mut found = Evaluations::of(pod);
+        let violations = found.against(policy.enforce);
+        self.metrics.evaluated(attributes, policy.enforce, Mode::Enforce, violations.is_empty());
+        let refusal = (!violations.is_empty()).then(|| {
+            let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, violations.details());
+            forbidden(attributes, pod, why)
+        });
+        self.audit(request, policy.audit, &mut found);
+        match refusal {
+            Some(refusal) => Err(refusal),
+            None => {
+                self.warn(request, policy.warn, &mut found);
+                Ok(())
+            }
+        }
     }
 
     async fn check_template(&self, request: Request<'_>, object: &Value, path: &[&str]) {
-        let Some(template) = object.at(path).filter(|template| !template.is_null()) else { return };
-        if self.is_exempt(request.attributes) || self.settings.exempts_runtime_class_of(template) {
+        if self.exempts_caller(request) {
             return;
         }
-        // What is only warned about goes on where the namespace cannot be found.
-        let Some(labels) = self.labels(&request.attributes.namespace).await else { return };
-        let (policy, _) = Policy::of_labels(&labels, &self.settings.defaults);
-        warn(request, policy.warn, &Subject::of(template));
+        let attributes = request.attributes;
+        let labels = match self.labels(&attributes.namespace).await {
+            Ok(labels) => labels,
+            Err(why) => {
+                // What is only warned about goes on where the namespace cannot be found.
+                self.metrics.failed(attributes, true);
+                let name = binnacle_meta::go_quote(&attributes.namespace);
+                request.annotate(ERROR, format_args!("failed to lookup namespace {name}: {}", why.message()));
+                return;
+            }
+        };
+        let (policy, errors) = Policy::of_labels(&labels, &self.settings.defaults);
+        let told = [policy.audit, policy.warn].iter().any(|each| each.level != Level::Privileged);
+        if errors.is_empty() && !told {
+            return;
+        }
+        let Some(template) = object.at(path).filter(|template| !template.is_null()) else { return };
+        if self.exempts_class(request, template) {
+            return;
+        }
+        self.note_errors(request, &errors);
+        let mut found = Evaluations::of(template);
+        self.audit(request, policy.audit, &mut found);
+        self.warn(request, policy.warn, &mut found);
     }
 
-    fn is_exempt(&self, attributes: &Attributes) -> bool {
-        self.settings.exempts_namespace(&attributes.namespace) || self.settings.exempts_user(&attributes.user.name)
+    /// Puts violations into the audit events.
+    fn audit(&self, request: Request<'_>, policy: LevelVersion, found: &mut Evaluations<'_>) {
+        let violations = found.against(policy);
+        if !violations.is_empty() {
+            let details = violations.details();
+            request.annotate(VIOLATIONS, format_args!("would violate PodSecurity \"{policy}\": {details}"));
+            self.metrics.evaluated(request.attributes, policy, Mode::Audit, false);
+        }
+    }
+
+    fn warn(&self, request: Request<'_>, policy: LevelVersion, found: &mut Evaluations<'_>) {
+        let violations = found.against(policy);
+        if !violations.is_empty() {
+            request.warn(format!("would violate PodSecurity \"{policy}\": {}", violations.details()));
+            self.metrics.evaluated(request.attributes, policy, Mode::Warn, false);
+        }
+    }
+
+    /// Labels that cannot be read keep nobody from anything but what the strictest level forbids.
+    fn note_errors(&self, request: Request<'_>, errors: &FieldErrors) {
+        if !errors.is_empty() {
+            let errors = aggregate(errors.iter().map(ToString::to_string));
+            request.annotate(ERROR, format_args!("Failed to parse policy: {errors}"));
+            self.metrics.failed(request.attributes, false);
+        }
+    }
+
+    /// Whether nothing is asked of this request for where it goes or whose it is.
+    fn exempts_caller(&self, request: Request<'_>) -> bool {
+        let attributes = request.attributes;
+        let why = if self.settings.exempts_namespace(&attributes.namespace) {
+            "namespace"
+        } else if self.settings.exempts_user(&attributes.user.name) {
+            "user"
+        } else {
+            return false;
+        };
+        self.note_exemption(request, why);
+        true
+    }
+
+    /// Whether nothing is asked of a pod for its runtime class.
+    fn exempts_class(&self, request: Request<'_>, pod: &Value) -> bool {
+        let exempt = self.settings.exempts_runtime_class_of(pod);
+        if exempt {
+            self.note_exemption(request, "runtimeClass");
+        }
+        exempt
+    }
+
+    fn note_exemption(&self, request: Request<'_>, why: &str) {
+        self.metrics.exempted(request.attributes);
+        request.annotate(EXEMPT, why);
     }
 
     /// Labels that have no effect on an exempt namespace.
@@ -152,12 +246,13 @@ impl PodSecurity {
         request.warn(format!("namespace {name} is exempt from Pod Security, and the policy ({said}) will be ignored"));
     }
 
-    async fn labels(&self, namespace: &str) -> Option<Labels> {
-        let cached = self.lookup.labels(Kind::Namespace, "", namespace, Freshness::Cached).await.ok()?;
-        match cached {
-            Some(labels) => Some(labels),
-            None => self.lookup.labels(Kind::Namespace, "", namespace, Freshness::Consistent).await.ok()?,
+    async fn labels(&self, namespace: &str) -> Result<Labels, Status> {
+        for freshness in [Freshness::Cached, Freshness::Consistent] {
+            if let Some(labels) = self.lookup.labels(Kind::Namespace, "", namespace, freshness).await? {
+                return Ok(labels);
+            }
         }
+        Err(Status::not_found(&GroupResource::new("", "namespaces"), namespace))
     }
 }
 
@@ -195,13 +290,6 @@ impl Plugin for PodSecurity {
 fn template_path(attributes: &Attributes) -> Option<&'static [&'static str]> {
     let found = TEMPLATES.iter().find(|(group, plural, _)| is_resource(attributes, group, plural));
     found.map(|(_, _, path)| *path)
-}
-
-fn warn(request: Request<'_>, level: LevelVersion, subject: &Subject<'_>) {
-    let violations = evaluate(level, subject);
-    if !violations.is_empty() {
-        request.warn(format!("would violate PodSecurity \"{level}\": {}", violations.details()));
-    }
 }
 
 /// Whether an update gives a pod other containers or images.

@@ -1,31 +1,34 @@
 //! Reads and checks policy files. What the reference warns about (unknown fields, fields given twice) is warned about.
 
+use binnacle_config::{Format, Types, list, text};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion, Shown, aggregate};
 use binnacle_request::AuditLevel;
-use binnacle_schema::{Limits, Object, Value, json, yaml};
+use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::names::dns1123_subdomain_name;
 
 use super::{GroupResources, Policy, PolicyError, Rule};
 use crate::event::{Stage, Stages};
 
-pub(super) fn policy(text: &[u8]) -> Result<Policy, PolicyError> {
+const FORMAT: Format = Format {
+    group: "audit.k8s.io",
+    versions: &["v1"],
+    kind: "Policy",
+    scheme: "k8s.io/apiserver/pkg/audit/scheme.go:30",
+    fields,
+};
+
+pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
     let failed = |why: String| PolicyError(format!("failed decoding: {why}"));
-    let (mut value, duplicate) = yaml::parse(text, &Limits::default()).map_err(|error| failed(error.to_string()))?;
-    if value.is_null() {
-        value = Value::Object(Object::new());
+    let (mut tree, twice) = yaml::parse(file, &Limits::default()).map_err(|error| failed(error.to_string()))?;
+    if tree.is_null() {
+        tree = Value::Object(Object::new());
     }
-    check_kind(&value)?;
-    let mut reader = Reader { unknown: duplicate.map(|finding| finding.to_string()).into_iter().collect() };
-    let raw = reader.policy(&value).map_err(|why| {
-        PolicyError(format!(
-            "failed decoding: json: cannot unmarshal {} into Go {} of type {}",
-            why.found, why.place, why.wanted
-        ))
-    })?;
-    if !reader.unknown.is_empty() {
-        let list = reader.unknown.join(", ");
-        tracing::warn!("Audit policy contains errors, falling back to lenient decoding: strict decoding error: {list}");
+    check_kind(&tree)?;
+    let (value, findings) = FORMAT.decode(tree, twice, "v1").map_err(|error| failed(with_go_types(error.0)))?;
+    if let Some(strict) = findings.strict_error() {
+        tracing::warn!("Audit policy contains errors, falling back to lenient decoding: {strict}");
     }
+    let raw = RawPolicy::of(&value);
     let errors = validate(&raw);
     if !errors.is_empty() {
         return Err(PolicyError(aggregate(&errors)));
@@ -98,126 +101,104 @@ struct RawRule {
     omit_managed_fields: Option<bool>,
 }
 
-/// A value of the wrong type, in Go's terms.
-struct WrongType {
-    found: &'static str,
-    /// `struct field Policy.rules`.
-    place: String,
-    wanted: &'static str,
-}
-
-/// Walks the tree and notes what it does not know.
-struct Reader {
-    unknown: Vec<String>,
-}
-
-impl Reader {
-    fn policy(&mut self, value: &Value) -> Result<RawPolicy, WrongType> {
-        let mut policy = RawPolicy::default();
-        for (name, value) in members(value, "value", "v1.Policy")?.iter() {
-            let place = format!("struct field Policy.{name}");
-            match name.as_str() {
-                "apiVersion" | "kind" | "metadata" => {}
-                "rules" => {
-                    for (at, rule) in items(value, &place, "[]v1.PolicyRule")?.iter().enumerate() {
-                        policy.rules.push(self.rule(rule, &place, &format!("rules[{at}]"))?);
-                    }
-                }
-                "omitStages" => policy.omit_stages = texts(value, &place, "[]v1.Stage")?,
-                "omitManagedFields" => policy.omit_managed_fields = flag(value, &place)?.unwrap_or(false),
-                other => self.unknown.push(format!("unknown field \"{other}\"")),
-            }
+impl RawPolicy {
+    fn of(value: &Value) -> Self {
+        Self {
+            rules: value.list_at(&["rules"]).iter().map(RawRule::of).collect(),
+            omit_stages: texts(value, "omitStages"),
+            omit_managed_fields: value.get("omitManagedFields").and_then(Value::as_bool).unwrap_or(false),
         }
-        Ok(policy)
     }
+}
 
-    fn rule(&mut self, value: &Value, outer: &str, path: &str) -> Result<RawRule, WrongType> {
-        let mut rule = RawRule::default();
-        for (name, value) in members(value, outer, "v1.PolicyRule")?.iter() {
-            let place = format!("struct field PolicyRule.rules.{name}");
-            match name.as_str() {
-                "level" => rule.level = text(value, &place, "v1.Level")?,
-                "users" => rule.users = texts(value, &place, "[]string")?,
-                "userGroups" => rule.user_groups = texts(value, &place, "[]string")?,
-                "verbs" => rule.verbs = texts(value, &place, "[]string")?,
-                "namespaces" => rule.namespaces = texts(value, &place, "[]string")?,
-                "nonResourceURLs" => rule.non_resource_urls = texts(value, &place, "[]string")?,
-                "omitStages" => rule.omit_stages = texts(value, &place, "[]v1.Stage")?,
-                "omitManagedFields" => rule.omit_managed_fields = flag(value, &place)?,
-                "resources" => {
-                    for (at, resources) in items(value, &place, "[]v1.GroupResources")?.iter().enumerate() {
-                        rule.resources.push(self.resources(resources, &place, &format!("{path}.resources[{at}]"))?);
-                    }
-                }
-                other => self.unknown.push(format!("unknown field \"{path}.{other}\"")),
-            }
+impl RawRule {
+    fn of(value: &Value) -> Self {
+        let resources = value.list_at(&["resources"]).iter().map(|resources| GroupResources {
+            group: resources.str_at(&["group"]).to_owned(),
+            resources: texts(resources, "resources"),
+            resource_names: texts(resources, "resourceNames"),
+        });
+        Self {
+            level: value.str_at(&["level"]).to_owned(),
+            users: texts(value, "users"),
+            user_groups: texts(value, "userGroups"),
+            verbs: texts(value, "verbs"),
+            resources: resources.collect(),
+            namespaces: texts(value, "namespaces"),
+            non_resource_urls: texts(value, "nonResourceURLs"),
+            omit_stages: texts(value, "omitStages"),
+            omit_managed_fields: value.get("omitManagedFields").and_then(Value::as_bool),
         }
-        Ok(rule)
     }
+}
 
-    fn resources(&mut self, value: &Value, outer: &str, path: &str) -> Result<GroupResources, WrongType> {
-        let mut resources = GroupResources::default();
-        for (name, value) in members(value, outer, "v1.GroupResources")?.iter() {
-            let place = format!("struct field GroupResources.rules.resources.{name}");
-            match name.as_str() {
-                "group" => resources.group = text(value, &place, "string")?,
-                "resources" => resources.resources = texts(value, &place, "[]string")?,
-                "resourceNames" => resources.resource_names = texts(value, &place, "[]string")?,
-                other => self.unknown.push(format!("unknown field \"{path}.{other}\"")),
-            }
+fn texts(value: &Value, name: &str) -> Vec<String> {
+    value.list_at(&[name]).iter().map(|text| text.as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn fields(types: Types) -> Vec<Field> {
+    let texts = |name| list(name, Ty::String);
+    let flag = |name: &'static str| Field::new(name, Ty::Bool);
+    let resources = types.object("GroupResources", vec![text("group"), texts("resources"), texts("resourceNames")]);
+    let rule = vec![
+        text("level"),
+        texts("users"),
+        texts("userGroups"),
+        texts("verbs"),
+        list("resources", resources),
+        texts("namespaces"),
+        texts("nonResourceURLs"),
+        texts("omitStages"),
+        flag("omitManagedFields"),
+    ];
+    vec![
+        Field::new("metadata", metadata(types)),
+        list("rules", types.object("PolicyRule", rule)),
+        texts("omitStages"),
+        flag("omitManagedFields"),
+    ]
+}
+
+/// Nothing of it means anything here, but files have it, and what is misspelled in it is told.
+fn metadata(types: Types) -> Ty {
+    let texts = |name: &'static str| Field::new(name, Ty::Map(Box::new(Ty::String)));
+    let time = |name: &'static str| Field::new(name, Ty::Time);
+    let number = |name: &'static str| Field::new(name, Ty::Int64);
+    let flag = |name: &'static str| Field::new(name, Ty::Bool);
+    let owner = ["apiVersion", "kind", "name", "uid"].map(text).into_iter();
+    let owner = owner.chain(["controller", "blockOwnerDeletion"].map(flag)).collect();
+    let manager = ["manager", "operation", "apiVersion", "fieldsType", "subresource"].map(text).into_iter();
+    let manager = manager.chain([time("time"), Field::new("fieldsV1", Ty::FieldsV1)]).collect();
+    let names = ["name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"].map(text).into_iter();
+    let others = [
+        number("generation"),
+        time("creationTimestamp"),
+        time("deletionTimestamp"),
+        number("deletionGracePeriodSeconds"),
+        texts("labels"),
+        texts("annotations"),
+        list("ownerReferences", types.object("OwnerReference", owner)),
+        list("finalizers", Ty::String),
+        list("managedFields", types.object("ManagedFieldsEntry", manager)),
+    ];
+    types.object("ObjectMeta", names.chain(others).collect())
+}
+
+/// Some texts have types of their own in Go, which the schema does not know.
+fn with_go_types(error: String) -> String {
+    let named = [
+        (".level of type string", "v1.Level"),
+        (".omitStages of type []string", "[]v1.Stage"),
+        (".omitStages of type string", "v1.Stage"),
+    ];
+    let found = named.into_iter().find_map(|(end, name)| Some((error.strip_suffix(end)?, end, name)));
+    match found {
+        Some((start, end, name)) => {
+            let field = end.split(' ').next().unwrap_or_default();
+            format!("{start}{field} of type {name}")
         }
-        Ok(resources)
+        None => error,
     }
-}
-
-static NOTHING: std::sync::LazyLock<Object> = std::sync::LazyLock::new(Object::new);
-
-fn members<'a>(value: &'a Value, place: &str, wanted: &'static str) -> Result<&'a Object, WrongType> {
-    match value {
-        Value::Object(object) => Ok(object),
-        Value::Null => Ok(&NOTHING),
-        other => Err(wrong(other, place, wanted)),
-    }
-}
-
-fn items<'a>(value: &'a Value, place: &str, wanted: &'static str) -> Result<&'a [Value], WrongType> {
-    match value {
-        Value::List(items) => Ok(items),
-        Value::Null => Ok(&[]),
-        other => Err(wrong(other, place, wanted)),
-    }
-}
-
-fn texts(value: &Value, place: &str, wanted: &'static str) -> Result<Vec<String>, WrongType> {
-    let item = wanted.trim_start_matches("[]");
-    items(value, place, wanted)?.iter().map(|value| text(value, place, item)).collect()
-}
-
-fn text(value: &Value, place: &str, wanted: &'static str) -> Result<String, WrongType> {
-    match value {
-        Value::Null => Ok(String::new()),
-        other => other.as_str().map(str::to_owned).ok_or_else(|| wrong(other, place, wanted)),
-    }
-}
-
-fn flag(value: &Value, place: &str) -> Result<Option<bool>, WrongType> {
-    match value {
-        Value::Null => Ok(None),
-        Value::Bool(flag) => Ok(Some(*flag)),
-        other => Err(wrong(other, place, "bool")),
-    }
-}
-
-fn wrong(value: &Value, place: &str, wanted: &'static str) -> WrongType {
-    let found = match value {
-        Value::List(_) => "array",
-        Value::Str(_) | Value::Raw(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::Null => "null",
-        Value::Object(_) => "object",
-    };
-    WrongType { found, place: place.to_owned(), wanted }
 }
 
 fn validate(policy: &RawPolicy) -> FieldErrors {
@@ -260,7 +241,7 @@ fn check_rule(rule: &RawRule, path: &FieldPath, errors: &mut FieldErrors) {
             let why = "using resourceNames requires at least one resource";
             errors.push(FieldError::invalid(
                 &resources_path.child("resourceNames"),
-                list(&resources.resource_names),
+                shown(&resources.resource_names),
                 why,
             ));
         }
@@ -268,7 +249,7 @@ fn check_rule(rule: &RawRule, path: &FieldPath, errors: &mut FieldErrors) {
     check_stages(&rule.omit_stages, &path.child("omitStages"), errors);
     if !rule.non_resource_urls.is_empty() && (!rule.resources.is_empty() || !rule.namespaces.is_empty()) {
         let why = "rules cannot apply to both regular resources and non-resource URLs";
-        errors.push(FieldError::invalid(&urls_path, list(&rule.non_resource_urls), why));
+        errors.push(FieldError::invalid(&urls_path, shown(&rule.non_resource_urls), why));
     }
 }
 
@@ -280,7 +261,7 @@ fn check_stages(stages: &[String], path: &FieldPath, errors: &mut FieldErrors) {
 }
 
 /// A list of texts as field errors show it.
-fn list(texts: &[String]) -> Shown {
+fn shown(texts: &[String]) -> Shown {
     let items = texts.iter().map(|text| Value::Str(text.as_str().into())).collect();
     Shown::raw(json::to_string(&Value::List(items)))
 }
@@ -317,6 +298,23 @@ mod tests {
             (
                 &format!("{v1}rules: x"),
                 "failed decoding: json: cannot unmarshal string into Go struct field Policy.rules of type []v1.PolicyRule",
+            ),
+            (
+                &format!("{v1}omitStages: [5]"),
+                "failed decoding: json: cannot unmarshal number into Go struct field Policy.omitStages of type v1.Stage",
+            ),
+            (
+                &format!("{v1}rules: [{{omitStages: {{}}}}]"),
+                "failed decoding: json: cannot unmarshal object into Go struct field PolicyRule.rules.omitStages of type \
+                 []v1.Stage",
+            ),
+            (
+                &format!("{v1}rules: [{{level: true}}]"),
+                "failed decoding: json: cannot unmarshal bool into Go struct field PolicyRule.rules.level of type v1.Level",
+            ),
+            (
+                &format!("{v1}metadata: 5"),
+                "failed decoding: json: cannot unmarshal number into Go struct field Policy.metadata of type v1.ObjectMeta",
             ),
             (&format!("{v1}rules: [{{}}]"), "rules[0].level: Required value"),
             (
@@ -360,7 +358,21 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_only_warned_about() {
-        let text = b"apiVersion: audit.k8s.io/v1\nkind: Policy\nnew: 1\nrules: [{level: None, more: 2}]";
-        assert_eq!(policy(text).unwrap().rules.len(), 1);
+        let text = "apiVersion: audit.k8s.io/v1
+kind: Policy
+metadata: {name: a, creationTimestamp: null, lables: {}}
+new: 1
+rules: [{level: None, more: 2, resources: [{grupp: apps}]}]
+omitManagedFields: true
+omitManagedFields: true";
+        assert_eq!(policy(text.as_bytes()).unwrap().rules.len(), 1);
+        let (tree, twice) = yaml::parse(text.as_bytes(), &Limits::default()).unwrap();
+        let (_, findings) = FORMAT.decode(tree, twice, "v1").unwrap();
+        assert_eq!(
+            findings.strict_error().unwrap(),
+            "strict decoding error: yaml: unmarshal errors:\n  line 7: key \"omitManagedFields\" already set in map, \
+             unknown field \"metadata.lables\", unknown field \"new\", unknown field \"rules[0].more\", unknown field \
+             \"rules[0].resources[0].grupp\""
+        );
     }
 }

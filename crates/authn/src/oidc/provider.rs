@@ -47,6 +47,10 @@ impl Provider {
         Ok(Self { issuer: issuer.url.clone(), document, client, metrics, found, refreshed })
     }
 
+    pub(super) fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
     pub(super) fn is_found(&self) -> bool {
         self.found.load().is_some()
     }

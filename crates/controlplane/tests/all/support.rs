@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use binnacle_admission::{Chain, Options, ResourceLookup, all, is_default};
+use binnacle_admission::{Chain, Metrics, Options, ResourceLookup, all, is_default};
 use binnacle_authz::{AlwaysAllow, Authorizer};
 use binnacle_controlplane::{Config, service_hooks};
 use binnacle_meta::Status;
@@ -15,6 +15,7 @@ use binnacle_request::User;
 use binnacle_schema::Value;
 use binnacle_store::Store;
 use binnacle_store_embedded::EmbeddedStore;
+use prometheus::Registry;
 
 #[derive(Clone)]
 pub(crate) struct Server {
@@ -33,9 +34,10 @@ impl Server {
         let resources = ResourceSet::new();
         let lookup = Arc::new(ResourceLookup::new(resources.clone()));
         let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
-        let mut plugins = all(lookup, &authorizer, &Options::default());
+        let metrics = Metrics::register(&Registry::new()).unwrap();
+        let mut plugins = all(lookup, &authorizer, &Options::default(), &metrics);
         plugins.retain(|plugin| is_default(plugin.name()));
-        let admission = Chain::new(plugins).unwrap();
+        let admission = Chain::new(plugins, &metrics).unwrap();
         let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
         let hooks = HashMap::from([(("", "Service"), services)]);
         let built_in = BuiltIn {

@@ -45,8 +45,13 @@ async fn flags_and_file() {
     let file = files.file("admission.yaml", SETTINGS);
     let selectors = "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: pool=common\n";
     std::fs::write(files.join("selectors.yaml"), selectors).unwrap();
+    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]";
+    let (policy, log) = (files.file("policy.yaml", policy), files.join("audit.log"));
     let server = Server::start(&[
         "--ephemeral",
+        &format!("--audit-policy-file={policy}"),
+        &format!("--audit-log-path={log}"),
+        "--audit-log-mode=blocking",
         "--enable-admission-plugins=AlwaysPullImages,EventRateLimit,PodNodeSelector,DenyServiceExternalIPs",
         "--disable-admission-plugins=ServiceAccount,DefaultTolerationSeconds",
         &format!("--admission-control-config-file={file}"),
@@ -86,4 +91,27 @@ async fn flags_and_file() {
         }
     }
     assert!(limited > 0, "six events at once were not too many");
+
+    // Audit events tell by which rules pods came in, and metrics how many did.
+    let text = std::fs::read_to_string(log).unwrap();
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_pods = events.filter(|event| event["objectRef"]["resource"] == "pods");
+    let told = of_pods.map(|event| {
+        let annotation = |name: &str| event["annotations"][format!("pod-security.kubernetes.io/{name}")].clone();
+        (event["responseStatus"]["code"].clone(), annotation("enforce-policy"), annotation("exempt"))
+    });
+    let baseline = json!("baseline:latest");
+    let want = [
+        (json!(201), baseline.clone(), Value::Null),
+        (json!(403), baseline, Value::Null),
+        (json!(201), Value::Null, json!("namespace")),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), want);
+    let metrics = server.client().await.get("/metrics").await.unwrap().body;
+    let counted = |line: &str| assert!(metrics.lines().any(|found| found == line), "{line} is not in {metrics}");
+    counted("pod_security_exemptions_total{request_operation=\"create\",resource=\"pod\",subresource=\"\"} 1");
+    let labels = "name=\"PodSecurity\",operation=\"CREATE\",rejected=\"true\",type=\"validate\"";
+    counted(&format!("apiserver_admission_controller_admission_duration_seconds_count{{{labels}}} 1"));
+    let labels = "operation=\"CREATE\",rejected=\"true\",type=\"validate\"";
+    counted(&format!("apiserver_admission_step_admission_duration_seconds_summary_count{{{labels}}} 2"));
 }

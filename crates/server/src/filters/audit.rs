@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use binnacle_audit::{Answered, Auditor, Trail};
 use binnacle_meta::{Status, Text, go_quote};
@@ -50,15 +49,6 @@ pub(crate) async fn received(
     // That this could not be recorded has been said; it will not be tried again for the answer.
     trail.end();
     Err(Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
-}
-
-/// Does a part of the work for a request, and notes how long it took if anything is audited.
-pub(crate) async fn timed<T>(trail: Option<&Arc<Trail>>, part: &'static str, work: impl Future<Output = T>) -> T {
-    let Some(trail) = trail else { return work.await };
-    let began = Instant::now();
-    let done = work.await;
-    trail.took(part, began.elapsed());
-    done
 }
 
 /// What events tell of an answer that is about to leave.

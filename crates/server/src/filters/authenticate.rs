@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use binnacle_authn::{Authenticator, AuthnError, Credentials, TOKEN_PROTOCOL};
 use binnacle_meta::{Status, Text};
+use binnacle_request::latency::Part;
 use binnacle_request::{ConnectionInfo, Record, Response, User};
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -72,7 +73,9 @@ pub(crate) async fn caller(
     {
         result = Err(AuthnError(format!("unable to match the audience: {:?} , accepted: {own:?}", known.audiences)));
     }
-    metrics.authenticated(&result, began.elapsed());
+    let took = began.elapsed();
+    metrics.authenticated(&result, took);
+    record.took(Part::Authentication, took);
     let known = match result {
         Ok(Some(known)) => known,
         failed => {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use binnacle_authz::{Attributes, Authorizer, forbidden};
 use binnacle_meta::go_quote;
+use binnacle_request::latency::Part;
 use binnacle_request::{Permit, Record, RequestInfo, User};
 use http::StatusCode;
 use http::request::Parts;
@@ -22,7 +23,9 @@ pub(crate) async fn permit(
     let attributes = Attributes::of(info, user);
     let began = Instant::now();
     let result = authorizer.authorize(&attributes).await;
-    metrics.authorized(&result, began.elapsed());
+    let took = began.elapsed();
+    metrics.authorized(&result, took);
+    record.took(Part::Authorization, took);
     let decision = result.map_err(|error| {
         record.annotate("authorization.k8s.io/reason", "internal error");
         tracing::error!(audit_id = %record.audit_id(), "{error}");

@@ -16,11 +16,12 @@ pub(crate) async fn actor(
     caller: Arc<User>,
     record: &Record,
 ) -> Result<Arc<User>, Refusal> {
-    let Some(impersonated) = impersonation.become_other(headers, info, &caller).await? else {
+    let Some(impersonated) = impersonation.become_other(headers, info, &caller, record).await? else {
         return Ok(caller);
     };
     let user = impersonated.user.clone();
     tracing::debug!(audit_id = %record.audit_id(), "{} is impersonating {}", caller.name, user.name);
+    record.note(|facts| facts.user = Some(user.clone()));
     if let Some(notes) = record.audit() {
         notes.note(|noted| noted.impersonated = Some(impersonated));
     }

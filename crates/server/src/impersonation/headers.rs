@@ -11,8 +11,8 @@ const UID: &str = "impersonate-uid";
 const GROUP: &str = "impersonate-group";
 const EXTRA: &str = "impersonate-extra-";
 
-/// Who is wanted, exactly as the headers say it. Parts without a name are a bad request.
-pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
+/// Who is wanted, exactly as the headers say it; `None` when they do not ask for anybody. The name may be missing.
+pub(super) fn wanted(headers: &HeaderMap) -> Option<User> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let mut extra: BTreeMap<Text, Vec<Text>> = BTreeMap::new();
     for (name, value) in headers {
@@ -24,13 +24,12 @@ pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     }
     let groups = headers.get_all(GROUP).into_iter().map(text).collect();
     let user = User { name: first(USER), uid: first(UID), groups, extra };
-    if !user.name.is_empty() {
-        return Ok(Some(user));
-    }
-    if user == User::default() {
-        return Ok(None);
-    }
-    Err(Status::bad_request(format!("requested {} without impersonating a user name", shown(&user))))
+    (user != User::default()).then_some(user)
+}
+
+/// The answer to headers that do not say whose groups and the like those are.
+pub(super) fn nameless(wanted: &User) -> Status {
+    Status::bad_request(format!("requested {} without impersonating a user name", shown(wanted)))
 }
 
 /// Nobody behind this may tell that somebody is not really who they are.

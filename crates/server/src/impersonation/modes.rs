@@ -1,13 +1,19 @@
 //! The ways of acting as somebody else, and what each of them asks the authorizer.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use binnacle_authn::service_account::{groups as account_groups, split_username};
-use binnacle_authz::{Attributes, Authorizer, forbidden};
+use binnacle_authz::{Attributes, forbidden};
 use binnacle_meta::{FieldErrors, FieldPath, Status, Text, go_quote};
 use binnacle_request::{Decision, User};
 use binnacle_validation::domains::domain_prefixed_path;
 use binnacle_validation::names::dns1123_subdomain;
 
-const AUTHENTICATION: &str = "authentication.k8s.io";
+use super::Impersonation;
+use super::allowed::Key;
+
+pub(super) const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_PREFIX: &str = "system:node:";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const ASSOCIATED_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
@@ -39,8 +45,16 @@ impl Mode {
         }
     }
 
+    /// As metrics name the way.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            constrained => constrained.verb().trim_start_matches("impersonate:"),
+        }
+    }
+
     /// The verb of acting as somebody.
-    fn verb(self) -> &'static str {
+    pub(super) fn verb(self) -> &'static str {
         match self {
             Self::AssociatedNode => "impersonate:associated-node",
             Self::ArbitraryNode => "impersonate:arbitrary-node",
@@ -52,7 +66,7 @@ impl Mode {
 
     /// The verb of doing something as somebody.
     fn verb_on(self, verb: &str) -> String {
-        format!("impersonate-on:{}:{verb}", self.verb().trim_start_matches("impersonate:"))
+        format!("impersonate-on:{}:{verb}", self.label())
     }
 
     /// Whether this is a way for these two at all.
@@ -75,48 +89,79 @@ impl Mode {
     /// Whom the caller of `request` becomes; `None` when this is no way for them.
     pub(super) async fn check(
         self,
-        authorizer: &dyn Authorizer,
+        by: &Impersonation,
         wanted: &User,
         request: &Attributes<'_>,
-    ) -> Result<Option<User>, Status> {
+    ) -> Result<Option<Arc<User>>, Status> {
         if !self.applies(wanted, request.user) {
             return Ok(None);
         }
-        // Which node it is has been settled above; leave is given for all nodes at once, and to the account wherever it
-        // runs.
-        let anywhere = (self == Self::AssociatedNode).then(|| {
-            let keys = request.user.extra.keys().cloned().collect();
-            User { extra: [(Text::new_static(ASSOCIATED_KEYS), keys)].into(), ..request.user.clone() }
-        });
-        let check = Check { mode: self, authorizer, requestor: anywhere.as_ref().unwrap_or(request.user) };
-        if self != Self::Legacy {
-            let verb = self.verb_on(request.verb);
-            check.allowed(&Attributes { user: check.requestor, verb: &verb, ..*request }).await?;
+        if self == Self::Legacy {
+            let check = Check { mode: self, by, requestor: request.user };
+            return check.parts(wanted).await.map(|user| Some(Arc::new(user)));
         }
-        let mut user = wanted.clone();
-        check.name(wanted, &mut user).await?;
-        if !wanted.uid.is_empty() {
-            check.part("uids", "", &wanted.uid).await?;
+        if self != Self::AssociatedNode {
+            return self.check_constrained(by, wanted, wanted, request).await.map(Some);
         }
-        check.groups(&wanted.groups).await?;
-        check.extra(wanted).await?;
-        if user.name == User::ANONYMOUS {
-            add_group(&mut user, User::UNAUTHENTICATED);
-        } else if !user.is_in(User::UNAUTHENTICATED) {
-            add_group(&mut user, User::AUTHENTICATED);
+        // Which node it is has been settled above. Leave is given for all nodes at once, and to the account wherever it
+        // runs, so that the pods of a daemon set share what is remembered.
+        let keys = request.user.extra.keys().cloned().collect();
+        let anywhere = User { extra: [(Text::new_static(ASSOCIATED_KEYS), keys)].into(), ..request.user.clone() };
+        let request = Attributes { user: &anywhere, ..*request };
+        let user = self.check_constrained(by, wanted, &User::new("system:node:*", &[]), &request).await?;
+        Ok(Some(Arc::new(User { name: wanted.name.clone(), ..(*user).clone() })))
+    }
+
+    /// `known_as` is who stands for the wanted user in what is remembered.
+    async fn check_constrained(
+        self,
+        by: &Impersonation,
+        wanted: &User,
+        known_as: &User,
+        request: &Attributes<'_>,
+    ) -> Result<Arc<User>, Status> {
+        let for_request = Key::of_request(self, known_as, request);
+        if let Some(user) = by.allowed.get(&for_request) {
+            return Ok(user);
         }
-        Ok(Some(user))
+        let check = Check { mode: self, by, requestor: request.user };
+        let verb = self.verb_on(request.verb);
+        check.allowed(&Attributes { verb: &verb, ..*request }).await?;
+        let for_user = Key::of_user(self, known_as, request.user);
+        let user = match by.allowed.get(&for_user) {
+            Some(user) => user,
+            None => {
+                let user = Arc::new(check.parts(wanted).await?);
+                by.allowed.insert(for_user, user.clone());
+                user
+            }
+        };
+        by.allowed.insert(for_request, user.clone());
+        Ok(user)
     }
 }
 
 /// Questions to the authorizer in one way.
 struct Check<'a> {
     mode: Mode,
-    authorizer: &'a dyn Authorizer,
+    by: &'a Impersonation,
     requestor: &'a User,
 }
 
 impl<'a> Check<'a> {
+    /// Each part of who is wanted, and whom that makes.
+    async fn parts(&self, wanted: &User) -> Result<User, Status> {
+        let mut user = wanted.clone();
+        self.name(wanted, &mut user).await?;
+        if !wanted.uid.is_empty() {
+            self.part("uids", "", &wanted.uid).await?;
+        }
+        self.groups(&wanted.groups).await?;
+        self.extra(wanted).await?;
+        complete_groups(&mut user);
+        Ok(user)
+    }
+
     fn attributes(&self, api_group: &'a str, resource: &'a str, name: &'a str) -> Attributes<'a> {
         Attributes {
             verb: self.mode.verb(),
@@ -205,7 +250,11 @@ impl<'a> Check<'a> {
     }
 
     async fn allowed(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        let why = match self.authorizer.authorize(attributes).await {
+        let began = Instant::now();
+        let decision = self.by.authorizer.authorize(attributes).await;
+        let allowed = matches!(decision, Ok(Decision::Allow(_)));
+        self.by.metrics.checked(self.mode.label(), allowed, began.elapsed());
+        let why = match decision {
             Ok(Decision::Allow(_)) => return Ok(()),
             Ok(decision) => decision.reason().to_owned(),
             Err(error) if error.reason.is_empty() => error.message,
@@ -232,7 +281,7 @@ fn check_extra(wanted: &User) -> Result<(), String> {
             let why = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
             return Err(format!("impersonating an invalid key in extra is not allowed: {why}"));
         }
-        if key.chars().any(char::is_uppercase) {
+        if key.to_lowercase() != key.as_str() {
             return Err(format!("impersonating a non-lowercase key in extra is not allowed: {}", go_quote(key)));
         }
         if values.iter().any(|value| value.is_empty()) {
@@ -242,7 +291,15 @@ fn check_extra(wanted: &User) -> Result<(), String> {
     Ok(())
 }
 
-fn add_group(user: &mut User, group: &'static str) {
+/// Adds the group that everybody is in who is known, or that of those who are not.
+pub(super) fn complete_groups(user: &mut User) {
+    let group = if user.name == User::ANONYMOUS {
+        User::UNAUTHENTICATED
+    } else if user.is_in(User::UNAUTHENTICATED) {
+        return;
+    } else {
+        User::AUTHENTICATED
+    };
     if !user.is_in(group) {
         user.groups.push(Text::new_static(group));
     }

@@ -1,6 +1,7 @@
 use binnacle_authz::{Attributes, AuthzError};
 use binnacle_request::{BoxFuture, Decision, Query};
 use http::Method;
+use prometheus::Registry;
 
 use super::*;
 
@@ -15,22 +16,64 @@ impl Authorizer for Allows {
     }
 }
 
-async fn ask(allows: &'static [&'static str], sent: &[(&str, &str)], requestor: &User) -> Result<String, String> {
-    let impersonation = Impersonation::new(Arc::new(Allows(allows)));
-    let mut headers = HeaderMap::new();
-    for (name, value) in sent {
-        headers.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+/// Somebody who decides, with what is counted meanwhile.
+struct Rig {
+    impersonation: Impersonation,
+    registry: Registry,
+}
+
+impl Rig {
+    fn new(authorizer: impl Authorizer + 'static) -> Self {
+        Self::with(KEPT, true, authorizer)
     }
-    let info = RequestInfo::parse(&Method::GET, "/api/v1/nodes", &Query::default(), "").unwrap();
-    match impersonation.become_other(&mut headers, &info, requestor).await {
-        Ok(None) => Ok("nobody".to_owned()),
-        Ok(Some(Impersonated { user, constraint })) => {
-            assert!(headers.is_empty());
-            let extra: Vec<String> = user.extra.iter().map(|(k, v)| format!(" {k}={}", v.join(","))).collect();
-            Ok(format!("{constraint} {} {} {}{}", user.name, user.uid, user.groups.join(","), extra.concat()))
+
+    fn with(kept: Duration, constrained: bool, authorizer: impl Authorizer + 'static) -> Self {
+        let registry = Registry::new();
+        let metrics = ImpersonationMetrics::register(&registry).unwrap();
+        let impersonation = Impersonation::keeping(kept, Arc::new(authorizer), constrained, metrics);
+        Self { impersonation, registry }
+    }
+
+    async fn ask(&self, path: &str, sent: &[(&str, &str)], requestor: &User) -> Result<String, String> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in sent {
+            headers.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        Err(status) => Err(format!("{} {}", status.code(), status.message())),
+        let info = RequestInfo::parse(&Method::GET, path, &Query::default(), "").unwrap();
+        let record = Record::open(Method::GET, path.into(), None, None);
+        match self.impersonation.become_other(&mut headers, &info, requestor, &record).await {
+            Ok(None) => Ok("nobody".to_owned()),
+            Ok(Some(Impersonated { user, constraint })) => {
+                assert!(headers.is_empty());
+                assert_eq!(record.latency(Part::Impersonation).is_zero(), !self.impersonation.constrained);
+                let extra: Vec<String> = user.extra.iter().map(|(k, v)| format!(" {k}={}", v.join(","))).collect();
+                Ok(format!("{constraint} {} {} {}{}", user.name, user.uid, user.groups.join(","), extra.concat()))
+            }
+            Err(status) => Err(format!("{} {}", status.code(), status.message())),
+        }
     }
+
+    /// How many were counted so far, as `mode decision count`.
+    fn counted(&self, family: &str) -> Vec<String> {
+        let name = format!("apiserver_impersonation_{family}_total");
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        let metrics = family.map(|family| family.get_metric()).unwrap_or_default();
+        let mut shown: Vec<String> = metrics
+            .iter()
+            .map(|metric| {
+                // Labels are sorted by name: the decision comes first.
+                let [decision, mode] = metric.get_label() else { panic!("{metric:?}") };
+                format!("{} {} {}", mode.value(), decision.value(), metric.get_counter().get_value())
+            })
+            .collect();
+        shown.sort_unstable();
+        shown
+    }
+}
+
+async fn ask(allows: &'static [&'static str], sent: &[(&str, &str)], requestor: &User) -> Result<String, String> {
+    Rig::new(Allows(allows)).ask("/api/v1/nodes", sent, requestor).await
 }
 
 #[tokio::test]
@@ -87,6 +130,67 @@ async fn who_may_act_as_whom() {
             vec![user, group("system:masters")],
             Err(
                 "403 groups.authentication.k8s.io \"system:masters\" is forbidden: User \"me\" cannot impersonate:user-info resource \"groups\" in API group \"authentication.k8s.io\" at the cluster scope: impersonating the system:masters group is not allowed",
+            ),
+        ),
+        (
+            &[LIST, "impersonate:user-info authentication.k8s.io/users/ /other"],
+            vec![user, group("")],
+            Err(
+                "403 groups.authentication.k8s.io is forbidden: User \"me\" cannot impersonate:user-info resource \"groups\" in API group \"authentication.k8s.io\" at the cluster scope: impersonating the empty string group is not allowed",
+            ),
+        ),
+        // Many at once may be allowed at once.
+        (
+            &[
+                LIST,
+                "impersonate:user-info authentication.k8s.io/users/ /other",
+                "impersonate:user-info authentication.k8s.io/groups/ /*",
+                "impersonate:user-info authentication.k8s.io/userextras/* /*",
+            ],
+            vec![
+                user,
+                group("a"),
+                group("b"),
+                group("c"),
+                group("d"),
+                ("Impersonate-Extra-A.io%2fa", "1"),
+                ("Impersonate-Extra-A.io%2fa", "2"),
+                ("Impersonate-Extra-A.io%2fa", "3"),
+                ("Impersonate-Extra-A.io%2fb", "4"),
+            ],
+            Ok("impersonate:user-info other  a,b,c,d,system:authenticated a.io/a=1,2,3 a.io/b=4"),
+        ),
+        // Few are not.
+        (
+            &[
+                LIST,
+                "impersonate:user-info authentication.k8s.io/users/ /other",
+                "impersonate:user-info authentication.k8s.io/groups/ /*",
+            ],
+            vec![user, group("a"), group("b"), group("c")],
+            Err(
+                "403 groups.authentication.k8s.io \"a\" is forbidden: User \"me\" cannot impersonate:user-info resource \"groups\" in API group \"authentication.k8s.io\" at the cluster scope",
+            ),
+        ),
+        (
+            &[LIST, "impersonate:user-info authentication.k8s.io/users/ /other"],
+            vec![user, ("Impersonate-Extra-A.io%2fa%41", "1")],
+            Err(
+                "403 userextras.authentication.k8s.io is forbidden: User \"me\" cannot impersonate:user-info resource \"userextras\" in API group \"authentication.k8s.io\" at the cluster scope: impersonating a non-lowercase key in extra is not allowed: \"a.io/aA\"",
+            ),
+        ),
+        (
+            &[LIST, "impersonate:user-info authentication.k8s.io/users/ /other"],
+            vec![user, ("Impersonate-Extra-A.io%2fa", "")],
+            Err(
+                "403 userextras.authentication.k8s.io is forbidden: User \"me\" cannot impersonate:user-info resource \"userextras\" in API group \"authentication.k8s.io\" at the cluster scope: impersonating the empty string value in extra is not allowed",
+            ),
+        ),
+        (
+            &[LIST, "impersonate:user-info authentication.k8s.io/users/ /other"],
+            vec![user, ("Impersonate-Extra-", "a")],
+            Err(
+                "403 userextras.authentication.k8s.io is forbidden: User \"me\" cannot impersonate:user-info resource \"userextras\" in API group \"authentication.k8s.io\" at the cluster scope: impersonating the empty string key in extra is not allowed",
             ),
         ),
         (
@@ -149,4 +253,119 @@ async fn a_pod_acts_as_its_own_node() {
     assert_eq!(own.unwrap(), "impersonate:associated-node system:node:n  system:nodes,system:authenticated");
     let other = ask(allows, &[("Impersonate-User", "system:node:m")], &pod).await;
     assert!(other.unwrap_err().starts_with("403 "));
+}
+
+#[tokio::test]
+async fn what_was_allowed_is_not_asked_again() {
+    let me = User::new("me", &[]);
+    let allows = &[
+        "impersonate-on:user-info:list /nodes/ /",
+        "impersonate-on:user-info:list /pods/ /",
+        "impersonate:user-info authentication.k8s.io/users/ /other",
+        "impersonate:user-info authentication.k8s.io/groups/ /a",
+    ];
+    let rig = Rig::new(Allows(allows));
+    let other = [("Impersonate-User", "other"), ("Impersonate-Group", "a")];
+    for (path, asked_in_all) in [
+        ("/api/v1/nodes", 3),
+        ("/api/v1/nodes", 3),
+        // Whom one may become is known; whether for this is not.
+        ("/api/v1/pods", 4),
+        ("/api/v1/pods", 4),
+        ("/api/v1/nodes", 4),
+    ] {
+        let got = rig.ask(path, &other, &me).await;
+        assert_eq!(got.unwrap(), "impersonate:user-info other  a,system:authenticated");
+        assert_eq!(rig.counted("authorization_attempts"), [format!("user-info allowed {asked_in_all}")], "{path}");
+    }
+    // Neither somebody else, nor as somebody else.
+    assert!(rig.ask("/api/v1/nodes", &other[..1], &me).await.is_ok());
+    assert_eq!(rig.counted("authorization_attempts"), ["user-info allowed 6"]);
+    assert!(rig.ask("/api/v1/nodes", &other, &User::new("you", &[])).await.is_ok());
+    assert_eq!(rig.counted("authorization_attempts"), ["user-info allowed 9"]);
+    assert_eq!(rig.counted("attempts"), ["user-info allowed 7"]);
+    // What was refused is.
+    for times in 1..3 {
+        assert!(rig.ask("/api/v1/secrets", &other, &me).await.is_err());
+        let denied =
+            [format!("legacy denied {times}"), "user-info allowed 9".to_owned(), format!("user-info denied {times}")];
+        assert_eq!(rig.counted("authorization_attempts"), denied);
+        assert_eq!(rig.counted("attempts"), [format!(" denied {times}"), "user-info allowed 7".to_owned()]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_old_is_asked_again() {
+    let rig = Rig::with(
+        Duration::ZERO,
+        true,
+        Allows(&[
+            "impersonate-on:serviceaccount:list /nodes/ /",
+            "impersonate:serviceaccount authentication.k8s.io/serviceaccounts/ n/a",
+        ]),
+    );
+    for times in 1..4 {
+        let account = [("Impersonate-User", "system:serviceaccount:n:a")];
+        assert!(rig.ask("/api/v1/nodes", &account, &User::new("me", &[])).await.is_ok());
+        assert_eq!(rig.counted("authorization_attempts"), [format!("serviceaccount allowed {}", 2 * times)]);
+    }
+}
+
+/// The pods of a daemon set, wherever they run, share what is known; each becomes its own node.
+#[tokio::test]
+async fn leave_for_all_nodes_is_asked_for_once() {
+    let rig = Rig::new(Allows(&[
+        "impersonate-on:associated-node:list /nodes/ /",
+        "impersonate:associated-node authentication.k8s.io/nodes/ /*",
+    ]));
+    for node in ["m", "n"] {
+        let mut pod = User::new("system:serviceaccount:ns:agent", &[]);
+        pod.extra.insert("authentication.kubernetes.io/node-name".into(), vec![node.into()]);
+        let wanted = format!("system:node:{node}");
+        let got = rig.ask("/api/v1/nodes", &[("Impersonate-User", &wanted)], &pod).await;
+        let want = format!("impersonate:associated-node {wanted}  system:nodes,system:authenticated");
+        assert_eq!(got.unwrap(), want);
+        assert_eq!(rig.counted("authorization_attempts"), ["associated-node allowed 2"]);
+    }
+}
+
+/// Without the feature there is only the original way.
+#[tokio::test]
+async fn unconstrained() {
+    let me = User::new("me", &["system:authenticated"]);
+    let user = ("Impersonate-User", "other");
+    for (allows, sent, want) in [
+        (&["impersonate /users/ /other"][..], vec![user], Ok(" other  system:authenticated")),
+        (
+            &["impersonate-on:user-info:list /nodes/ /", "impersonate:user-info authentication.k8s.io/users/ /other"],
+            vec![user],
+            Err(
+                "403 users \"other\" is forbidden: User \"me\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope",
+            ),
+        ),
+        (
+            &["impersonate /serviceaccounts/ n/a", "impersonate /groups/ /system:masters"],
+            vec![("Impersonate-User", "system:serviceaccount:n:a"), ("Impersonate-Group", "system:masters")],
+            Ok(" system:serviceaccount:n:a  system:masters,system:authenticated"),
+        ),
+        (
+            &["impersonate /users/ /other", "impersonate authentication.k8s.io/userextras/a /b"],
+            vec![user, ("Impersonate-Extra-A", "b"), ("Impersonate-Uid", "u")],
+            Err(
+                "403 uids.authentication.k8s.io \"u\" is forbidden: User \"me\" cannot impersonate resource \"uids\" in API group \"authentication.k8s.io\" at the cluster scope",
+            ),
+        ),
+        (
+            &[],
+            vec![("Impersonate-Group", "a"), ("Impersonate-Extra-A", "b"), ("Impersonate-Uid", "u")],
+            Err(
+                "400 requested [{Group  a    } {UserExtra  b  authentication.k8s.io/v1  a} {UID  u  authentication.k8s.io/v1  }] without impersonating a user",
+            ),
+        ),
+    ] {
+        let rig = Rig::with(KEPT, false, Allows(allows));
+        let got = rig.ask("/api/v1/nodes", &sent, &me).await;
+        assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned), "{allows:?} {sent:?}");
+        assert!(rig.counted("attempts").is_empty());
+    }
 }

@@ -49,8 +49,8 @@ impl Remote {
             Session::Attach => Options::of_command(&request.query, false),
             Session::PortForward => Options::of_ports(&request.query)?,
         };
-        let caller = Caller::of(&request)?;
-        caller.admit(&self.admission, options.object(self.session.options_kind()), &warnings).await?;
+        let caller = Caller::of(&request, warnings)?;
+        caller.admit(&self.admission, options.object(self.session.options_kind())).await?;
         self.may_create(&caller).await?;
         let (kubelet, path_and_query) = self.locate(&caller.info, &options).await?;
         self.stream(request, kubelet, path_and_query, &options).await

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_authz::{Attributes as Access, AuthzError};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
+use binnacle_registry::Remarks;
 use binnacle_registry::admission::{Admission, Attributes, Operation};
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::{Value, value};
@@ -116,7 +117,7 @@ async fn ask_as(user: &User, case: &Case<'_>) -> Result<(), (u16, String)> {
     let mut part = || parts.next().unwrap_or_default();
     let (group, plural, subresource) = (part(), part(), part());
     let plugin = NodeRestriction::new(Arc::new(objects()), Arc::new(Allows("extra")));
-    let chain = crate::Chain::new(vec![Arc::new(plugin)]).unwrap();
+    let chain = crate::Chain::new(vec![Arc::new(plugin)], &crate::Metrics::fresh()).unwrap();
     let attributes = Attributes {
         operation: case.operation,
         kind: GroupVersionKind::new(group, "v1", "Kind"),
@@ -128,7 +129,7 @@ async fn ask_as(user: &User, case: &Case<'_>) -> Result<(), (u16, String)> {
         dry_run: false,
     };
     let mut object = case.object.clone();
-    let outcome = chain.mutate(&attributes, &mut object, case.old.as_ref(), &|_| {}).await;
+    let outcome = chain.mutate(&attributes, &mut object, case.old.as_ref(), &Remarks::default()).await;
     outcome.map_err(|status| (status.code(), status.message().to_owned()))
 }
 

@@ -1,5 +1,7 @@
 //! The checks of the standards, and since which minor release each is in force in which form.
 
+use binnacle_schema::Value;
+
 use super::baseline as b;
 use super::policy::{Level, LevelVersion};
 use super::restricted as r;
@@ -47,9 +49,31 @@ const RESTRICTED: &[Check] = &[
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Violations(Vec<Violation>);
 
-/// Holds a pod against a standard.
+/// A pod and what was found of it, so that it is held against each standard once.
+pub(super) struct Evaluations<'a> {
+    subject: Subject<'a>,
+    found: Vec<(LevelVersion, Violations)>,
+}
+
+impl<'a> Evaluations<'a> {
+    pub(super) fn of(pod: &'a Value) -> Self {
+        Self { subject: Subject::of(pod), found: Vec::new() }
+    }
+
+    pub(super) fn against(&mut self, standard: LevelVersion) -> &Violations {
+        let known = self.found.iter().position(|(known, _)| *known == standard);
+        let at = known.unwrap_or_else(|| {
+            self.found.push((standard, evaluate(standard, &self.subject)));
+            self.found.len() - 1
+        });
+        &self.found[at].1
+    }
+}
+
+/// Holds a pod against a standard, as far as the emulated version knows it.
 pub(super) fn evaluate(standard: LevelVersion, subject: &Subject<'_>) -> Violations {
-    let minor = standard.version.unwrap_or(u32::MAX);
+    let newest = u32::from(binnacle_features::gates().emulated().minor);
+    let minor = standard.version.unwrap_or(newest).min(newest);
     let restricted: Vec<(&Check, Rule)> = match standard.level {
         Level::Privileged => return Violations::default(),
         Level::Baseline => Vec::new(),
@@ -98,7 +122,7 @@ impl Check {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::{Value, value};
+    use binnacle_schema::value;
 
     use super::*;
 

@@ -42,8 +42,12 @@ impl fmt::Display for LevelVersion {
     }
 }
 
+impl LevelVersion {
+    pub(super) const PRIVILEGED: Self = Self { level: Level::Privileged, version: None };
+}
+
 impl Level {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Privileged => "privileged",
             Self::Baseline => "baseline",
@@ -58,7 +62,7 @@ impl Level {
 
 impl Default for Policy {
     fn default() -> Self {
-        let privileged = LevelVersion { level: Level::Privileged, version: None };
+        let privileged = LevelVersion::PRIVILEGED;
         Self { enforce: privileged, audit: privileged, warn: privileged }
     }
 }

@@ -109,6 +109,7 @@ fn beyond(usage: &Resources, before: &Resources) -> Resources {
 #[cfg(test)]
 mod tests {
     use binnacle_meta::{GroupVersionKind, GroupVersionResource};
+    use binnacle_registry::Remarks;
     use binnacle_registry::admission::{Attributes, Operation};
     use binnacle_request::User;
 
@@ -146,8 +147,8 @@ mod tests {
     fn outcome(plural: &str, quota: Value, object: &Value, old: Option<&Value>) -> Result<Value, String> {
         let operation = if old.is_some() { Operation::Update } else { Operation::Create };
         let attributes = attributes(plural, operation);
-        let warn = |_: String| {};
-        let request = Request::new(&attributes, old, &warn);
+        let remarks = Remarks::default();
+        let request = Request::new(&attributes, old, &remarks);
         let charged = check(&[Arc::new(quota)], request, object, &*evaluator::of(&attributes));
         let charged = charged.map_err(|status| status.message().to_owned())?;
         Ok(charged.first().and_then(|quota| quota.at(&["status", "used"])).cloned().unwrap_or_default())

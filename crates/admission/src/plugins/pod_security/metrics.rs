@@ -1,0 +1,158 @@
+//! The `pod_security_*` families.
+
+use binnacle_features::Version;
+use binnacle_metrics::keep;
+use binnacle_registry::admission::{Attributes, Operation};
+use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+
+use super::policy::{Level, LevelVersion};
+use crate::plugin::is_any_of;
+
+#[derive(Clone, Debug)]
+pub(crate) struct PodSecurityMetrics {
+    evaluations: IntCounterVec,
+    exemptions: IntCounterVec,
+    errors: IntCounterVec,
+    /// Pods of namespaces without a policy, which are most of all pods: created and updated.
+    unrestricted: [IntCounter; 2],
+}
+
+/// What a policy is evaluated for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mode {
+    Enforce,
+    Audit,
+    Warn,
+}
+
+impl Mode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Audit => "audit",
+            Self::Warn => "warn",
+        }
+    }
+}
+
+impl PodSecurityMetrics {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let family = |name: &str, help: &str, labels: &[&str]| {
+            keep(registry, IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
+        };
+        let evaluations = family(
+            "pod_security_evaluations_total",
+            "Number of policy evaluations that occurred, not counting ignored or exempt requests.",
+            &["decision", "policy_level", "policy_version", "mode", "request_operation", "resource", "subresource"],
+        )?;
+        let exemptions = family(
+            "pod_security_exemptions_total",
+            "Number of exempt requests, not counting ignored or out of scope requests.",
+            &["request_operation", "resource", "subresource"],
+        )?;
+        let errors = family(
+            "pod_security_errors_total",
+            "Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted profile \
+             being used for evaluation.",
+            &["fatal", "request_operation", "resource", "subresource"],
+        )?;
+        // Shown from the start, as the reference does.
+        for (operation, resource) in
+            [("create", "pod"), ("update", "pod"), ("create", "controller"), ("update", "controller")]
+        {
+            exemptions.with_label_values(&[operation, resource, ""]);
+        }
+        let unrestricted = ["create", "update"].map(|operation| {
+            evaluations.with_label_values(&["allow", "privileged", "latest", "enforce", operation, "pod", ""])
+        });
+        Ok(Self { evaluations, exemptions, errors, unrestricted })
+    }
+
+    pub(super) fn evaluated(&self, attributes: &Attributes, policy: LevelVersion, mode: Mode, allowed: bool) {
+        let [operation, resource, subresource] = labels(attributes);
+        if allowed && policy.level == Level::Privileged && subresource.is_empty() && resource == "pod" {
+            let [created, updated] = &self.unrestricted;
+            if attributes.operation == Operation::Create {
+                created.inc()
+            } else {
+                updated.inc()
+            }
+            return;
+        }
+        let decision = if allowed { "allow" } else { "deny" };
+        let shown;
+        let version = match policy.version {
+            _ if policy.level == Level::Privileged => "latest",
+            None => "latest",
+            // The server does not know what these will be.
+            Some(minor) if minor > u32::from(Version::BINARY.minor) => "future",
+            Some(minor) => {
+                shown = format!("v1.{minor}");
+                &shown
+            }
+        };
+        let labels = [decision, policy.level.name(), version, mode.as_str(), operation, resource, subresource];
+        self.evaluations.with_label_values(&labels).inc();
+    }
+
+    pub(super) fn exempted(&self, attributes: &Attributes) {
+        self.exemptions.with_label_values(&labels(attributes)).inc();
+    }
+
+    pub(super) fn failed(&self, attributes: &Attributes, fatal: bool) {
+        let [operation, resource, subresource] = labels(attributes);
+        let fatal = if fatal { "true" } else { "false" };
+        self.errors.with_label_values(&[fatal, operation, resource, subresource]).inc();
+    }
+}
+
+/// Operation, what is asked about, subresource.
+fn labels(attributes: &Attributes) -> [&str; 3] {
+    let operation = match attributes.operation {
+        Operation::Create => "create",
+        Operation::Update => "update",
+        Operation::Delete => "delete",
+        Operation::Connect => "connect",
+    };
+    let resource = if is_any_of(attributes, "", "pods") {
+        "pod"
+    } else if is_any_of(attributes, "", "namespaces") {
+        "namespace"
+    } else {
+        "controller"
+    };
+    [operation, resource, &attributes.subresource]
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use prometheus::proto::Metric;
+
+    use super::*;
+
+    impl PodSecurityMetrics {
+        pub(in super::super) fn fresh() -> Self {
+            Self::register(&Registry::new()).unwrap()
+        }
+
+        /// What was counted, as `family{label values}`, in order.
+        pub(in super::super) fn counted(&self) -> Vec<String> {
+            use prometheus::core::Collector;
+
+            let all = [&self.errors, &self.evaluations, &self.exemptions];
+            let families = all.into_iter().flat_map(Collector::collect);
+            let mut counted: Vec<String> = Vec::new();
+            for family in families {
+                let name = family.name().trim_start_matches("pod_security_").trim_end_matches("_total").to_owned();
+                let values = |metric: &Metric| {
+                    let labels = metric.get_label().iter().map(|label| label.value());
+                    labels.filter(|value| !value.is_empty()).collect::<Vec<_>>().join(" ")
+                };
+                let some = family.get_metric().iter().filter(|metric| metric.get_counter().get_value() > 0.0);
+                counted.extend(some.map(|metric| format!("{name}: {}", values(metric))));
+            }
+            counted.sort();
+            counted
+        }
+    }
+}

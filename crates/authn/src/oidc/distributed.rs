@@ -1,0 +1,160 @@
+//! Claims that a token does not hold itself but says where to get: distributed claims (OpenID Connect Core, section 5.6.2).
+//! What is got is a token as well, whose issuer may be another, but whose audience, end and signature count all the same.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_jwt::{Algorithm, Token};
+use binnacle_meta::go_quote;
+use binnacle_webhook::{Client, Target, TargetError, WebhookError};
+use http::{HeaderValue, StatusCode, Uri};
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+
+use super::verifier::{Verifier, untrusted_issuer};
+use crate::config::Issuer;
+
+/// How long all that is needed for one token may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What a source may send: as much as a token in a header could have been.
+const MAX_TOKEN: usize = 1 << 20;
+/// Issuers of claims that are known at a time. They are named by what sources send, and usually there is one.
+const MAX_ISSUERS: usize = 32;
+
+/// Gets one claim of an issuer's tokens from where they say.
+pub(super) struct Resolver {
+    claim: String,
+    /// The issuer of the tokens; those of claims are trusted by the same authorities and meant for the same audiences.
+    issuer: Issuer,
+    algorithms: Vec<Algorithm>,
+    client: Client,
+    verifiers: Mutex<HashMap<String, Arc<Verifier>>>,
+}
+
+impl Resolver {
+    pub(super) fn new(claim: String, issuer: Issuer, algorithms: Vec<Algorithm>) -> Result<Self, TargetError> {
+        let mut target = Target::new(&issuer.url)?;
+        let pem = issuer.certificate_authority.as_bytes();
+        target.authorities = (!pem.is_empty()).then(|| pem.to_vec());
+        let client = Client::new(target, PATIENCE)?;
+        Ok(Self { claim, issuer, algorithms, client, verifiers: Mutex::default() })
+    }
+
+    /// Adds the claim, if it is elsewhere.
+    pub(super) async fn expand(&self, claims: &mut Map<String, Value>) -> Result<(), String> {
+        let Some(source) = self.source(claims)? else { return Ok(()) };
+        let resolved = tokio::time::timeout(PATIENCE, self.resolve(&source)).await;
+        let value = resolved.unwrap_or_else(|_| {
+            Err(format!("while getting distributed claim {}: context deadline exceeded", go_quote(&self.claim)))
+        })?;
+        claims.insert(self.claim.clone(), value);
+        Ok(())
+    }
+
+    /// Where the claim is, unless the token has it or says nothing of it.
+    fn source(&self, claims: &Map<String, Value>) -> Result<Option<Source>, String> {
+        if claims.contains_key(&self.claim) {
+            return Ok(None);
+        }
+        let Some(names) = claims.get("_claim_names") else { return Ok(None) };
+        let sources = claims.get("_claim_sources").ok_or("oidc: no claim sources")?;
+        let Some(name) = names.get(&self.claim).and_then(Value::as_str) else { return Ok(None) };
+        let source = sources
+            .get(name)
+            .ok_or_else(|| format!("id token _claim_names contained a source {name} missing in _claims_sources"))?;
+        let text = |member: &str| match source.get(member) {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(_) => Err(format!("oidc: could not parse claim sources: {member} is no string")),
+        };
+        let (endpoint, access_token) = (text("endpoint")?, text("access_token")?);
+        // One that holds the claim itself, which nobody reads.
+        Ok((!endpoint.is_empty()).then_some(Source { endpoint, access_token }))
+    }
+
+    async fn resolve(&self, source: &Source) -> Result<Value, String> {
+        let claim = &self.claim;
+        let text = self.fetch(source).await;
+        let text = text.map_err(|why| format!("while getting distributed claim {}: {why}", go_quote(claim)))?;
+        let endpoint = &source.endpoint;
+        let token = Token::parse(&text).ok_or_else(|| {
+            format!(
+                "getting untrusted issuer from endpoint {endpoint} failed for claim {}: malformed token",
+                go_quote(claim)
+            )
+        })?;
+        let issuer = untrusted_issuer(&token);
+        let verifier = self.verifier(issuer).filter(|_| !issuer.is_empty());
+        let uninitialized = || {
+            format!(
+                "verifying untrusted issuer {issuer} failed: verifier not initialized for issuer: {}",
+                go_quote(issuer)
+            )
+        };
+        let verifier = verifier.ok_or_else(uninitialized)?;
+        if !verifier.discover_once().await {
+            return Err(uninitialized());
+        }
+        let verified = verifier.verify(&token).await.ok_or_else(uninitialized)?;
+        verified.map_err(|why| format!("verify distributed claim token: {why}"))?;
+        let value = token.unverified().get(claim).cloned();
+        value.ok_or_else(|| {
+            format!("jwt returned by distributed claim endpoint {} did not contain claim: {claim}", go_quote(endpoint))
+        })
+    }
+
+    async fn fetch(&self, source: &Source) -> Result<String, String> {
+        let url: Uri =
+            source.endpoint.parse().map_err(|error| format!("while calling {}: {error}", source.endpoint))?;
+        let authorization = match source.access_token.as_str() {
+            "" => None,
+            token => {
+                let value = HeaderValue::try_from(format!("Bearer {token}"));
+                Some(value.map_err(|_| "net/http: invalid header field value for \"Authorization\"".to_owned())?)
+            }
+        };
+        let answer = self.client.get_as(url, authorization).await.map_err(|error| match error {
+            WebhookError::Status { code, .. } => {
+                let reason = StatusCode::from_u16(code).ok().and_then(|code| code.canonical_reason());
+                format!("error while getting distributed claim JWT: {code} {}", reason.unwrap_or_default())
+            }
+            other => other.to_string(),
+        })?;
+        if answer.body.len() > MAX_TOKEN {
+            return Err(format!("the answer is longer than {MAX_TOKEN} bytes"));
+        }
+        String::from_utf8(answer.body.into()).map_err(|_| "could not decode distributed claim response".to_owned())
+    }
+
+    /// Who judges the tokens of an issuer; `None` when there are too many issuers.
+    fn verifier(&self, issuer: &str) -> Option<Arc<Verifier>> {
+        let mut verifiers = self.verifiers.lock();
+        if let Some(known) = verifiers.get(issuer) {
+            return Some(known.clone());
+        }
+        if verifiers.len() >= MAX_ISSUERS {
+            // Those that are none make room.
+            verifiers.retain(|_, verifier| verifier.is_found());
+        }
+        if verifiers.len() >= MAX_ISSUERS {
+            tracing::warn!("oidc: claims of too many issuers; those of {issuer:?} are not taken");
+            return None;
+        }
+        let other = if issuer == self.issuer.url {
+            self.issuer.clone()
+        } else {
+            Issuer { url: issuer.to_owned(), discovery_url: String::new(), ..self.issuer.clone() }
+        };
+        let made = Verifier::new(&other, self.algorithms.clone(), None);
+        let made = made.inspect_err(|error| tracing::error!("oidc: issuer of claims {issuer:?}: {error}")).ok()?;
+        let made = Arc::new(made);
+        verifiers.insert(issuer.to_owned(), made.clone());
+        Some(made)
+    }
+}
+
+struct Source {
+    endpoint: String,
+    access_token: String,
+}

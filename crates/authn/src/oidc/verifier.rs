@@ -1,0 +1,154 @@
+//! Whether a token is an issuer's, for us, and for now.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use binnacle_jwt::{Algorithm, Token};
+use binnacle_meta::go_quote;
+use binnacle_webhook::TargetError;
+use serde_json::{Map, Value};
+
+use super::RETRY;
+use super::metrics::IssuerMetrics;
+use super::provider::Provider;
+use crate::config::Issuer;
+
+/// How far clocks may be apart for a token that is not valid yet.
+const LEEWAY: f64 = 300.0;
+/// The one issuer whose tokens may leave out the scheme.
+const GOOGLE: &str = "https://accounts.google.com";
+
+/// Judges the tokens of one issuer.
+pub(super) struct Verifier {
+    algorithms: Vec<Algorithm>,
+    audiences: Vec<String>,
+    provider: Provider,
+    /// When the provider was looked for in vain.
+    missed: tokio::sync::Mutex<Option<Instant>>,
+}
+
+impl Verifier {
+    /// One that knows no keys until they are found.
+    pub(super) fn new(
+        issuer: &Issuer,
+        algorithms: Vec<Algorithm>,
+        metrics: Option<IssuerMetrics>,
+    ) -> Result<Self, TargetError> {
+        let provider = Provider::new(issuer, metrics)?;
+        Ok(Self { algorithms, audiences: issuer.audiences.clone(), provider, missed: tokio::sync::Mutex::default() })
+    }
+
+    pub(super) fn is_found(&self) -> bool {
+        self.provider.is_found()
+    }
+
+    /// Finds the provider's keys, however long it takes until it can be reached: it may run in this very cluster.
+    pub(super) async fn discover(&self) {
+        while !self.provider.is_found() {
+            match self.provider.find().await {
+                Ok(()) => return,
+                Err(error) => tracing::error!("oidc authenticator: initializing plugin: {error}"),
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Finds the provider's keys for whoever needs them now. All who wait are served by one attempt, and a provider that
+    /// was not there is left alone for a while.
+    pub(super) async fn discover_once(&self) -> bool {
+        let mut missed = self.missed.lock().await;
+        if self.is_found() {
+            return true;
+        }
+        if missed.is_some_and(|at| at.elapsed() < RETRY) {
+            return false;
+        }
+        let found = self.provider.find().await;
+        if let Err(error) = &found {
+            let issuer = go_quote(self.provider.issuer());
+            tracing::error!("oidc authenticator: async token verifier for issuer: {issuer}: {error}");
+            *missed = Some(Instant::now());
+        }
+        found.is_ok()
+    }
+
+    /// The reference looks at these in this order; what costs nothing comes before what does. `None` while the provider's
+    /// keys are not known.
+    pub(super) async fn verify(&self, token: &Token<'_>) -> Option<Result<(), String>> {
+        if let Err(why) = self.check(token) {
+            return Some(Err(why));
+        }
+        self.provider.verify(token).await
+    }
+
+    fn check(&self, token: &Token<'_>) -> Result<(), String> {
+        let claims = token.unverified();
+        check_sources(claims)?;
+        self.check_audience(claims)?;
+        check_time(claims)?;
+        if token.algorithm().is_some_and(|algorithm| self.algorithms.contains(&algorithm)) {
+            return Ok(());
+        }
+        let names: Vec<String> = self.algorithms.iter().map(|known| go_quote(known.name())).collect();
+        Err(format!("oidc: id token signed with unsupported algorithm, expected [{}]", names.join(" ")))
+    }
+
+    fn check_audience(&self, claims: &Value) -> Result<(), String> {
+        let given: Vec<&str> = match &claims["aud"] {
+            Value::String(one) => vec![one],
+            Value::Array(many) => many.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        if self.audiences.iter().any(|audience| given.contains(&audience.as_str())) {
+            return Ok(());
+        }
+        let quoted = |list: &mut dyn Iterator<Item = &str>| list.map(go_quote).collect::<Vec<_>>().join(" ");
+        let got = quoted(&mut given.iter().copied());
+        Err(match self.audiences.as_slice() {
+            [one] => format!("oidc: expected audience {} got [{got}]", go_quote(one)),
+            many => {
+                let mut sorted: Vec<&str> = many.iter().map(String::as_str).collect();
+                sorted.sort_unstable();
+                format!("oidc: expected audience in [{}] got [{got}]", quoted(&mut sorted.into_iter()))
+            }
+        })
+    }
+}
+
+/// Who a token says that it is from.
+pub(super) fn untrusted_issuer<'a>(token: &'a Token<'_>) -> &'a str {
+    let issuer = token.unverified()["iss"].as_str().unwrap_or_default();
+    if GOOGLE.strip_prefix("https://") == Some(issuer) { GOOGLE } else { issuer }
+}
+
+fn check_time(claims: &Value) -> Result<(), String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64();
+    // A token without an end has ended long ago.
+    let expires = claims["exp"].as_f64().unwrap_or_default();
+    if now > expires {
+        return Err(format!("oidc: token is expired (Token Expiry: {expires})"));
+    }
+    match claims["nbf"].as_f64() {
+        Some(from) if now + LEEWAY < from => Err(format!("current time before the nbf (not before) time: {from}")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether each claim that is elsewhere has a source: of all, not only of those that are wanted.
+fn check_sources(claims: &Value) -> Result<(), String> {
+    let none = Map::new();
+    let object = |claim: &str| match &claims[claim] {
+        Value::Null => Ok(&none),
+        Value::Object(members) => Ok(members),
+        _ => Err(format!("oidc: failed to unmarshal claims: {claim} is no object")),
+    };
+    let sources = object("_claim_sources")?;
+    for source in object("_claim_names")?.values() {
+        match source.as_str() {
+            None => return Err("oidc: failed to unmarshal claims: _claim_names holds what is no string".to_owned()),
+            Some("") => return Err("oidc: failed to obtain source from claim name".to_owned()),
+            Some(source) if !sources.contains_key(source) => return Err("oidc: source does not exist".to_owned()),
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! Summaries: durations told by quantiles of the last five hours. The metrics library has none.
+//!
+//! Durations are counted in buckets whose width is a thirty-second of what they hold, so that a quantile is off by at
+//! most that part; the reference's estimate is off by as much in rank instead. Counting takes no lock.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
+
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+/// How many parts the last hours are kept in, the oldest of which is forgotten as a whole, and how long each is.
+const AGES: usize = 5;
+const AGE: Duration = Duration::from_secs(60 * 60);
+/// Buckets for each power of two, as a power of two.
+const STEPS: u32 = 5;
+/// Longer durations (an hour and a bit) all go into the last bucket.
+const LONGEST_NANOS: u64 = (1 << 42) - 1;
+const BUCKETS: usize = bucket(LONGEST_NANOS) + 1;
+
+/// A family of summaries, one for each combination of label values. Clones share them.
+#[derive(Clone)]
+pub struct SummaryVec {
+    desc: Desc,
+    labels: Arc<[String]>,
+    began: Instant,
+    children: Arc<Mutex<BTreeMap<Vec<String>, Arc<Summary>>>>,
+}
+
+/// One summary.
+pub struct Summary {
+    began: Instant,
+    count: AtomicU64,
+    sum_nanos: AtomicU64,
+    /// How many ages have passed.
+    age: AtomicU64,
+    turning: Mutex<()>,
+    /// Made when the age first counts something.
+    ages: [OnceLock<Box<[AtomicU32]>>; AGES],
+}
+
+/// The bucket of a duration: its own up to the first `2^STEPS` nanoseconds, then by its highest bits.
+const fn bucket(nanos: u64) -> usize {
+    let bits = u64::BITS - nanos.leading_zeros();
+    if bits <= STEPS {
+        return nanos as usize;
+    }
+    let shift = bits - 1 - STEPS;
+    let within = (nanos >> shift) as usize & ((1 << STEPS) - 1);
+    ((shift as usize + 1) << STEPS) + within
+}
+
+/// The middle of a bucket, in nanoseconds.
+fn middle(bucket: usize) -> f64 {
+    let (power, within) = (bucket >> STEPS, bucket & ((1 << STEPS) - 1));
+    match power.checked_sub(1) {
+        None => within as f64,
+        Some(shift) => {
+            let width = (1u64 << shift) as f64;
+            ((1 << STEPS) + within) as f64 * width + (width - 1.0) / 2.0
+        }
+    }
+}
+
+impl Summary {
+    fn new(began: Instant) -> Self {
+        Self {
+            began,
+            count: AtomicU64::new(0),
+            sum_nanos: AtomicU64::new(0),
+            age: AtomicU64::new(0),
+            turning: Mutex::default(),
+            ages: Default::default(),
+        }
+    }
+
+    /// Counts a duration that ended `now`.
+    pub fn observe(&self, duration: Duration, now: Instant) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.count.fetch_add(1, Relaxed);
+        self.sum_nanos.fetch_add(nanos, Relaxed);
+        let age = self.turn(now);
+        let counts = self.ages[age].get_or_init(|| (0..BUCKETS).map(|_| AtomicU32::new(0)).collect());
+        counts[bucket(nanos.min(LONGEST_NANOS))].fetch_add(1, Relaxed);
+    }
+
+    /// The place of the present age, emptied if it has just begun.
+    fn turn(&self, now: Instant) -> usize {
+        let age = now.saturating_duration_since(self.began).as_secs() / AGE.as_secs();
+        if self.age.load(Relaxed) < age {
+            let _turning = self.turning.lock();
+            let before = self.age.load(Relaxed);
+            for passed in (before + 1..=age).take(AGES) {
+                if let Some(counts) = self.ages[place(passed)].get() {
+                    counts.iter().for_each(|count| count.store(0, Relaxed));
+                }
+            }
+            self.age.fetch_max(age, Relaxed);
+        }
+        place(age)
+    }
+
+    fn metric(&self, labels: Vec<LabelPair>, now: Instant) -> Metric {
+        self.turn(now);
+        let mut counts = vec![0u64; BUCKETS];
+        for age in self.ages.iter().filter_map(OnceLock::get) {
+            counts.iter_mut().zip(age).for_each(|(count, more)| *count += u64::from(more.load(Relaxed)));
+        }
+        let quantiles = QUANTILES.map(|quantile| {
+            let mut told = proto::Quantile::default();
+            told.set_quantile(quantile);
+            told.set_value(at_quantile(&counts, quantile));
+            told
+        });
+        let mut summary = proto::Summary::default();
+        summary.set_quantile(quantiles.into());
+        summary.set_sample_count(self.count.load(Relaxed));
+        summary.set_sample_sum(self.sum_nanos.load(Relaxed) as f64 / 1e9);
+        let mut metric = Metric::from_label(labels);
+        metric.set_summary(summary);
+        metric
+    }
+}
+
+fn place(age: u64) -> usize {
+    (age % AGES as u64) as usize
+}
+
+/// Seconds; not a number where nothing was counted.
+fn at_quantile(counts: &[u64], quantile: f64) -> f64 {
+    let total: u64 = counts.iter().sum();
+    let rank = (total as f64 * quantile).ceil() as u64;
+    let mut seen = 0;
+    let found = counts.iter().position(|count| {
+        seen += count;
+        seen >= rank && seen > 0
+    });
+    found.map_or(f64::NAN, |bucket| middle(bucket) / 1e9)
+}
+
+impl SummaryVec {
+    pub fn new(name: &str, help: &str, labels: &[&str]) -> Result<Self, prometheus::Error> {
+        let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
+        let desc = Desc::new(name.to_owned(), help.to_owned(), labels.clone(), Default::default())?;
+        Ok(Self { desc, labels: labels.into(), began: Instant::now(), children: Arc::default() })
+    }
+
+    /// The summary with these label values, as many as there are labels.
+    pub fn with_label_values(&self, values: &[&str]) -> Arc<Summary> {
+        assert_eq!(values.len(), self.labels.len(), "one value for each label");
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        self.children.lock().entry(values).or_insert_with(|| Arc::new(Summary::new(self.began))).clone()
+    }
+}
+
+impl Collector for SummaryVec {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let now = Instant::now();
+        let children = self.children.lock().clone();
+        let metrics = children.iter().map(|(values, summary)| {
+            let pairs = self.labels.iter().zip(values).map(|(name, value)| {
+                let mut pair = LabelPair::default();
+                pair.set_name(name.clone());
+                pair.set_value(value.clone());
+                pair
+            });
+            summary.metric(pairs.collect(), now)
+        });
+        let mut family = MetricFamily::default();
+        family.set_name(self.desc.fq_name.clone());
+        family.set_help(self.desc.help.clone());
+        family.set_field_type(MetricType::SUMMARY);
+        family.set_metric(metrics.collect());
+        vec![family]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_rise_and_are_narrow() {
+        let mut before = None;
+        for nanos in (0..5000).chain((13..42).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1])) {
+            let found = bucket(nanos);
+            assert!(before.is_none_or(|before| before <= found), "{nanos}");
+            assert!((middle(found) - nanos as f64).abs() <= nanos as f64 / 32.0, "{nanos}: {}", middle(found));
+            before = Some(found);
+        }
+    }
+
+    fn told(summary: &Summary, now: Instant) -> (u64, Vec<f64>) {
+        let metric = summary.metric(Vec::new(), now);
+        let summary = metric.get_summary();
+        (summary.sample_count(), summary.get_quantile().iter().map(proto::Quantile::value).collect())
+    }
+
+    #[test]
+    fn quantiles_of_the_last_hours() {
+        let began = Instant::now();
+        let summary = Summary::new(began);
+        for millis in 1..=1000 {
+            summary.observe(Duration::from_millis(millis), began);
+        }
+        let (count, quantiles) = told(&summary, began);
+        assert_eq!(count, 1000);
+        for (found, want) in quantiles.iter().zip([0.5, 0.9, 0.99]) {
+            assert!((found - want).abs() < want / 32.0, "{found} {want}");
+        }
+        // What is older does not count, and was counted.
+        let later = began + AGE * 3;
+        summary.observe(Duration::from_secs(7), later);
+        assert!(told(&summary, later).1[1] < 1.0);
+        let later = began + AGE * 5;
+        assert!((told(&summary, later).1[0] - 7.0).abs() < 0.3);
+        let much_later = began + AGE * 50;
+        let (count, quantiles) = told(&summary, much_later);
+        assert_eq!(count, 1001);
+        assert!(quantiles.iter().all(|quantile| quantile.is_nan()));
+    }
+
+    #[test]
+    fn the_text_form() {
+        let registry = prometheus::Registry::new();
+        let family = crate::keep(&registry, SummaryVec::new("a_summary", "What it is.", &["kind"]).unwrap()).unwrap();
+        family.with_label_values(&["x"]).observe(Duration::from_nanos(20), Instant::now());
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let want = "# HELP a_summary What it is.\n# TYPE a_summary summary\na_summary{kind=\"x\",quantile=\"0.5\"} 0.00000002\n";
+        assert!(text.starts_with(want) && text.ends_with("a_summary_count{kind=\"x\"} 1\n"), "{text}");
+    }
+}

@@ -1,0 +1,91 @@
+//! What the server says of a request beside its answer: warnings to the client, annotations of the audit events.
+
+use std::fmt;
+use std::sync::Arc;
+
+use binnacle_request::{AuditLevel, Record};
+use parking_lot::Mutex;
+
+/// Where the verbs and admission plugins put such remarks. Clones share one place.
+#[derive(Clone, Default)]
+pub struct Remarks {
+    warnings: Warnings,
+    /// Absent for requests of the server itself, of which no audit event tells.
+    record: Option<Arc<Record>>,
+}
+
+/// Texts for `Warning` headers, collected while a request is served and sent whatever its outcome.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Adds a text; one that was said already is not said again.
+    pub fn add(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.0.lock();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl Remarks {
+    /// Warnings go to a place that the caller reads, annotations to the record of the request.
+    pub fn new(warnings: Warnings, record: Arc<Record>) -> Self {
+        Self { warnings, record: Some(record) }
+    }
+
+    /// Adds a text for a `Warning` header.
+    pub fn warn(&self, text: impl Into<String>) {
+        self.warnings.add(text);
+    }
+
+    /// Adds an annotation that the audit events of this request tell from a level on. The first value of a key stays.
+    pub fn annotate(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
+        let notes = self.record.as_deref().and_then(Record::audit);
+        if let Some(notes) = notes.filter(|notes| notes.level().is_some_and(|told| told >= level)) {
+            notes.annotate(key, &value.to_string());
+        }
+    }
+}
+
+impl fmt::Debug for Remarks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remarks").field("warnings", &self.warnings).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_by_level() {
+        for (told, want) in [
+            (AuditLevel::None, &[][..]),
+            (AuditLevel::Metadata, &["m"]),
+            (AuditLevel::Request, &["m", "r"]),
+            (AuditLevel::RequestResponse, &["m", "r"]),
+        ] {
+            let record = Record::open(http::Method::POST, "/".into(), None, None);
+            record.begin_audit().decide(told, false);
+            let remarks = Remarks::new(Warnings::default(), record.clone());
+            remarks.annotate(AuditLevel::Metadata, "m", 1);
+            remarks.annotate(AuditLevel::Request, "r", 1);
+            let noted = record.begin_audit().noted().annotations;
+            assert_eq!(noted.keys().collect::<Vec<_>>(), want, "{told:?}");
+        }
+        Remarks::default().annotate(AuditLevel::Metadata, "nobody", "listens");
+    }
+
+    #[test]
+    fn a_warning_is_given_once() {
+        let remarks = Remarks::default();
+        ["a", "b", "a"].into_iter().for_each(|text| remarks.warn(text));
+        assert_eq!(remarks.warnings.take(), ["a", "b"]);
+    }
+}

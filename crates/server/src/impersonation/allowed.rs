@@ -1,0 +1,185 @@
+//! Who was allowed a moment ago to act as whom: an agent that lists, watches and writes as its node asks for the same leave
+//! with each of its requests. Only what was allowed is kept, and only for seconds, as that is how long it may take until
+//! leave that is withdrawn is missed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use binnacle_authn::Recent;
+use binnacle_authz::Attributes;
+use binnacle_meta::Text;
+use binnacle_request::User;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+use super::modes::Mode;
+
+/// As long as the answers of token webhooks.
+pub(super) const KEPT: Duration = Duration::from_secs(10);
+/// Entries that are remembered at least.
+const REMEMBERED: usize = 10_000;
+
+/// What was allowed recently.
+pub(super) struct Allowed {
+    kept: Duration,
+    users: Mutex<Recent<Key, (Instant, Arc<User>)>>,
+}
+
+/// Stands for a question. Hashed, because callers choose most of what it consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key([u8; 32]);
+
+impl Allowed {
+    pub(super) fn new(kept: Duration) -> Self {
+        Self { kept, users: Mutex::new(Recent::new(REMEMBERED)) }
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<User>> {
+        let users = self.users.lock();
+        users.get(key).filter(|(since, _)| since.elapsed() < self.kept).map(|(_, user)| user.clone())
+    }
+
+    pub(super) fn insert(&self, key: Key, user: Arc<User>) {
+        self.users.lock().insert(key, (Instant::now(), user));
+    }
+}
+
+impl Key {
+    /// Whether `requestor` may act as `wanted` at all.
+    pub(super) fn of_user(mode: Mode, wanted: &User, requestor: &User) -> Self {
+        let mut hash = Hash::begin(0, mode);
+        hash.user(wanted);
+        hash.user(requestor);
+        hash.end()
+    }
+
+    /// Whether they may do so for this request.
+    pub(super) fn of_request(mode: Mode, wanted: &User, request: &Attributes<'_>) -> Self {
+        let mut hash = Hash::begin(1, mode);
+        hash.user(wanted);
+        hash.user(request.user);
+        let Attributes {
+            user: _,
+            verb,
+            is_resource_request,
+            path,
+            api_group,
+            api_version,
+            namespace,
+            resource,
+            subresource,
+            name,
+            field_selector,
+            label_selector,
+        } = request;
+        let is_resource_request = if *is_resource_request { "1" } else { "" };
+        for text in [
+            is_resource_request,
+            verb,
+            path,
+            api_group,
+            api_version,
+            namespace,
+            resource,
+            subresource,
+            name,
+            field_selector,
+            label_selector,
+        ] {
+            hash.text(text);
+        }
+        hash.end()
+    }
+}
+
+/// Lengths keep what is hashed from running into its neighbour.
+struct Hash(Sha256);
+
+impl Hash {
+    fn begin(kind: u8, mode: Mode) -> Self {
+        let mut hash = Sha256::new();
+        hash.update([kind, mode as u8]);
+        Self(hash)
+    }
+
+    fn length(&mut self, length: usize) {
+        self.0.update((length as u64).to_be_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.length(text.len());
+        self.0.update(text);
+    }
+
+    fn texts(&mut self, texts: &[Text]) {
+        self.length(texts.len());
+        texts.iter().for_each(|text| self.text(text));
+    }
+
+    fn user(&mut self, user: &User) {
+        let User { name, uid, groups, extra } = user;
+        self.text(name);
+        self.text(uid);
+        self.texts(groups);
+        self.length(extra.len());
+        for (key, values) in extra {
+            self.text(key);
+            self.texts(values);
+        }
+    }
+
+    fn end(self) -> Key {
+        Key(self.0.finalize().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_told_apart() {
+        let user = |name: &str, groups: &[&str]| User::new(name, groups);
+        let with_extra =
+            |key: &str, value: &str| User { extra: [(key.into(), vec![value.into()])].into(), ..user("a", &[]) };
+        let users = [
+            user("a", &[]),
+            user("", &["a"]),
+            user("a", &["b"]),
+            user("a", &["", "b"]),
+            user("ab", &[]),
+            User { uid: "b".into(), ..user("a", &[]) },
+            with_extra("b", "c"),
+            with_extra("bc", ""),
+        ];
+        let mut keys = Vec::new();
+        for mode in [Mode::UserInfo, Mode::ServiceAccount] {
+            for wanted in &users {
+                for requestor in &users {
+                    keys.push(Key::of_user(mode, wanted, requestor));
+                    let nothing = Attributes::nothing(requestor);
+                    keys.push(Key::of_request(mode, wanted, &nothing));
+                    keys.push(Key::of_request(mode, wanted, &Attributes { verb: "get", ..nothing }));
+                    keys.push(Key::of_request(mode, wanted, &Attributes { path: "get", ..nothing }));
+                    keys.push(Key::of_request(mode, wanted, &Attributes { label_selector: "get", ..nothing }));
+                    keys.push(Key::of_request(mode, wanted, &Attributes { is_resource_request: true, ..nothing }));
+                }
+            }
+        }
+        let different: std::collections::HashSet<Key> = keys.iter().copied().collect();
+        assert_eq!(different.len(), keys.len());
+        assert_eq!(keys[0], Key::of_user(Mode::UserInfo, &users[0], &users[0]));
+    }
+
+    #[test]
+    fn what_is_old_is_not_known() {
+        let me = User::new("me", &[]);
+        let key = Key::of_user(Mode::UserInfo, &me, &me);
+        for (kept, known) in [(KEPT, true), (Duration::ZERO, false)] {
+            let allowed = Allowed::new(kept);
+            assert!(allowed.get(&key).is_none());
+            allowed.insert(key, Arc::new(me.clone()));
+            assert_eq!(allowed.get(&key).is_some(), known);
+        }
+    }
+}
