@@ -18,7 +18,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::answer::CloseConnection;
-use crate::cork::Corked;
+use crate::cork::{Corked, Gate};
 use crate::linger::Lingering;
 use crate::{Chain, Tls};
 
@@ -174,14 +174,14 @@ async fn connection(tls: Arc<Tls>, tcp: TcpStream, peer: SocketAddr, max_streams
     tracing::debug!("http: TLS handshake error from {peer}: {error}");
 }
 
-async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<TlsStream<Corked<TcpStream>>> {
+async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<TlsStream<Gate<TcpStream>>> {
     let own = tcp.local_addr().ok().map(|address| address.ip().to_canonical());
-    let start = LazyConfigAcceptor::new(Acceptor::default(), Corked::new(tcp)).await?;
+    let start = LazyConfigAcceptor::new(Acceptor::default(), Gate::new(tcp)).await?;
     let config = tls.answer_to(&start.client_hello(), own);
     start.into_stream(config).await
 }
 
-async fn serve(stream: TlsStream<Corked<TcpStream>>, peer: SocketAddr, max_streams: u32, chain: Arc<Chain>) {
+async fn serve(stream: TlsStream<Gate<TcpStream>>, peer: SocketAddr, max_streams: u32, chain: Arc<Chain>) {
     let (_, session) = stream.get_ref();
     let certificates =
         session.peer_certificates().unwrap_or_default().iter().map(|der| der.clone().into_owned()).collect();
@@ -190,6 +190,7 @@ async fn serve(stream: TlsStream<Corked<TcpStream>>, peer: SocketAddr, max_strea
     let info = Arc::new(ConnectionInfo::new(peer, certificates, alpn));
     let shutdown = chain.shutdown().clone();
     let leave = Arc::new(Notify::new());
+    let stream = Corked::new(stream);
 
     let service = service_fn({
         let leave = leave.clone();
