@@ -16,12 +16,14 @@ async fn health() {
         ("/readyz/ping", "ok"),
         ("/readyz/informer-sync", "ok"),
         ("/livez/poststarthook/rbac/bootstrap-roles", "ok"),
+        ("/livez/poststarthook/apiservice-status-remote-available-controller", "ok"),
         ("/livez/etcd", "ok"),
         ("/livez?verbose", "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]poststarthook/"),
         ("/healthz?verbose&exclude=etcd", "[+]etcd excluded: ok\n"),
         ("/readyz?verbose", "[+]shutdown ok\nreadyz check passed\n"),
         ("/version", "\"minor\": \"36\""),
         ("/", "\"/readyz/etcd-readiness\""),
+        ("/metrics/slis", "kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1"),
         (
             "/metrics",
             "apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"\",scope=\"\",subresource=\"/livez\"",
@@ -63,6 +65,7 @@ async fn refusals() {
         ("/api", "", 403, r#"forbidden: User "system:anonymous" cannot get path "/api""#),
         ("/metrics", "user-token", 403, r#"forbidden: User "user" cannot get path "/metrics""#),
         ("/metrics", "root-token", 200, ""),
+        ("/metrics/slis", "user-token", 403, r#"forbidden: User "user" cannot get path "/metrics/slis""#),
         ("/metrics", "wrong", 401, "Unauthorized"),
         (
             "/api/v1/namespaces/ns/pods",

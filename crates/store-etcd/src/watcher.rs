@@ -128,7 +128,12 @@ impl Watcher {
     }
 
     pub(crate) fn set_live(&self, live: bool) {
-        self.buffer.lock().live = live;
+        let mut buffer = self.buffer.lock();
+        buffer.live = live;
+        // What was left out while history was read can be read now, and no event may come that says so.
+        if live && buffer.behind {
+            buffer.wake();
+        }
     }
 
     /// From where on the rest is to be read, if something was left out.

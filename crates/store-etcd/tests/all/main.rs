@@ -2,6 +2,7 @@
 
 mod contract;
 mod faults;
+mod outages;
 mod served;
 mod support;
 mod tls;

@@ -1,0 +1,257 @@
+//! Clients of watch caches while etcd and the servers that hold the caches die at any moment: in the end each of them knows
+//! what there is. A watch that ends is opened again where it ended; one that is silent or leaves something out is found.
+//!
+//! `BINNACLE_OUTAGES` says how often it happens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, TxnResponse, prefix_range};
+use binnacle_store_etcd::WatchLimits;
+use binnacle_testkit::Etcd;
+use binnacle_watchcache::{
+    Attrs, Cache, CacheError, Change, IndexError, Indexer, Interest, Start, WatchError, WindowLimits,
+};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::support::open;
+
+const KINDS: usize = 4;
+const CLIENTS: usize = 6;
+/// How long a client may stay behind when everything is well again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Plain;
+
+impl Indexer for Plain {
+    fn fields(&self) -> &[binnacle_meta::Text] {
+        &[]
+    }
+
+    fn index(&self, _: &[u8], _: &Bytes, _: Revision) -> Result<Attrs, IndexError> {
+        Ok(Attrs::default())
+    }
+}
+
+/// Paths and versions of objects.
+type Objects = Arc<Mutex<BTreeMap<String, u64>>>;
+
+/// What a server process holds of etcd.
+struct Server {
+    store: Arc<dyn Store>,
+    caches: Vec<Cache>,
+}
+
+impl Server {
+    fn start(etcd: &[String]) -> Arc<Self> {
+        let store: Arc<dyn Store> = Arc::new(open(etcd.to_vec(), WatchLimits::default()));
+        let cache = |kind| Cache::new(store.clone(), &prefix(kind), Arc::new(Plain), WindowLimits::default());
+        Arc::new(Self { caches: (0..KINDS).map(cache).collect(), store })
+    }
+}
+
+fn prefix(kind: usize) -> String {
+    format!("/k{kind}/")
+}
+
+/// Where clients find a server: another one after a restart.
+type Place = Arc<Mutex<Arc<Server>>>;
+
+fn soon() -> tokio::time::Instant {
+    tokio::time::Instant::now() + Duration::from_secs(3)
+}
+
+/// Lists, watches, goes on where it was when the watch ends or the server is another one.
+async fn follow(place: Place, kind: usize, doing: Arc<Mutex<String>>, copy: Objects) {
+    let mut from: Option<Revision> = None;
+    loop {
+        let server = place.lock().clone();
+        let cache = &server.caches[kind];
+        let start = match from {
+            Some(from) => from,
+            None => {
+                *doing.lock() = "listing".to_owned();
+                match cache.wait_consistent(soon()).await {
+                    Ok(snapshot) => {
+                        let all = cache.selection(Interest::default());
+                        *copy.lock() = snapshot
+                            .iter(&all, "")
+                            .map(|entry| (entry.path().to_owned(), entry.revision().0))
+                            .collect();
+                        snapshot.revision()
+                    }
+                    Err(CacheError::Closed) => panic!("closed"),
+                    Err(error) => {
+                        *doing.lock() = format!("listing failed: {error}");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        continue;
+                    }
+                }
+            }
+        };
+        from = Some(start);
+        *doing.lock() = format!("opening after {}", start.0);
+        let selection = cache.selection(Interest::default());
+        let mut watcher = match cache.subscribe(selection, Start::After(start), soon()).await {
+            Ok(watcher) => watcher,
+            Err(WatchError::Expired { .. }) => {
+                from = None;
+                continue;
+            }
+            Err(error) => {
+                *doing.lock() = format!("opening after {} failed: {error}", start.0);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        *doing.lock() = format!("watching after {}", start.0);
+        loop {
+            let mut items = Vec::new();
+            let next = tokio::time::timeout(Duration::from_millis(20), watcher.next_batch(100, &mut items)).await;
+            for item in &items {
+                let revision = item.revision();
+                assert!(Some(revision) > from, "{revision:?} after {from:?}");
+                from = Some(revision);
+                let entry = item.entry().expect("an object");
+                match item.change() {
+                    Some(Change::Deleted) => assert!(copy.lock().remove(entry.path()).is_some(), "was there"),
+                    _ => {
+                        copy.lock().insert(entry.path().to_owned(), revision.0);
+                    }
+                }
+            }
+            match next {
+                Ok(Ok(())) => {}
+                Err(_) if Arc::ptr_eq(&server, &place.lock()) => {}
+                Ok(Err(WatchError::Expired { .. })) => {
+                    from = None;
+                    break;
+                }
+                Ok(Err(_)) | Err(_) => break,
+            }
+        }
+    }
+}
+
+async fn put(store: &dyn Store, key: String) -> Option<Revision> {
+    write(store, key, Op::Put { value: Bytes::from_static(b"x"), lease: None }).await
+}
+
+async fn delete(store: &dyn Store, key: String) -> Option<Revision> {
+    write(store, key, Op::Delete).await
+}
+
+async fn write(store: &dyn Store, key: String, op: Op) -> Option<Revision> {
+    match store.txn(Txn { key: key.into(), expect: Expect::Anything, op }).await {
+        Ok(TxnResponse::Done { revision, .. }) => Some(revision),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_watch_is_silent() {
+    let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
+    let rounds = std::env::var("BINNACLE_OUTAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
+    let endpoints = etcd.endpoints();
+    let places: Vec<Place> = (0..2).map(|_| Arc::new(Mutex::new(Server::start(&endpoints)))).collect();
+    let mut clients = Vec::new();
+    let mut tasks = tokio::task::JoinSet::new();
+    for place in &places {
+        for kind in 0..KINDS {
+            for _ in 0..CLIENTS {
+                let doing = Arc::new(Mutex::new(String::new()));
+                let copy = Objects::default();
+                tasks.spawn(follow(place.clone(), kind, doing.clone(), copy.clone()));
+                clients.push((kind, doing, copy));
+            }
+        }
+    }
+    let (quiet, writing) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    // Somebody writes all the time; not every kind.
+    for (number, place) in places.iter().enumerate() {
+        let (place, quiet, writing) = (place.clone(), quiet.clone(), writing.clone());
+        tasks.spawn(async move {
+            for n in 0_u64.. {
+                let server = place.lock().clone();
+                writing.fetch_add(1, Ordering::SeqCst);
+                if !quiet.load(Ordering::SeqCst) {
+                    let key = format!("/k{}/w{number}-{}", n % (KINDS as u64 - 1), n % 7);
+                    if n % 5 == 4 {
+                        delete(&*server.store, key).await
+                    } else {
+                        put(&*server.store, key).await
+                    };
+                }
+                writing.fetch_sub(1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        });
+    }
+    let mut dice = u64::from(std::process::id()) | 1;
+    let mut roll = move |end: u64| {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        dice % end
+    };
+    for round in 0..rounds {
+        // Servers and etcd die in any order, close together.
+        for place in &places {
+            if roll(4) > 0 {
+                *place.lock() = Server::start(&endpoints);
+                tokio::time::sleep(Duration::from_millis(roll(300))).await;
+            }
+        }
+        if roll(6) > 0 {
+            let before = Instant::now();
+            tokio::task::block_in_place(|| etcd.restart(0));
+            println!("{round}: etcd was away for {:?}", before.elapsed());
+        }
+        quiet.store(true, Ordering::SeqCst);
+        while writing.load(Ordering::SeqCst) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for kind in 0..KINDS {
+            let began = Instant::now();
+            let server = places[kind % 2].lock().clone();
+            while put(&*server.store, format!("/k{kind}/marker")).await.is_none() {
+                assert!(began.elapsed() < PATIENCE, "a write");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        let mut truth = Vec::new();
+        for kind in 0..KINDS {
+            let store = places[0].lock().store.clone();
+            let range = prefix_range(prefix(kind).as_bytes());
+            let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
+            let all = store.range(request).await.expect("etcd is there");
+            let path = |key: &[u8]| String::from_utf8_lossy(&key[prefix(kind).len()..]).into_owned();
+            truth.push(all.kvs.iter().map(|kv| (path(&kv.key), kv.mod_revision.0)).collect::<BTreeMap<_, _>>());
+        }
+        let began = Instant::now();
+        loop {
+            if let Some(ended) = tasks.try_join_next() {
+                ended.expect("nobody failed");
+            }
+            let behind: Vec<_> = clients
+                .iter()
+                .enumerate()
+                .filter(|(_, (kind, _, copy))| *copy.lock() != truth[*kind])
+                .map(|(n, (kind, doing, _))| {
+                    let server = places[n / (KINDS * CLIENTS)].lock().clone();
+                    format!("client {n}: {}, {:?}", doing.lock(), server.caches[*kind].stats())
+                })
+                .collect();
+            if behind.is_empty() {
+                println!("{round}: all know after {:?}", began.elapsed());
+                quiet.store(false, Ordering::SeqCst);
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "{round}: {behind:#?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
