@@ -1,11 +1,12 @@
 //! Kubeconfig files, as far as they say whom to call: the current context's cluster and user.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_meta::io_error;
+use binnacle_meta::{io_error, read_error};
 use binnacle_schema::{Limits, Value, yaml};
 
 use crate::target::{Credential, Identity, Target, TargetError};
@@ -13,8 +14,8 @@ use crate::target::{Credential, Identity, Target, TargetError};
 /// Why a file says nothing usable.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    #[error("open {path}: {error}")]
-    Unreadable { path: String, error: String },
+    #[error("stat {0}: no such file or directory")]
+    Absent(String),
     #[error("error loading config file \"{path}\": {why}")]
     Syntax { path: String, why: String },
     #[error("invalid configuration: {0}")]
@@ -25,8 +26,11 @@ pub enum KubeconfigError {
 
 /// Reads a file; relative paths in it are relative to its directory.
 pub fn load(path: &Path) -> Result<Target, KubeconfigError> {
-    let text = fs::read(path)
-        .map_err(|error| KubeconfigError::Unreadable { path: path.display().to_string(), error: io_error(&error) })?;
+    let shown = path.display().to_string();
+    let text = fs::read(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => KubeconfigError::Absent(shown),
+        _ => KubeconfigError::Syntax { why: read_error(&shown, &error), path: shown },
+    })?;
     parse(path, &text)
 }
 
@@ -164,7 +168,9 @@ mod tests {
     #[test]
     fn errors() {
         let path = Path::new("/nonexistent/config");
-        assert_eq!(load(path).unwrap_err().to_string(), "open /nonexistent/config: no such file or directory");
+        assert_eq!(load(path).unwrap_err().to_string(), "stat /nonexistent/config: no such file or directory");
+        let directory = load(Path::new("/")).unwrap_err().to_string();
+        assert_eq!(directory, "error loading config file \"/\": read /: is a directory");
         let empty = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable";
         for (text, want) in [
             (String::new(), empty),
