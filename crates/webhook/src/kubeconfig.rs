@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_meta::io_error;
+use binnacle_meta::{io_error, read_error};
 use binnacle_schema::{Limits, Value, yaml};
 
 use crate::target::{Credential, Identity, Target, TargetError};
@@ -13,8 +13,10 @@ use crate::target::{Credential, Identity, Target, TargetError};
 /// Why a file says nothing usable.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    #[error("open {path}: {error}")]
-    Unreadable { path: String, error: String },
+    #[error("stat {0}: no such file or directory")]
+    Missing(String),
+    #[error("error loading config file \"{path}\": {}", read_error(path, error))]
+    Unreadable { path: String, error: std::io::Error },
     #[error("error loading config file \"{path}\": {why}")]
     Syntax { path: String, why: String },
     #[error("invalid configuration: {0}")]
@@ -25,8 +27,13 @@ pub enum KubeconfigError {
 
 /// Reads a file; relative paths in it are relative to its directory.
 pub fn load(path: &Path) -> Result<Target, KubeconfigError> {
-    let text = fs::read(path)
-        .map_err(|error| KubeconfigError::Unreadable { path: path.display().to_string(), error: io_error(&error) })?;
+    let text = fs::read(path).map_err(|error| {
+        let path = path.display().to_string();
+        match error.kind() {
+            std::io::ErrorKind::NotFound => KubeconfigError::Missing(path),
+            _ => KubeconfigError::Unreadable { path, error },
+        }
+    })?;
     parse(path, &text)
 }
 
@@ -169,7 +176,7 @@ mod tests {
     #[test]
     fn errors() {
         let path = Path::new("/nonexistent/config");
-        assert_eq!(load(path).unwrap_err().to_string(), "open /nonexistent/config: no such file or directory");
+        assert_eq!(load(path).unwrap_err().to_string(), "stat /nonexistent/config: no such file or directory");
         let empty = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable";
         for (text, want) in [
             (String::new(), empty),

@@ -205,7 +205,7 @@ fn files() {
     }
     assert_eq!(ImagePolicySettings::read(None).map(told), Err("no config specified".to_owned()));
     let missing = ImagePolicySettings::read(Some(b"imagePolicy: {kubeConfigFile: /nonexistent/config}")).map(told);
-    assert_eq!(missing, Err("open /nonexistent/config: no such file or directory".to_owned()));
+    assert_eq!(missing, Err("stat /nonexistent/config: no such file or directory".to_owned()));
     let none = ImagePolicySettings::read(Some(b"{}")).map(told).unwrap_err();
     assert!(none.starts_with("invalid configuration: no configuration has been provided"), "{none}");
 }
