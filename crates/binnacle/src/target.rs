@@ -10,12 +10,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
+use binnacle_store_etcd::EtcdStore;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{StreamExt, poll, stream};
-use tokio::time::sleep;
 
 use crate::Error;
+use crate::patient::{Patient, insist};
 use crate::progress::Progress;
 
 /// A store that is being filled.
@@ -23,13 +24,21 @@ pub(crate) struct Target {
     store: Arc<dyn Store>,
     /// Writes that are under way, in their order.
     pending: VecDeque<BoxFuture<'static, Result<TxnResponse, StoreError>>>,
-    /// How many may be: an embedded store keeps their order, etcd's members do not.
-    window: usize,
+    /// Where the store is an etcd.
+    etcd: Option<Group>,
     /// At least this is the store's revision.
     revision: u64,
     leases: HashMap<LeaseId, Lease>,
     /// The key that is written to move the revision on.
     filler: Bytes,
+}
+
+/// etcd's members do not keep the order of writes that are under way together. So neighbours in the order are written in
+/// one transaction, and share its revision: none of them gets a lower one than what was written before it.
+struct Group {
+    store: Arc<EtcdStore>,
+    puts: Vec<(Bytes, Bytes, Option<LeaseId>)>,
+    bytes: usize,
 }
 
 /// A lease of the first store in this one.
@@ -39,27 +48,43 @@ struct Lease {
     until: Instant,
 }
 
+/// How many writes to an embedded store, which keeps their order, are under way at once.
+const WINDOW: usize = 256;
+/// What a transaction holds at most: etcd refuses more than 128 operations or 1.5 MiB.
+const GROUP_PUTS: usize = 100;
+const GROUP_BYTES: usize = 512 << 10;
+
 /// Leases with less than this are over for us: their keys would be gone before they are written.
 const LEAST_LEASE: Duration = Duration::from_millis(1500);
 /// How many writes that only move the revision are under way at once, and how many there are between compactions.
 const FILLERS: usize = 512;
 const FILLERS_PER_COMPACTION: u64 = 50_000;
 
-/// How long a cluster that does not answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(200);
 /// So many writes of no meaning take a while: the operator may know a shorter way.
 const MANY_FILLERS: u64 = 5_000_000;
 
 // === impl Target ===
 
 impl Target {
-    /// `ordered` says that the store carries out writes in the order in which it was asked.
-    pub(crate) async fn new(store: Arc<dyn Store>, ordered: bool, root: &str) -> Result<Self, Error> {
+    /// A store that carries out writes in the order in which it was asked.
+    pub(crate) async fn embedded(store: Arc<dyn Store>, root: &str) -> Result<Self, Error> {
+        Self::new(store, None, root).await
+    }
+
+    pub(crate) async fn etcd(store: Arc<EtcdStore>, root: &str) -> Result<Self, Error> {
+        let group = Group { store: Arc::clone(&store), puts: Vec::new(), bytes: 0 };
+        Self::new(Patient::new(store), Some(group), root).await
+    }
+
+    async fn new(store: Arc<dyn Store>, etcd: Option<Group>, root: &str) -> Result<Self, Error> {
         let revision = store.current_revision().await?.0;
-        let window = if ordered { 256 } else { 1 };
         let filler = Bytes::from(format!("binnacle_filler{root}"));
-        Ok(Self { store, pending: VecDeque::new(), window, revision, leases: HashMap::new(), filler })
+        Ok(Self { store, pending: VecDeque::new(), etcd, revision, leases: HashMap::new(), filler })
+    }
+
+    /// Whether objects may share a revision that had their own.
+    pub(crate) fn shares_revisions(&self) -> bool {
+        self.etcd.is_some()
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -78,7 +103,17 @@ impl Target {
             },
         };
         self.above(kv.mod_revision.0).await?;
-        self.write(key, Op::Put { value: kv.value, lease }).await
+        let Some(group) = &mut self.etcd else { return self.write(key, Op::Put { value: kv.value, lease }).await };
+        let size = key.len() + kv.value.len();
+        let full = group.puts.len() >= GROUP_PUTS || group.bytes + size > GROUP_BYTES;
+        if !group.puts.is_empty() && (full || group.puts.iter().any(|(other, ..)| *other == key)) {
+            self.write_group().await?;
+        }
+        if let Some(group) = &mut self.etcd {
+            group.bytes += size;
+            group.puts.push((key, kv.value, lease));
+        }
+        Ok(())
     }
 
     /// Deletes a key, if it is there.
@@ -94,6 +129,7 @@ impl Target {
 
     /// Waits until everything is durable.
     pub(crate) async fn flush(&mut self) -> Result<(), Error> {
+        self.write_group().await?;
         while let Some(first) = self.pending.pop_front() {
             let answer = first.await;
             self.done(answer)?;
@@ -118,8 +154,7 @@ impl Target {
         let mut compacted = begin;
         while self.revision < revision {
             let count = (revision - self.revision).min(FILLERS_PER_COMPACTION);
-            let writes = (0..count)
-                .map(|_| insist(&*self.store, self.filling(Op::Put { value: Bytes::new(), lease: None }), PATIENCE));
+            let writes = (0..count).map(|_| self.store.txn(self.filling(Op::Put { value: Bytes::new(), lease: None })));
             let mut writes = stream::iter(writes).buffer_unordered(FILLERS);
             let mut newest = self.revision;
             while let Some(answer) = writes.next().await {
@@ -169,19 +204,34 @@ impl Target {
         self.advance(revision, &mut Progress::new()).await
     }
 
+    /// Writes what was gathered for etcd.
+    async fn write_group(&mut self) -> Result<(), Error> {
+        let Some(group) = self.etcd.as_mut().filter(|group| !group.puts.is_empty()) else { return Ok(()) };
+        let (store, puts) = (Arc::clone(&group.store), std::mem::take(&mut group.puts));
+        group.bytes = 0;
+        let written = insist(async || store.put_all(&puts).await).await;
+        let revision = written.map_err(|error| Error::doing("writing to the target", error))?;
+        self.revision = self.revision.max(revision.0);
+        Ok(())
+    }
+
     async fn write(&mut self, key: Bytes, op: Op) -> Result<(), Error> {
+        self.write_group().await?;
         let store = Arc::clone(&self.store);
         let txn = Txn { key, expect: Expect::Anything, op };
-        // Where several are under way, one that is repeated would come after those behind it.
-        let patience = if self.window == 1 { PATIENCE } else { Duration::ZERO };
-        let mut write: BoxFuture<'static, _> = Box::pin(async move { insist(&*store, txn, patience).await });
+        if self.etcd.is_some() {
+            let answer = store.txn(txn).await;
+            return self.done(answer);
+        }
+        // Several are under way: one that is repeated would come after those behind it.
+        let mut write: BoxFuture<'static, _> = Box::pin(async move { store.txn(txn).await });
         // What is polled first is asked for first.
         if let Poll::Ready(answer) = poll!(&mut write) {
             self.flush().await?;
             return self.done(answer);
         }
         self.pending.push_back(write);
-        while self.pending.len() >= self.window {
+        while self.pending.len() >= WINDOW {
             let Some(first) = self.pending.pop_front() else { break };
             let answer = first.await;
             self.done(answer)?;
@@ -222,18 +272,6 @@ impl Target {
     }
 }
 
-/// Repeats a write whose outcome is not known: done twice it is as good as once, and a cluster that is looking for a leader
-/// is no reason to give up.
-async fn insist(store: &dyn Store, txn: Txn, patience: Duration) -> Result<TxnResponse, StoreError> {
-    let begun = Instant::now();
-    loop {
-        match store.txn(txn.clone()).await {
-            Err(StoreError::Unavailable(_) | StoreError::Timeout) if begun.elapsed() < patience => sleep(PAUSE).await,
-            answer => return answer,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use binnacle_store_embedded::EmbeddedStore;
@@ -253,9 +291,9 @@ mod tests {
         }
         let lease = source.grant_lease(900).await.expect("a lease");
         done(&source, "/registry/b", Op::Put { value: Bytes::from_static(b"x"), lease: Some(lease) }).await;
-        for ordered in [true, false] {
+        {
             let store: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
-            let mut target = Target::new(store.clone(), ordered, "/registry/").await.expect("a target");
+            let mut target = Target::embedded(store.clone(), "/registry/").await.expect("a target");
             for key in ["/registry/a", "/registry/b"] {
                 let kv = kv(&source, key).await;
                 let at = kv.mod_revision;

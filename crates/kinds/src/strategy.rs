@@ -35,6 +35,18 @@ pub trait Strategy: Send + Sync + 'static {
         let _ = (version, object);
     }
 
+    /// Fills in the defaults that an object in the store may lack, because what they stand for was reset or became known
+    /// after the object had got its defaults; whether there were any. The reference applies all defaults whenever it reads.
+    fn complete_stored(&self, object: &mut Value) -> bool {
+        let _ = object;
+        false
+    }
+
+    /// Whether [`Strategy::complete_stored`] does anything.
+    fn completes_stored(&self) -> bool {
+        false
+    }
+
     /// Before validation on create: reset what clients may not set (status), start the generation.
     fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         let _ = (situation, object);
