@@ -14,8 +14,7 @@ pub struct Authority {
 
 impl Authority {
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "a new one is another one")]
-    pub fn new() -> Self {
+    pub fn make() -> Self {
         let temp = TempDir::new();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

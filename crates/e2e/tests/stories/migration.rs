@@ -239,7 +239,7 @@ async fn to_members_with_certificates() {
     if !Etcd::available() {
         return;
     }
-    let authority = Authority::new();
+    let authority = Authority::make();
     let (certificate, key) = authority.issue("etcd");
     let ca = authority.ca();
     let mut etcd = Etcd::secure_cluster(3, &EtcdTls { ca: &ca, certificate: &certificate, key: &key });

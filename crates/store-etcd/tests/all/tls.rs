@@ -13,8 +13,8 @@ async fn both_sides_show_certificates() {
     if !Etcd::available() {
         return;
     }
-    let files = Authority::new();
-    let strangers = Authority::new();
+    let files = Authority::make();
+    let strangers = Authority::make();
     let (certificate, key) = files.issue("etcd");
     let etcd = Etcd::secure(&EtcdTls { ca: &files.ca(), certificate: &certificate, key: &key });
     let paths = |ca: PathBuf, identity: Option<(PathBuf, PathBuf)>| {
