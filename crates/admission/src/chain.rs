@@ -77,13 +77,8 @@ const OFF_BY_DEFAULT: &[&str] = &[
 ];
 
 /// Those of [`ORDER`] that flags may name and that cannot be had yet.
-const NOT_BUILT: &[&str] = &[
-    "ImagePolicyWebhook",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-];
+pub(crate) const NOT_BUILT: &[&str] =
+    &["MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"];
 
 /// Whether a plugin of [`ORDER`] does anything here.
 pub fn is_built(name: &str) -> bool {
@@ -236,7 +231,9 @@ mod tests {
         let metrics = Metrics::fresh();
         let plugins = crate::all(lookup, &authorizer, &crate::Options::default(), &metrics);
         let chain = Chain::new(plugins, &metrics).expect("all have a place");
-        let built: Vec<_> = ORDER.iter().copied().filter(|name| is_built(name)).collect();
+        // Who is to be asked about images is not known here.
+        let is_here = |name: &&str| is_built(name) && *name != "ImagePolicyWebhook";
+        let built: Vec<_> = ORDER.iter().copied().filter(is_here).collect();
         assert_eq!(chain.names().collect::<Vec<_>>(), built);
         assert!(OFF_BY_DEFAULT.iter().chain(NOT_BUILT).all(|name| ORDER.contains(name)));
     }

@@ -7,7 +7,11 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate};
 use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::metadata::shown;
 
-use crate::plugins::{ClusterTolerations, EventLimit, EventLimitKind, NodeSelectors, Options, PodSecuritySettings};
+use crate::chain::NOT_BUILT;
+use crate::plugins::{
+    ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, Options,
+    PodSecuritySettings,
+};
 
 /// Why the file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +80,27 @@ const SECURITY: Format = Format {
     },
 };
 
+const QUOTA: Format = Format {
+    group: "apiserver.config.k8s.io",
+    versions: &["v1"],
+    kind: "ResourceQuotaConfiguration",
+    scheme: "k8s.io/apiserver/pkg/admission/plugin/resourcequota/config.go:31",
+    fields: |types| {
+        let scope = vec![text("scopeName"), text("operator"), list("values", Ty::String)];
+        let scopes = list("matchScopes", types.object("ScopedResourceSelectorRequirement", scope));
+        let limited = vec![text("apiGroup"), text("resource"), list("matchContains", Ty::String), scopes];
+        vec![list("limitedResources", types.object("LimitedResource", limited))]
+    },
+};
+
+/// The versions before that, of another group and name.
+const OLD_QUOTA: Format = Format {
+    group: "resourcequota.admission.k8s.io",
+    versions: &["v1beta1", "v1alpha1"],
+    kind: "Configuration",
+    ..QUOTA
+};
+
 const SELECTORS: &str = "podNodeSelectorPluginConfig";
 
 /// What the file says of the plugins that are asked, put into `options`. Plugins that must be told something are asked
@@ -95,6 +120,18 @@ pub fn configure(
     }
     if let Some(text) = of("PodSecurity")? {
         options.pod_security = pod_security(&text).map_err(refused("PodSecurity"))?;
+    }
+    // Somebody counts on what they say.
+    if let Some(plugin) = NOT_BUILT.iter().find(|plugin| said.plugins.iter().any(|(name, ..)| name == **plugin)) {
+        return Err(refused(plugin)("the plugin is not built yet, so nothing can be said to it".to_owned()));
+    }
+    if let Some(text) = of("ResourceQuota")? {
+        options.limited_resources = limited_resources(&text).map_err(refused("ResourceQuota"))?;
+    }
+    if is_asked("ImagePolicyWebhook") {
+        let text = said.of("ImagePolicyWebhook")?;
+        let settings = ImagePolicySettings::read(text.as_deref()).map_err(refused("ImagePolicyWebhook"))?;
+        options.image_policy = Some(settings);
     }
     if is_asked("EventRateLimit") {
         let text = said.of("EventRateLimit")?;
@@ -127,8 +164,7 @@ impl Said {
             // How it was written before it was an object.
             return Ok(Self { plugins: vec![("PodNodeSelector".to_owned(), None, Some(text))] });
         }
-        let format = if tree.str_at(&["apiVersion"]).starts_with(OLD_FILE.group) { OLD_FILE } else { FILE };
-        let file = format.read(&text).map_err(|error| malformed(error.to_string()))?;
+        let file = either(FILE, OLD_FILE, &tree).read(&text).map_err(|error| malformed(error.to_string()))?;
         let base = path.parent().unwrap_or(Path::new(""));
         let plugins = file.list_at(&["plugins"]).iter().map(|plugin| {
             let own = plugin.get("configuration").filter(|own| !own.is_null()).map(|own| {
@@ -159,6 +195,18 @@ fn node_selectors(text: &[u8]) -> NodeSelectors {
     let tree = yaml::parse(text, &Limits::default()).map(|(tree, _)| tree).unwrap_or_default();
     let members = tree.object_at(&[SELECTORS]).into_iter().flat_map(Object::iter);
     members.filter_map(|(name, value)| Some((name.to_string(), value.as_str()?.to_owned()))).collect()
+}
+
+/// The format whose group a file names.
+fn either(new: Format, old: Format, file: &Value) -> Format {
+    let group = file.str_at(&["apiVersion"]).split('/').next();
+    if group == Some(old.group) { old } else { new }
+}
+
+fn limited_resources(text: &[u8]) -> Result<Vec<LimitedResource>, String> {
+    let (tree, _) = yaml::parse(text, &Limits::default()).map_err(|error| error.to_string())?;
+    let file = either(QUOTA, OLD_QUOTA, &tree).read(text).map_err(|error| error.to_string())?;
+    LimitedResource::read(&file).map_err(|errors| aggregated(&errors))
 }
 
 fn tolerations(text: &[u8]) -> Result<ClusterTolerations, String> {
@@ -268,6 +316,16 @@ mod tests {
         let options = configured("tolerations", &file(plugin, tolerations), plugin, None).expect("it is valid");
         assert_eq!(options.tolerations.default[0].str_at(&["key"]), "a");
 
+        for head in [
+            "apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration",
+            "resourcequota.admission.k8s.io/v1beta1, kind: Configuration",
+            "resourcequota.admission.k8s.io/v1alpha1, kind: Configuration",
+        ] {
+            let quota = format!("{{apiVersion: {head}, limitedResources: [{{resource: pods, matchContains: [cpu]}}]}}");
+            let options = configured("quota", &file("ResourceQuota", &quota), "ResourceQuota", None);
+            assert_eq!(options.expect("it is valid").limited_resources.len(), 1);
+        }
+
         let old = "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: env=x\n  ns: env=y\n";
         let options = configured("selectors", old, "PodNodeSelector", None).expect("it is valid");
         assert_eq!(options.node_selectors["ns"], "env=y");
@@ -301,6 +359,30 @@ mod tests {
                 "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: PodSecurity, path: absent}]\n".to_owned(),
                 "PodSecurity",
                 "unable to read admission control configuration from \"DIR/absent\" [open DIR/absent: No such file or directory (os error 2)]".to_owned(),
+            ),
+            (
+                "quota",
+                file("ResourceQuota", "{apiVersion: apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration, limitedResources: [{apiGroup: a}]}"),
+                "ResourceQuota",
+                "couldn't init admission plugin \"ResourceQuota\": limitedResources[0].resource: Required value".to_owned(),
+            ),
+            (
+                "quota-kind",
+                file("ResourceQuota", "{apiVersion: resourcequota.admission.k8s.io/v1, kind: Configuration}"),
+                "ResourceQuota",
+                "couldn't init admission plugin \"ResourceQuota\": no kind \"Configuration\" is registered for version \"resourcequota.admission.k8s.io/v1\" in scheme \"k8s.io/apiserver/pkg/admission/plugin/resourcequota/config.go:31\"".to_owned(),
+            ),
+            (
+                "webhooks",
+                file("ValidatingAdmissionWebhook", "{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration}"),
+                "PodSecurity",
+                "couldn't init admission plugin \"ValidatingAdmissionWebhook\": the plugin is not built yet, so nothing can be said to it".to_owned(),
+            ),
+            (
+                "images",
+                file("Other", "{}"),
+                "ImagePolicyWebhook",
+                "couldn't init admission plugin \"ImagePolicyWebhook\": no config specified".to_owned(),
             ),
             (
                 "level",

@@ -17,4 +17,7 @@ pub use config::{AdmissionConfigError, configure};
 pub use lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState, ResourceLookup};
 pub use metrics::Metrics;
 pub use plugin::{Plugin, Request, Stage, forbidden};
-pub use plugins::{ClusterTolerations, EventLimit, EventLimitKind, NodeSelectors, Options, PodSecuritySettings, all};
+pub use plugins::{
+    ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, Options,
+    PodSecuritySettings, all,
+};

@@ -9,6 +9,7 @@ mod deny_service_external_ips;
 mod event_rate_limit;
 mod extended_resource_toleration;
 mod hard_anti_affinity;
+mod image_policy;
 mod job_validation;
 mod limit_ranger;
 mod namespace_exists;
@@ -37,10 +38,12 @@ use std::sync::Arc;
 use binnacle_authz::Authorizer;
 
 pub use event_rate_limit::{EventLimit, EventLimitKind};
+pub use image_policy::ImagePolicySettings;
 pub use pod_node_selector::NodeSelectors;
 pub(crate) use pod_security::PodSecurityMetrics;
 pub use pod_security::PodSecuritySettings;
 pub use pod_toleration_restriction::ClusterTolerations;
+pub use resource_quota::LimitedResource;
 
 use crate::lookup::Lookup;
 use crate::metrics::Metrics;
@@ -55,6 +58,10 @@ pub struct Options {
     pub unreachable_toleration_seconds: i64,
     /// EventRateLimit; without any, nothing is limited.
     pub event_limits: Vec<EventLimit>,
+    /// ImagePolicyWebhook, which is only there when it is told whom to ask.
+    pub image_policy: Option<ImagePolicySettings>,
+    /// ResourceQuota: what may not be used without one.
+    pub limited_resources: Vec<LimitedResource>,
     /// PodNodeSelector.
     pub node_selectors: NodeSelectors,
     pub pod_security: PodSecuritySettings,
@@ -68,6 +75,8 @@ impl Default for Options {
             not_ready_toleration_seconds: 300,
             unreachable_toleration_seconds: 300,
             event_limits: Vec::new(),
+            image_policy: None,
+            limited_resources: Vec::new(),
             node_selectors: NodeSelectors::new(),
             pod_security: PodSecuritySettings::default(),
             tolerations: ClusterTolerations::default(),
@@ -82,7 +91,7 @@ pub fn all(
     options: &Options,
     metrics: &Metrics,
 ) -> Vec<Arc<dyn Plugin>> {
-    vec![
+    let mut plugins: Vec<Arc<dyn Plugin>> = vec![
         Arc::new(namespace_lifecycle::NamespaceLifecycle::new(lookup.clone())),
         Arc::new(limit_ranger::LimitRanger::new(lookup.clone())),
         Arc::new(service_account::ServiceAccount::new(lookup.clone())),
@@ -124,7 +133,11 @@ pub fn all(
         Arc::new(pod_group::PodGroupWorkloadExists::new(lookup.clone())),
         Arc::new(node_declared_features::NodeDeclaredFeatures::new(lookup.clone())),
         Arc::new(job_validation::JobValidation::new(lookup.clone())),
-        Arc::new(resource_quota::ResourceQuota::new(lookup)),
+        Arc::new(resource_quota::ResourceQuota::new(lookup, options.limited_resources.clone())),
         Arc::new(always::AlwaysDeny),
-    ]
+    ];
+    if let Some(settings) = options.image_policy.clone() {
+        plugins.push(Arc::new(image_policy::ImagePolicyWebhook::new(settings)));
+    }
+    plugins
 }

@@ -1,7 +1,6 @@
 //! Decisions made elsewhere: each is a SubjectAccessReview posted to an HTTPS server, whose answers are remembered for a
 //! while.
 
-mod cache;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -11,15 +10,16 @@ use std::time::{Duration, Instant};
 
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
-use binnacle_webhook::{Backoff, Client, WebhookError};
+use binnacle_webhook::{Answers, Backoff, Client, WebhookError};
 
 use crate::conditions::Conditions;
 use crate::{Attributes, Authorizer, AuthzError, Metrics, Rules};
-use cache::Cache;
 pub(crate) use review::Review;
 pub use review::ReviewVersion;
 use review::Status;
 
+/// How many answers are remembered, as many as in the reference.
+const MOST_REMEMBERED: usize = 8192;
 /// Requests whose own words are longer than this are not remembered: they may be an attempt to fill the memory.
 const MAX_REMEMBERED: usize = 10_000;
 
@@ -43,14 +43,14 @@ pub(crate) struct Webhook {
     client: Client,
     options: WebhookOptions,
     conditions: Conditions,
-    answers: Cache,
+    answers: Answers<Status>,
     metrics: Arc<Metrics>,
 }
 
 impl Webhook {
     /// Only requests that meet all `conditions` are asked about.
     pub(crate) fn new(client: Client, options: WebhookOptions, conditions: Conditions, metrics: Arc<Metrics>) -> Self {
-        Self { client, options, conditions, answers: Cache::default(), metrics }
+        Self { client, options, conditions, answers: Answers::new(MOST_REMEMBERED), metrics }
     }
 
     async fn decide(&self, attributes: &Attributes<'_>) -> Result<Decision, AuthzError> {

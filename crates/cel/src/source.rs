@@ -30,6 +30,10 @@ impl Source {
     }
 
     pub(crate) fn location(&self, offset: usize) -> Location {
+        // The end of nothing is before its first column.
+        if self.chars.is_empty() {
+            return Location { line: 1, column: -1 };
+        }
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = if line == 0 { 0 } else { self.line_starts[line - 1] };
         Location { line: line as i32 + 1, column: (offset - start) as i32 }

@@ -21,7 +21,7 @@ fn syntax() {
     let expecting = |before: &str| format!("{before} expecting {EXPR}");
     check("self.a >", &[&expecting("1:9: Syntax error: mismatched input '<EOF>'")]);
     check("!!", &[&expecting("1:3: Syntax error: extraneous input '<EOF>'")]);
-    check("", &[&expecting("1:1: Syntax error: mismatched input '<EOF>'")]);
+    check("", &[&expecting("1:0: Syntax error: mismatched input '<EOF>'")]);
     check("a + * b", &[&expecting("1:5: Syntax error: extraneous input '*'")]);
     check("Object{spec:", &[&expecting("1:13: Syntax error: mismatched input '<EOF>'")]);
     check(

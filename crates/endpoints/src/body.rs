@@ -4,7 +4,7 @@ use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
 use binnacle_request::{BodyError, Request};
-use binnacle_schema::decode::{self, DecodeError, Decoded};
+use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
 use binnacle_schema::{Findings, Limits, Message, Value, json, proto, yaml};
 use bytes::Bytes;
 
@@ -34,9 +34,8 @@ pub(crate) fn object(
     validation: FieldValidation,
 ) -> Result<Value, Status> {
     let encoding = negotiate::input(content_type)?;
-    let mut value = typed(context, &Expected::of(resource), resource.message, encoding, body, validation)?;
-    resource.set_defaults(&mut value);
-    Ok(value)
+    let (value, empties) = typed(context, &Expected::of(resource), resource.message, encoding, body, validation)?;
+    Ok(resource.complete(context, value, empties))
 }
 
 /// What a body must be.
@@ -57,7 +56,8 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Decodes a body as an object of a kind; unknown and duplicate fields become errors or warnings.
+/// Decodes a body as an object of a kind; unknown and duplicate fields become errors or warnings. Beside it stands what
+/// was there but empty.
 pub fn typed(
     context: &Context,
     expected: &Expected<'_>,
@@ -65,20 +65,20 @@ pub fn typed(
     encoding: Encoding,
     body: &[u8],
     validation: FieldValidation,
-) -> Result<Value, Status> {
+) -> Result<(Value, Empties), Status> {
     let limits = Limits::default();
     let decoded = match encoding {
         Encoding::Json => decode::json(body, message, &limits),
         Encoding::Yaml => decode::yaml(body, message, &limits),
-        Encoding::Protobuf => return protobuf(expected, message, body),
+        Encoding::Protobuf => return Ok((protobuf(expected, message, body)?, Empties::default())),
     };
-    let Decoded { mut value, findings } = match decoded {
+    let Decoded { mut value, findings, empties } = match decoded {
         Ok(decoded) => decoded,
         Err(error) => return Err(refused(expected, encoding, body, &error)),
     };
     check_kind(expected, &mut value, body)?;
     judge(context, &findings, validation, |why| cannot_be_handled(expected, &value, why))?;
-    Ok(value)
+    Ok((value, empties))
 }
 
 /// What `fieldValidation` makes of unknown and duplicate fields.

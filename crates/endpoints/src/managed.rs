@@ -34,7 +34,25 @@ pub(crate) fn updated(
     }
     let live = live.map(|live| versioned(resource, live));
     let update = resource.update_by(context, manager, subresource);
+    let pending = resource.collection.strategy.pending_default(object);
+    if let Some((path, value)) = &pending {
+        put(object, path, value.clone());
+    }
     apply::track_update_converting(&update, live.as_deref(), object, &Versions { resource });
+    if let Some((path, _)) = &pending {
+        put(object, path, Value::Null);
+    }
+}
+
+/// Puts a value where a path leads; null takes away what is there.
+fn put(object: &mut Value, path: &[&'static str], value: Value) {
+    let Some((member, parents)) = path.split_last() else { return };
+    let parent = object.make_at(parents);
+    if value.is_null() {
+        parent.remove(member);
+    } else {
+        parent.insert(*member, value);
+    }
 }
 
 /// A stored object in the resource's version.

@@ -4,6 +4,8 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
 
+use crate::equality::equal;
+use crate::internal;
 use crate::prepare::semantically_equal;
 
 /// Reports every message about one value.
@@ -33,6 +35,19 @@ pub(crate) fn required_path_segment(path: &FieldPath, value: &str, errors: &mut 
 /// A member that no update may change; shown as JSON.
 pub(crate) fn immutable(path: &FieldPath, new: Option<&Value>, old: Option<&Value>, errors: &mut FieldErrors) {
     immutable_as(path, new, old, || shown(new), errors);
+}
+
+/// A struct of a definition that no update may change, shown in its internal form.
+pub(crate) fn immutable_struct(
+    definition: &str,
+    path: &FieldPath,
+    new: Option<&Value>,
+    old: Option<&Value>,
+    errors: &mut FieldErrors,
+) {
+    if !equal(definition, new, old) {
+        errors.push(FieldError::invalid(path, internal::shown(definition, new), IMMUTABLE));
+    }
 }
 
 /// A member that no update may change, with how to show it.

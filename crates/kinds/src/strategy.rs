@@ -47,6 +47,13 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
+    /// A default that is known only later (it needs the name, or the time) although the reference has it from the start:
+    /// where it stands and what stands there for now. Whoever wrote the object owns it as they own other defaults.
+    fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
+        let _ = object;
+        None
+    }
+
     /// Before validation on create: reset what clients may not set (status), start the generation.
     fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         let _ = (situation, object);

@@ -54,7 +54,7 @@ fn check(step: impl Fn(&str, &str, &str, &'static Message) -> Result<(), String>
 }
 
 fn decoded(name: &str, result: Result<Decoded, decode::DecodeError>) -> Result<Value, String> {
-    let Decoded { value, findings } = result.map_err(|error| format!("{name}: {error}"))?;
+    let Decoded { value, findings, .. } = result.map_err(|error| format!("{name}: {error}"))?;
     match findings.strict_error() {
         Some(findings) => Err(format!("{name}: {findings}")),
         None => Ok(value),

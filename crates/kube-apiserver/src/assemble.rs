@@ -28,8 +28,8 @@ use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_resources::Release;
 use binnacle_server::{
     BoundPort, CertificateFiles, Chain, ChainConfig, ChainOptions, DefaultCertificate, FlowDumpLink, Health,
-    InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink, PingCheck, Server,
-    ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
+    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
+    MetricsLink, PingCheck, Server, ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
 };
 use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
 use binnacle_store::StoreError;
@@ -202,7 +202,9 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     authorization.follow(&resources, &mut followers, &shutdown);
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
-    let health = Health::new().everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
+    let health_metrics = HealthMetrics::new().map_err(not_registered)?;
+    let health = Health::new(health_metrics.clone());
+    let health = health.everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
     let mut health = stores.add_checks(health, &config.storage);
     if let Some(at_rest) = &at_rest {
         health = at_rest.add_checks(health);
@@ -214,6 +216,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response)),
         Arc::new(MetricsLink(metrics.clone())),
+        Arc::new(HealthMetricsLink(health_metrics)),
         Arc::new(OpenApiLink::new(served_apis(&config))),
         Arc::new(api),
     ];

@@ -109,6 +109,14 @@ impl Stores {
         }
     }
 
+    /// Which of [`Stores::all`] holds a resource.
+    pub(crate) fn place_of(&self, resource: &GroupResource) -> usize {
+        match self {
+            Self::Embedded { .. } => 0,
+            Self::Etcd(clusters) => clusters.overrides.get(resource).copied().unwrap_or_default(),
+        }
+    }
+
     pub(crate) fn clusters(&self) -> &[Arc<EtcdStore>] {
         match self {
             Self::Embedded { .. } => &[],

@@ -27,9 +27,7 @@ impl Upkeep {
         storage: &Storage,
         registry: &Registry,
     ) -> Result<Self, prometheus::Error> {
-        let every = storage.compaction_interval;
-        let compactors =
-            every.map(|every| stores.all().into_iter().map(|store| spawn_compactor(store, every)).collect());
+        let compactors = storage.compaction_interval.map(|every| compactors(stores, resources, every));
         let mut tasks = Vec::new();
         crate::storage_metrics::register(resources, registry)?;
         if let Some(every) = storage.count_metric_interval {
@@ -46,6 +44,18 @@ impl Drop for Upkeep {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
+}
+
+/// One for each store, which tells the caches of what is in it.
+fn compactors(stores: &Stores, resources: &[Arc<Resource>], every: Duration) -> Vec<Compactor> {
+    let compactor = |(at, store)| {
+        let inside = resources.iter().filter(|resource| stores.place_of(&resource.group_resource()) == at);
+        let caches: Vec<_> = inside.map(|resource| Arc::clone(&resource.collection)).collect();
+        spawn_compactor(store, every, move |revision| {
+            caches.iter().for_each(|collection| collection.cache.forget_before(revision));
+        })
+    };
+    stores.all().into_iter().enumerate().map(compactor).collect()
 }
 
 fn gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, prometheus::Error> {

@@ -22,6 +22,7 @@ async fn health() {
         ("/readyz?verbose", "[+]shutdown ok\nreadyz check passed\n"),
         ("/version", "\"minor\": \"36\""),
         ("/", "\"/readyz/etcd-readiness\""),
+        ("/metrics/slis", "kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1"),
         (
             "/metrics",
             "apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"\",scope=\"\",subresource=\"/livez\"",
@@ -63,6 +64,7 @@ async fn refusals() {
         ("/api", "", 403, r#"forbidden: User "system:anonymous" cannot get path "/api""#),
         ("/metrics", "user-token", 403, r#"forbidden: User "user" cannot get path "/metrics""#),
         ("/metrics", "root-token", 200, ""),
+        ("/metrics/slis", "user-token", 403, r#"forbidden: User "user" cannot get path "/metrics/slis""#),
         ("/metrics", "wrong", 401, "Unauthorized"),
         (
             "/api/v1/namespaces/ns/pods",

@@ -286,6 +286,11 @@ impl Status {
             .with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
     }
 
+    /// 429 for who asks too often, which tells no more than why.
+    pub fn rate_limited(why: impl std::fmt::Display) -> Self {
+        Self::plain(StatusReason::TooManyRequests, 429, format!("Too many requests: {why}"))
+    }
+
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::plain(StatusReason::ServiceUnavailable, 503, message)
     }

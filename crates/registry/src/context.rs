@@ -1,10 +1,14 @@
 //! What the verbs know of the request that they serve.
 
+use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use binnacle_kinds::Situation;
 use binnacle_meta::Text;
 use binnacle_request::User;
+use binnacle_schema::Value;
+use binnacle_schema::decode::Empties;
+use parking_lot::Mutex;
 
 use crate::remarks::Remarks;
 
@@ -21,11 +25,20 @@ pub struct Context {
     pub now: SystemTime,
     /// What is said of the request beside its answer.
     pub remarks: Remarks,
+    empties: Mutex<Empties>,
 }
 
 impl Context {
     pub fn new(user: User, namespace: Text, dry_run: bool) -> Self {
-        Self { user, namespace, name: Text::default(), dry_run, now: SystemTime::now(), remarks: Remarks::default() }
+        Self {
+            user,
+            namespace,
+            name: Text::default(),
+            dry_run,
+            now: SystemTime::now(),
+            remarks: Remarks::default(),
+            empties: Mutex::default(),
+        }
     }
 
     /// The same, with a place for remarks that the caller reads.
@@ -59,6 +72,22 @@ impl Context {
     /// Adds a text for a `Warning` header.
     pub fn warn(&self, text: impl Into<String>) {
         self.remarks.warn(text);
+    }
+
+    /// Notes the lists and maps that the client sent empty.
+    pub(crate) fn remember_empties(&self, empties: Empties) {
+        *self.empties.lock() = empties;
+    }
+
+    /// The object as the rules of its kind see it: with the lists and maps that the client sent empty.
+    pub(crate) fn as_sent<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
+        let empties = self.empties.lock();
+        if empties.is_empty() {
+            return Cow::Borrowed(object);
+        }
+        let mut object = object.clone();
+        empties.restore(&mut object);
+        Cow::Owned(object)
     }
 
     /// Seconds since the epoch.

@@ -84,7 +84,9 @@ impl Resource {
         collection.admission.validate(attributes, object, None, &context.remarks).await?;
         let name = object::name(object).to_owned();
         let key = collection.key(&context.namespace, &name)?;
-        if !matches!(object::resource_version(object), "" | "0") {
+        // What is no number was never one of ours, and a dry run does not get as far as the store that minds.
+        let sent = object::resource_version(object).to_owned();
+        if !context.dry_run && sent.parse::<u64>().is_ok_and(|version| version != 0) {
             return Err(Status::unknown(500, "resourceVersion should not be set on objects to be created"));
         }
         let value = collection.encode(object);
@@ -96,7 +98,11 @@ impl Resource {
                     // Trying goes through the stored form as well.
                     collection.as_stored(object);
                     collection.stamp(object, binnacle_store::Revision(0));
-                    object::metadata_mut(object).remove("resourceVersion");
+                    let metadata = object::metadata_mut(object);
+                    metadata.remove("resourceVersion");
+                    if !sent.is_empty() {
+                        metadata.insert("resourceVersion", sent);
+                    }
                     Ok(Stored { object: std::mem::take(object), revision: binnacle_store::Revision(0) })
                 }
             };
@@ -123,6 +129,7 @@ impl Resource {
 
     /// The rules of metadata and kind; then the kind's warnings.
     fn validate_create(&self, context: &Context, object: &Value) -> Result<(), Status> {
+        let object = &*context.as_sent(object);
         let collection = &self.collection;
         let strategy = collection.strategy;
         let mut errors = validate_metadata::validate(

@@ -78,8 +78,7 @@ impl Resource {
         let (current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
         let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
         let attributes = self.attributes(context, Operation::Delete, name, "");
-        let propagation_given = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
-        collection.strategy.warnings_on_delete(propagation_given).into_iter().for_each(|text| context.warn(text));
+        self.warn_of_delete(context, options);
         let mut options = options.clone();
         let mut marked = false;
         loop {
@@ -146,6 +145,7 @@ impl Resource {
         list: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<Page, Status> {
+        self.warn_of_delete(context, options);
         let mut page = self.list(context, list).await?;
         let mut entries = Vec::new();
         while let Some(chunk) = page.next_chunk() {
@@ -157,6 +157,12 @@ impl Resource {
             try_join_all(deletions).await?;
         }
         Ok(Page::of(entries, &page))
+    }
+
+    fn warn_of_delete(&self, context: &Context, options: &DeleteOptions) {
+        let propagation_given = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
+        let warnings = self.collection.strategy.warnings_on_delete(propagation_given);
+        warnings.into_iter().for_each(|text| context.warn(text));
     }
 
     fn delete_listed<'a>(

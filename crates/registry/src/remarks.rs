@@ -39,6 +39,10 @@ impl Remarks {
         Self { warnings, record: Some(record) }
     }
 
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
+    }
+
     /// Adds a text for a `Warning` header.
     pub fn warn(&self, text: impl Into<String>) {
         self.warnings.add(text);

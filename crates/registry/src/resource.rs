@@ -6,6 +6,7 @@ use binnacle_kinds::Strategy;
 use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource, Status, Text};
 use binnacle_patch::apply::Update;
 use binnacle_resources::{ResourceDescription, Storage};
+use binnacle_schema::decode::Empties;
 use binnacle_schema::{Message, Value};
 use binnacle_store::Store;
 use binnacle_watchcache::{Cache, Distribution, FormBudget};
@@ -155,6 +156,17 @@ impl Resource {
         if let Some(conversion) = &self.conversion {
             (conversion.from_stored)(object);
         }
+    }
+
+    /// A decoded object with its defaults. Lists and maps that stood there empty are no absent ones for defaults and for
+    /// the rules, though they are no part of the object: the context remembers them.
+    pub fn complete(&self, context: &Context, mut object: Value, empties: Empties) -> Value {
+        empties.restore(&mut object);
+        self.set_defaults(&mut object);
+        empties.withdraw(&mut object);
+        // The rules see the stored version, in which fields may stand elsewhere.
+        context.remember_empties(if self.conversion.is_none() { empties } else { Empties::default() });
+        object
     }
 
     /// Fills in the defaults of this version.

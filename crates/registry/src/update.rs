@@ -89,8 +89,7 @@ impl Resource {
         if let Some(wanted) = &options.uid
             && wanted != object::uid(&old.object)
         {
-            let why = uid_mismatch(&String::from_utf8_lossy(key), wanted, object::uid(&old.object));
-            return Err(Status::conflict(&self.group_resource(), name, why));
+            return Err(self.uid_conflict(context, name, wanted, object::uid(&old.object)));
         }
         let mut object = change(Some(&old.object))?;
         let attributes = self.attributes(context, Operation::Update, name, &options.subresource);
@@ -124,6 +123,17 @@ impl Resource {
                 hooks.abort(context, &object, Some(&old.object)).await;
                 Err(status)
             }
+        }
+    }
+
+    /// The refusal of a write that is meant for an object with another uid.
+    pub fn uid_conflict(&self, context: &Context, name: &str, wanted: &str, found: &str) -> Status {
+        match self.collection.key(&context.namespace, name) {
+            Ok(key) => {
+                let why = uid_mismatch(&String::from_utf8_lossy(&key), wanted, found);
+                Status::conflict(&self.group_resource(), name, why)
+            }
+            Err(status) => status,
         }
     }
 
@@ -186,6 +196,7 @@ impl Resource {
 
     /// The rules of metadata and kind; then the kind's warnings.
     fn validate_update(&self, context: &Context, subresource: &str, object: &Value, old: &Value) -> Result<(), Status> {
+        let object = &*context.as_sent(object);
         let collection = &self.collection;
         let (strategy, situation) = (collection.strategy, context.situation(self.api_version()));
         let path = FieldPath::new("metadata");

@@ -7,12 +7,14 @@
 
 mod base64;
 mod build;
+mod empties;
 mod from_json;
 mod from_value;
 mod go;
 mod path;
 mod scalar;
 
+pub use empties::Empties;
 pub use from_json::json;
 pub use from_value::value;
 pub(crate) use path::Path;
@@ -29,6 +31,8 @@ pub(crate) use build::{absent_value, is_zero, zero_value};
 pub struct Decoded {
     pub value: Value,
     pub findings: Findings,
+    /// What of the document is not in the value although the rules of a kind can tell.
+    pub empties: Empties,
 }
 
 /// Why nothing could be decoded; displays itself in the reference's words.

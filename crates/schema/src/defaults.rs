@@ -1,7 +1,8 @@
 //! Defaults that are constants of the schema.
 
 use crate::canonical::order_fields;
-use crate::{Field, Limits, Message, Object, Ty, Value, json};
+use crate::decode::zero_value;
+use crate::{Field, Limits, Message, Object, Presence, Ty, Value, json};
 
 /// Sets the constant defaults of the table wherever a field is absent, in the object itself and in all structs below
 /// it that are present, those included that a default has just made.
@@ -51,6 +52,10 @@ fn default_value(value: &mut Value, ty: &Ty) {
 }
 
 fn constant(field: &Field) -> Option<Value> {
+    // A zero value is there anyway, unless the field is a pointer.
+    if field.zero_default && field.presence == Presence::Optional {
+        return Some(zero_value(&field.ty));
+    }
     // The tables are checked where they are made; a text that is no JSON defaults nothing.
     json::parse(field.default.as_ref()?.as_bytes(), &Limits::default()).ok()
 }

@@ -1,5 +1,7 @@
 //! Empty lists and maps that protobuf cannot tell from absent ones.
 
+use binnacle_meta::Text;
+
 use crate::{Field, Message, Presence, Ty, Value};
 
 /// What becomes of a canonical object by being stored as protobuf and read back: empty lists and maps that are written as
@@ -28,7 +30,13 @@ fn nil_empty_in(value: &mut Value, ty: &Ty) {
     } else if let (Some(element), Value::List(items)) = (ty.element(), &mut *value) {
         items.iter_mut().for_each(|item| nil_empty_in(item, element));
     } else if let (Some(inner), Value::Object(map)) = (ty.map_value(), value) {
-        map.iter_mut().for_each(|(_, member)| nil_empty_in(member, inner));
+        for (_, member) in map.iter_mut() {
+            // An entry without bytes comes back as one with none.
+            if matches!(inner, Ty::Bytes) && member.is_null() {
+                *member = Value::Str(Text::new_static(""));
+            }
+            nil_empty_in(member, inner);
+        }
     }
 }
 
@@ -40,7 +48,9 @@ pub(crate) fn fields(fields: &[Field]) -> Box<[u32]> {
 
 /// `seen` holds the messages that are being looked through, since schemas of schemas contain themselves.
 fn leads_to_nil(field: &Field, seen: &mut Vec<*const Message>) -> bool {
-    field.presence == Presence::AlwaysNull || innermost(&field.ty).is_some_and(|message| has_nil(message, seen))
+    field.presence == Presence::AlwaysNull
+        || matches!(field.ty.map_value(), Some(Ty::Bytes))
+        || innermost(&field.ty).is_some_and(|message| has_nil(message, seen))
 }
 
 fn has_nil(message: &Message, seen: &mut Vec<*const Message>) -> bool {

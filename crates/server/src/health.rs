@@ -14,6 +14,7 @@ use http::{HeaderValue, StatusCode};
 use tokio::sync::Mutex;
 
 use crate::answer::{error_text, page_not_found, plain_text};
+use crate::slis::HealthMetrics;
 
 /// Something that can be found well or not.
 pub trait HealthCheck: Send + Sync {
@@ -27,16 +28,17 @@ pub trait HealthCheck: Send + Sync {
 type Check = Arc<dyn HealthCheck>;
 
 /// The three endpoints, each with its checks in the order in which they are shown.
-#[derive(Default)]
 pub struct Health {
+    metrics: Arc<HealthMetrics>,
     healthz: Vec<Check>,
     livez: Vec<Check>,
     readyz: Vec<Check>,
 }
 
 impl Health {
-    pub fn new() -> Self {
-        Self::default()
+    /// Without checks. What becomes of those that are added is noted in `metrics`.
+    pub fn new(metrics: Arc<HealthMetrics>) -> Self {
+        Self { metrics, healthz: Vec::new(), livez: Vec::new(), readyz: Vec::new() }
     }
 
     /// Adds a check to all three endpoints.
@@ -84,7 +86,7 @@ impl Link for Health {
             let Some((name, checks, rest)) = self.find(&request.info.path) else { return page_not_found() };
             if rest.is_empty() {
                 request.record.note(|facts| facts.served = true);
-                return all(name, checks, &request.query).await;
+                return all(name, checks, &request.query, &self.metrics).await;
             }
             match checks.iter().find(|check| check.name() == &rest[1..]) {
                 Some(check) => one(check.as_ref()).await,
@@ -110,7 +112,7 @@ async fn one(check: &dyn HealthCheck) -> Response {
     }
 }
 
-async fn all(name: &str, checks: &[Check], query: &Query) -> Response {
+async fn all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMetrics) -> Response {
     let mut unknown: Vec<&str> = query.get_all("exclude").collect();
     unknown.sort_unstable();
     unknown.dedup();
@@ -123,7 +125,9 @@ async fn all(name: &str, checks: &[Check], query: &Query) -> Response {
             shown.push_str(&format!("[+]{check_name} excluded: ok\n"));
             continue;
         }
-        match check.check().await {
+        let result = check.check().await;
+        metrics.observe(name, check_name, result.is_ok());
+        match result {
             Ok(()) => shown.push_str(&format!("[+]{check_name} ok\n")),
             Err(error) => {
                 // These endpoints are public: the reason is for the log.
@@ -234,6 +238,7 @@ mod tests {
         let bad: Arc<dyn HealthCheck> = Arc::new(Fixed("bad", Err("why")));
         let healthy = [Arc::new(PingCheck) as Arc<dyn HealthCheck>, good.clone()];
         let sick = [good, bad.clone()];
+        let metrics = HealthMetrics::new().unwrap();
         for (checks, query, want) in [
             (&healthy, "", (200, "ok")),
             (&healthy, "verbose", (200, "[+]ping ok\n[+]good ok\nreadyz check passed\n")),
@@ -250,7 +255,7 @@ mod tests {
             (&sick, "", (500, "[+]good ok\n[-]bad failed: reason withheld\nreadyz check failed\n")),
             (&sick, "exclude=bad", (200, "ok")),
         ] {
-            let (status, body) = text(all("readyz", checks, &Query::parse(query)).await).await;
+            let (status, body) = text(all("readyz", checks, &Query::parse(query), &metrics).await).await;
             assert_eq!((status, body.as_str()), want, "{query}");
         }
         assert_eq!(text(one(bad.as_ref()).await).await, (500, "internal server error: why\n".to_owned()));
@@ -268,7 +273,8 @@ mod tests {
 
     #[test]
     fn paths() {
-        let health = Health::new().everywhere(Arc::new(PingCheck)).ready(Arc::new(Fixed("a/b", Ok(()))));
+        let metrics = HealthMetrics::new().unwrap();
+        let health = Health::new(metrics).everywhere(Arc::new(PingCheck)).ready(Arc::new(Fixed("a/b", Ok(()))));
         assert_eq!(
             health.paths(),
             ["/healthz", "/healthz/ping", "/livez", "/livez/ping", "/readyz", "/readyz/ping", "/readyz/a/b"]

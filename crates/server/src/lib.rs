@@ -16,6 +16,7 @@ mod links;
 mod listener;
 mod metrics;
 mod server;
+mod slis;
 mod tls;
 mod version;
 
@@ -31,6 +32,7 @@ pub use links::Links;
 pub use listener::{BoundPort, ListenError, Listener, PortSharing};
 pub use metrics::{Metrics, MetricsLink};
 pub use server::{Server, Stopping};
+pub use slis::{HealthMetrics, HealthMetricsLink};
 pub use tls::{
     CertificateFiles, Certificates, DefaultCertificate, NamedCertificate, Tls, TlsError, TlsFiles, TlsSettings,
 };

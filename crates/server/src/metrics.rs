@@ -1,6 +1,6 @@
 //! The metric families that this server fills, under the reference's names, and `/metrics`.
 
-mod process;
+pub(crate) mod process;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -427,6 +427,21 @@ fn feature_gates() -> Result<GaugeVec, prometheus::Error> {
     Ok(gauge)
 }
 
+/// Answers with families in the text format of Prometheus.
+pub(crate) fn exposition(text: Result<String, prometheus::Error>, request: &Request) -> Response {
+    request.record.note(|facts| facts.served = true);
+    match text {
+        Ok(text) => {
+            let mut response = plain_text(text);
+            let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+            response
+        }
+        Err(error) => Refusal::Text(http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+            .into_response(json_failure, &request.headers),
+    }
+}
+
 /// Serves `/metrics`.
 pub struct MetricsLink(pub Arc<Metrics>);
 
@@ -436,19 +451,7 @@ impl Link for MetricsLink {
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(async move {
-            request.record.note(|facts| facts.served = true);
-            match self.0.text() {
-                Ok(text) => {
-                    let mut response = plain_text(text);
-                    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-                    response.headers_mut().insert(CONTENT_TYPE, kind);
-                    response
-                }
-                Err(error) => Refusal::Text(http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-                    .into_response(json_failure, &request.headers),
-            }
-        })
+        Box::pin(async move { exposition(self.0.text(), &request) })
     }
 
     fn paths(&self) -> Vec<String> {

@@ -66,7 +66,7 @@ impl Posted {
         let sent = api_version(&bytes, encoding);
         let other = kind.also.iter().find(|also| sent.as_deref() == Some(&*format!("{}/{also}", kind.group)));
         let expected = Expected { group: kind.group, version: other.unwrap_or(&kind.version), kind: kind.kind };
-        let mut object = decode_body(&context, &expected, message, encoding, &bytes, params.validation)?;
+        let (mut object, _) = decode_body(&context, &expected, message, encoding, &bytes, params.validation)?;
         let api_version = GroupVersionKind::new(kind.group, kind.version, kind.kind).api_version();
         object.make_object().insert("apiVersion", api_version.clone());
         defaults::apply_constants(&mut object, message);

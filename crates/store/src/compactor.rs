@@ -23,14 +23,22 @@ pub struct Compactor {
     task: JoinHandle<()>,
 }
 
-/// Compacts `store` every `interval` until the answer is dropped.
-pub fn spawn_compactor(store: Arc<dyn Store>, interval: Duration) -> Compactor {
+/// Compacts `store` every `interval` until the answer is dropped. `forgotten` is told the revision up to which history
+/// is gone, also when another server's compactor saw to it.
+pub fn spawn_compactor(
+    store: Arc<dyn Store>,
+    interval: Duration,
+    forgotten: impl Fn(Revision) + Send + 'static,
+) -> Compactor {
     let task = tokio::spawn(async move {
         let mut turn = Turn::default();
         loop {
             tokio::time::sleep(interval).await;
             match turn.take(&*store).await {
-                Ok(Some(revision)) => tracing::debug!(revision = revision.0, "compacted the store"),
+                Ok(Some(revision)) => {
+                    tracing::debug!(revision = revision.0, "compacted the store");
+                    forgotten(revision);
+                }
                 Ok(None) => {}
                 Err(StoreError::Closed) => return,
                 Err(error) => tracing::warn!(%error, "cannot compact the store"),
@@ -52,7 +60,7 @@ struct Turn {
 // === impl Turn ===
 
 impl Turn {
-    /// One turn: whoever gets to write the key first compacts, the others take note.
+    /// One turn: whoever gets to write the key first compacts, the others take note. The answer is what is compacted.
     async fn take(&mut self, store: &dyn Store) -> Result<Option<Revision>, StoreError> {
         let due = self.revision;
         let expect = if self.written == Revision(0) { Expect::Absent } else { Expect::ModRevision(self.written) };
@@ -60,9 +68,11 @@ impl Turn {
         let put = Txn { key: Bytes::from_static(KEY), expect, op: Op::Put { value, lease: None } };
         match store.txn(put).await? {
             TxnResponse::Unmet { current, revision } => {
-                self.written = current.map_or(Revision(0), |kv| kv.mod_revision);
+                self.written = current.as_ref().map_or(Revision(0), |kv| kv.mod_revision);
                 self.revision = revision;
-                Ok(None)
+                // The key says what its writer compacts to: 0 in a first turn, which compacts nothing.
+                let theirs = current.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok());
+                Ok(theirs.filter(|theirs| *theirs > 0).map(Revision))
             }
             TxnResponse::Done { revision, .. } => {
                 self.written = revision;
@@ -71,9 +81,8 @@ impl Turn {
                     return Ok(None);
                 }
                 match store.compact(due).await {
-                    Ok(()) => Ok(Some(due)),
-                    // Someone else has been there: what was wanted holds.
-                    Err(StoreError::Compacted { .. }) => Ok(None),
+                    // Or someone else has been there: what was wanted holds.
+                    Ok(()) | Err(StoreError::Compacted { .. }) => Ok(Some(due)),
                     Err(error) => Err(error),
                 }
             }

@@ -53,6 +53,16 @@ pub fn label(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::dns1123_label(value), errors);
 }
 
+/// A label where the field declares the format `k8s-short-name`.
+pub fn short_name(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+    invalid_for(path, value, names::short_name(value), errors);
+}
+
+/// A subdomain where the field declares the format `k8s-long-name`.
+pub fn long_name(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+    invalid_for(path, value, names::long_name(value), errors);
+}
+
 /// A name with an optional domain before a slash.
 pub fn qualified_name(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::label_key(value), errors);

@@ -19,8 +19,13 @@ const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or cons
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
-/// `must be no more than N bytes`.
-pub fn max_len_error(max: usize) -> String {
+/// `must be no more than N characters`, of the hand-written rules.
+fn max_len_error(max: usize) -> String {
+    format!("must be no more than {max} characters")
+}
+
+/// `must be no more than N bytes`, of label keys and values and of the rules that field tags declare.
+fn max_bytes_error(max: usize) -> String {
     format!("must be no more than {max} bytes")
 }
 
@@ -39,9 +44,27 @@ pub fn regex_error(message: &str, regex: &str, examples: &[&str]) -> String {
 }
 
 pub fn dns1123_label(value: &str) -> Vec<String> {
+    label_with(value, max_len_error)
+}
+
+/// A DNS-1123 label where the field declares the format `k8s-short-name`.
+pub fn short_name(value: &str) -> Vec<String> {
+    label_with(value, max_bytes_error)
+}
+
+pub fn dns1123_subdomain(value: &str) -> Vec<String> {
+    subdomain_with(value, max_len_error)
+}
+
+/// A DNS-1123 subdomain where the field declares the format `k8s-long-name`.
+pub fn long_name(value: &str) -> Vec<String> {
+    subdomain_with(value, max_bytes_error)
+}
+
+fn label_with(value: &str, too_long: fn(usize) -> String) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > LABEL_MAX {
-        messages.push(max_len_error(LABEL_MAX));
+        messages.push(too_long(LABEL_MAX));
     }
     if !is_dns1123_label(value) {
         if is_dns1123_subdomain(value) {
@@ -53,10 +76,10 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
     messages
 }
 
-pub fn dns1123_subdomain(value: &str) -> Vec<String> {
+fn subdomain_with(value: &str, too_long: fn(usize) -> String) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
-        messages.push(max_len_error(SUBDOMAIN_MAX));
+        messages.push(too_long(SUBDOMAIN_MAX));
     }
     if !is_dns1123_subdomain(value) {
         messages.push(regex_error(DNS1123_SUBDOMAIN_MESSAGE, DNS1123_SUBDOMAIN, &["example.com"]));
@@ -103,7 +126,7 @@ pub fn label_key(value: &str) -> Vec<String> {
             if prefix.is_empty() {
                 messages.push("prefix part must be non-empty".to_owned());
             } else {
-                messages.extend(dns1123_subdomain(prefix).into_iter().map(|m| format!("prefix part {m}")));
+                messages.extend(long_name(prefix).into_iter().map(|m| format!("prefix part {m}")));
             }
             name
         }
@@ -111,7 +134,7 @@ pub fn label_key(value: &str) -> Vec<String> {
     if name.is_empty() {
         messages.push("name part must be non-empty".to_owned());
     } else if name.len() > LABEL_MAX {
-        messages.push(format!("name part {}", max_len_error(LABEL_MAX)));
+        messages.push(format!("name part {}", max_bytes_error(LABEL_MAX)));
     }
     if !is_label_name(name) {
         messages.push(format!("name part {}", regex_error(LABEL_KEY_MESSAGE, LABEL_KEY, examples)));
@@ -122,7 +145,7 @@ pub fn label_key(value: &str) -> Vec<String> {
 pub fn label_value(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > LABEL_MAX {
-        messages.push(max_len_error(LABEL_MAX));
+        messages.push(max_bytes_error(LABEL_MAX));
     }
     if !value.is_empty() && !is_label_name(value) {
         messages.push(regex_error(LABEL_VALUE_MESSAGE, LABEL_VALUE, &["MyValue", "my_value", "12345"]));
@@ -158,7 +181,7 @@ pub fn port_number(port: i64) -> Vec<String> {
 pub fn port_name(name: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if name.len() > 15 {
-        messages.push("must be no more than 15 characters".to_owned());
+        messages.push(max_len_error(15));
     }
     if name.is_empty() || !name.bytes().all(|c| c == b'-' || c.is_ascii_lowercase() || c.is_ascii_digit()) {
         messages.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
@@ -208,7 +231,7 @@ fn is_label_name(name: &str) -> bool {
 pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
-        messages.push(format!("must be no more than {SUBDOMAIN_MAX} characters"));
+        messages.push(max_len_error(SUBDOMAIN_MAX));
     }
     let alphanumeric = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
     let label = |label: &str| {
@@ -228,7 +251,7 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
 pub fn config_map_key(key: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if key.len() > SUBDOMAIN_MAX {
-        messages.push(format!("must be no more than {SUBDOMAIN_MAX} characters"));
+        messages.push(max_len_error(SUBDOMAIN_MAX));
     }
     if key.is_empty() || !key.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.' | b'_')) {
         let message = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";

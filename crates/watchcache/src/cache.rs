@@ -71,6 +71,7 @@ impl Cache {
             task: Mutex::default(),
             reaching: tokio::sync::Mutex::default(),
             out_of_reach: AtomicU64::new(0),
+            remembered: AtomicU64::new(0),
             me: me.clone(),
         });
         Self { shared }
@@ -149,6 +150,12 @@ impl Cache {
     /// [`Cache::retain`]. Otherwise the store's history must be asked.
     pub fn snapshot_at(&self, revision: Revision) -> Option<Snapshot> {
         self.shared.snapshot_at(revision)
+    }
+
+    /// The store has forgotten the states before `revision`. Those that are still at hand are given up as well, so that
+    /// a list that is read in pages ends within the time for which history is kept, wherever its pages come from.
+    pub fn forget_before(&self, revision: Revision) {
+        self.shared.forget_before(revision);
     }
 
     /// Keeps a snapshot for a while, so that [`Cache::snapshot_at`] finds it for the next page of a list.
@@ -261,6 +268,8 @@ pub(crate) struct Shared {
     pub(crate) reaching: tokio::sync::Mutex<()>,
     /// What the window cannot reach back to for want of room.
     pub(crate) out_of_reach: AtomicU64,
+    /// The first state that may still be read by its revision.
+    remembered: AtomicU64,
     me: Weak<Shared>,
 }
 
@@ -409,7 +418,15 @@ impl Shared {
         }
     }
 
+    fn forget_before(&self, revision: Revision) {
+        self.remembered.fetch_max(revision.0, Ordering::AcqRel);
+        self.retained.lock().retain(|kept| kept.snapshot.revision() >= revision);
+    }
+
     fn snapshot_at(&self, revision: Revision) -> Option<Snapshot> {
+        if revision.0 < self.remembered.load(Ordering::Acquire) {
+            return None;
+        }
         let present = self.snapshot();
         if present.inner.changed <= revision && revision <= present.revision() {
             return Some(Snapshot::new(present.inner, revision));

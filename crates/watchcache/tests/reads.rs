@@ -107,12 +107,21 @@ async fn revisions() {
     let then = cache.snapshot_at(first).unwrap();
     assert_eq!((then.revision(), then.get("a/one").map(|entry| entry.revision())), (first, Some(first)));
     assert!(cache.snapshot_at(Revision(first.0 - 1)).is_none());
+    // What the store forgets, the cache gives up: kept states, and what the present one stands for as well.
+    cache.forget_before(second);
+    assert!(cache.snapshot_at(first).is_none());
+    let later = put(&*store, "/registry/elsewhere", "2").await;
+    assert_eq!(cache.wait_consistent(soon()).await.unwrap().revision(), later);
+    cache.forget_before(later);
+    for (revision, want) in [(second, false), (later, true)] {
+        assert_eq!(cache.snapshot_at(revision).is_some(), want, "{revision:?}");
+    }
 
     let future = Revision(second.0 + 1000);
     let deadline = Instant::now() + Duration::from_millis(120);
     match cache.wait_for(future, deadline).await {
         Err(error @ CacheError::TooLargeRevision { .. }) => {
-            assert_eq!(error.to_string(), format!("Too large resource version: {}, current: {}", future.0, second.0));
+            assert_eq!(error.to_string(), format!("Too large resource version: {}, current: {}", future.0, later.0));
         }
         other => panic!("{other:?}"),
     }

@@ -1,6 +1,7 @@
 //! One target, called as often as needed over connections that stay open.
 
 use std::error::Error as _;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -194,6 +195,12 @@ impl Client {
             *kept = Some((value, Instant::now()));
         }
         kept.as_ref().map(|(value, _)| value.clone())
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("target", &self.target).field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 

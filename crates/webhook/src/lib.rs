@@ -1,8 +1,9 @@
 //! Calls to webhooks: who is called and how ([`Target`], from a kubeconfig file or made by hand), a [`Client`] that keeps
-//! connections open, and retries with growing pauses ([`Backoff`]).
+//! connections open, retries with growing pauses ([`Backoff`]), and what was answered lately ([`Answers`]).
 //!
 //! What is sent and what the answer means is the caller's business; errors are worded as the reference's client does.
 
+mod answers;
 mod backoff;
 mod client;
 mod connector;
@@ -10,6 +11,7 @@ mod kubeconfig;
 mod target;
 mod tls;
 
+pub use answers::Answers;
 pub use backoff::Backoff;
 pub use client::{Answer, Client, WebhookError};
 pub use kubeconfig::{KubeconfigError, load, parse};

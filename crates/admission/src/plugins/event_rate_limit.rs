@@ -98,8 +98,8 @@ impl EventRateLimit {
         }
         match &reached[..] {
             [] => Ok(()),
-            [one] => Err(Status::too_many_requests(one, 0)),
-            many => Err(Status::too_many_requests(format!("[{}]", many.join(", ")), 0)),
+            [one] => Err(Status::rate_limited(one)),
+            many => Err(Status::rate_limited(format!("[{}]", many.join(", ")))),
         }
     }
 }
@@ -172,7 +172,7 @@ mod tests {
         let want = [true, true, true, false, false, true, false, true, true, true, true, false];
         assert_eq!(answers, want);
         let told = plugin.check(&request, &Value::Null, start + Duration::from_millis(9000)).unwrap_err();
-        assert_eq!((told.code(), told.message()), (429, "limit reached on type Server for key "));
+        assert_eq!((told.code(), told.message()), (429, "Too many requests: limit reached on type Server for key "));
     }
 
     #[test]

@@ -121,6 +121,10 @@ fn fill_in(pod: &mut Value, range: &Value) {
     if !said.is_empty() {
         let text = format!("LimitRanger plugin set: {}", said.join("; "));
         pod.make_at(&["metadata", "annotations"]).insert(ANNOTATION, text);
+        // What the pod asks for as a whole follows from its containers, as the reference finds when it reads it again.
+        if let Some(spec) = pod.at_mut(&["spec"]).and_then(Value::as_object_mut) {
+            binnacle_kinds::default_pod_resources(spec);
+        }
     }
 }
 
@@ -180,5 +184,55 @@ fn comparable(amounts: [&Quantity; 3]) -> [i64; 3] {
         amounts.map(Quantity::milli_value)
     } else {
         amounts.map(Quantity::value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn defaults() {
+        let range = value!({"spec": {"limits": [
+            {"type": "Container", "defaultRequest": {"cpu": "100m"}, "default": {"cpu": "500m", "memory": "1Gi"}},
+            {"type": "Pod", "default": {"cpu": "9"}}
+        ]}});
+        let pod = |of_pod: Value, of_container: Value| {
+            let mut pod = value!({"spec": {"containers": [{"name": "c", "resources": of_container}]}});
+            if !of_pod.is_null() {
+                pod.make_at(&["spec"]).insert("resources", of_pod);
+            }
+            pod
+        };
+        let all = value!({"requests": {"cpu": "100m"}, "limits": {"cpu": "500m", "memory": "1Gi"}});
+        let half = value!({"limits": {"memory": "1Mi"}});
+        let half_filled = value!({"limits": {"memory": "1Mi", "cpu": "500m"}, "requests": {"cpu": "100m"}});
+        let requests = value!({"limits": {"cpu": "2"}, "requests": {"cpu": "100m"}});
+        for (object, want, said) in [
+            (
+                pod(Value::Null, value!({})),
+                pod(Value::Null, all.clone()),
+                Some("cpu request for container c; cpu, memory limit for container c"),
+            ),
+            (pod(Value::Null, all.clone()), pod(Value::Null, all.clone()), None),
+            (
+                pod(Value::Null, half),
+                pod(Value::Null, half_filled),
+                Some("cpu request for container c; cpu limit for container c"),
+            ),
+            (
+                pod(value!({"limits": {"cpu": "2"}}), value!({})),
+                pod(requests, all),
+                Some("cpu request for container c; cpu, memory limit for container c"),
+            ),
+        ] {
+            let mut filled = object;
+            fill_in(&mut filled, &range);
+            let told = filled.str_at(&["metadata", "annotations", ANNOTATION]).to_owned();
+            assert_eq!(filled.at(&["spec"]), want.at(&["spec"]));
+            assert_eq!(told, said.map(|said| format!("LimitRanger plugin set: {said}")).unwrap_or_default());
+        }
     }
 }

@@ -6,6 +6,7 @@ mod claims;
 mod counts;
 mod device_claims;
 mod evaluator;
+mod limited;
 mod pods;
 mod services;
 
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 use crate::lookup::{Freshness, Kind, Lookup};
 use crate::plugin::{Plugin, Request, Stage};
 use check::check;
+pub use limited::LimitedResource;
 
 /// How often a request is charged anew when others were charged meanwhile.
 const RETRIES: usize = 3;
@@ -41,6 +43,7 @@ const IGNORED: [(&str, &str); 10] = [
 
 pub(crate) struct ResourceQuota {
     lookup: Arc<dyn Lookup>,
+    limited: Vec<LimitedResource>,
     /// Requests of one namespace are charged one after the other, or they would only meet each other's conflicts.
     turns: Mutex<HashMap<Text, Weak<Turn>>>,
 }
@@ -48,8 +51,8 @@ pub(crate) struct ResourceQuota {
 type Turn = tokio::sync::Mutex<()>;
 
 impl ResourceQuota {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup, turns: Mutex::default() }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, limited: Vec<LimitedResource>) -> Self {
+        Self { lookup, limited, turns: Mutex::default() }
     }
 
     async fn charge(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
@@ -59,7 +62,9 @@ impl ResourceQuota {
         if !evaluator.handles(request, object) {
             return Ok(());
         }
-        if self.lookup.list(Kind::ResourceQuota, namespace, Freshness::Cached).await?.is_empty() {
+        if self.limited.is_empty()
+            && self.lookup.list(Kind::ResourceQuota, namespace, Freshness::Cached).await?.is_empty()
+        {
             return Ok(());
         }
         let turn = self.turn(namespace);
@@ -71,7 +76,7 @@ impl ResourceQuota {
             if let Some(left) = &left {
                 quotas.retain(|quota| left.contains(&name(quota)));
             }
-            let charged = check(&quotas, request, object, &*evaluator)?;
+            let charged = check(&quotas, &self.limited, request, object, &*evaluator)?;
             if attributes.dry_run {
                 return Ok(());
             }

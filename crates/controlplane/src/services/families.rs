@@ -139,7 +139,8 @@ pub(crate) fn is_settled_dual_stack(service: &Value, old: &Value) -> bool {
 /// A service never changes between one and two families without being told: what was is kept.
 fn default_policy(service: &mut Value, old: Option<&Value>) {
     let spec = Spec::of(service);
-    if !spec.family_policy().is_empty() {
+    // An empty text is a policy, and none of those that there are.
+    if spec.value().get("ipFamilyPolicy").is_some_and(|policy| !policy.is_null()) {
         return;
     }
     let before = old.map_or("", |old| Spec::of(old).family_policy()).to_owned();

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use binnacle_controlplane::Config;
+use binnacle_registry::{DeleteOptions, ListOptions};
 use binnacle_schema::{Value, value};
 
-use crate::support::Server;
+use crate::support::{Server, user};
 
 async fn server() -> Server {
     let server = Server::new(&Config::default());
@@ -162,5 +163,21 @@ async fn other_kinds_are_completed() {
             break;
         }
         assert!(Instant::now() < until, "the default class is never set");
+    }
+}
+
+/// Whoever deletes jobs without a word about their pods is told what becomes of those, once.
+#[tokio::test]
+async fn deleting_a_collection_warns_once() {
+    let server = server().await;
+    let policies = [(None, 1), (Some("Background".into()), 0)];
+    for (propagation_policy, warnings) in policies {
+        let context = user("ns", false);
+        let options = DeleteOptions { propagation_policy, ..DeleteOptions::default() };
+        let jobs = server.resource("batch/v1/jobs");
+        jobs.delete_collection(&context, &ListOptions::default(), &options).await.unwrap();
+        let told = context.remarks.warnings().take();
+        assert_eq!(told.len(), warnings, "{told:?}");
+        assert!(told.iter().all(|text| text.starts_with("child pods are preserved by default")));
     }
 }

@@ -84,7 +84,7 @@ async fn flags_and_file() {
         });
         let (code, answer) = create(&server, "/api/v1/namespaces/default/events", &event).await;
         if code == 429 {
-            assert_eq!(answer["message"], "limit reached on type Namespace for key default");
+            assert_eq!(answer["message"], "Too many requests: limit reached on type Namespace for key default");
             limited += 1;
         } else {
             assert_eq!(code, 201, "{answer}");

@@ -192,3 +192,43 @@ async fn too_late() {
     let newer = ListParams::default().at(&old).matching(kube::api::VersionMatch::NotOlderThan);
     assert!(api.list(&newer).await.unwrap().items.len() > 2);
 }
+
+/// A list in pages ends with its history, as those who read it slowly rely on, even where nothing of its kind has changed
+/// and every page could still be told. The refusal names the way on.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_end() {
+    let server = Server::durable_with(&["--etcd-compaction-interval=100ms"]);
+    let mut client = server.client().await;
+    let path = "/api/v1/namespaces/default/podtemplates";
+    for name in ["a", "b", "c"] {
+        let template =
+            json!({"metadata": {"name": name}, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}});
+        let answer =
+            client.send("POST", path, &[("content-type", "application/json")], template.to_string()).await.unwrap();
+        assert_eq!(answer.status, 201, "{}", answer.body);
+    }
+    let parse = |body: &str| -> serde_json::Value { serde_json::from_str(body).unwrap() };
+    let names = |list: &serde_json::Value| -> Vec<String> {
+        let items = list["items"].as_array().unwrap().iter();
+        items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let page = parse(&client.get(&format!("{path}?limit=1")).await.unwrap().body);
+    let token = page["metadata"]["continue"].as_str().unwrap().to_owned();
+    let refusal = wait_until("the page is refused", async || {
+        let answer = client.get(&format!("{path}?limit=1&continue={token}")).await.unwrap();
+        let answer = parse(&answer.body);
+        match answer["kind"].as_str().unwrap() {
+            "Status" => Some(answer),
+            _ => {
+                assert_eq!(names(&answer), ["b"]);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                None
+            }
+        }
+    })
+    .await;
+    assert_eq!((&refusal["code"], &refusal["reason"]), (&json!(410), &json!("Expired")), "{refusal}");
+    let token = refusal["metadata"]["continue"].as_str().unwrap();
+    let rest = parse(&client.get(&format!("{path}?continue={token}")).await.unwrap().body);
+    assert_eq!(names(&rest), ["b", "c"]);
+}

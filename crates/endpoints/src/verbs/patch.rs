@@ -6,7 +6,8 @@ use binnacle_kinds::tables;
 use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, StatusCause};
 use binnacle_patch::{apply, json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource, UpdateOptions, object};
-use binnacle_schema::{Findings, Limits, Message, Value, decode, json, yaml};
+use binnacle_schema::decode::{self, Decoded};
+use binnacle_schema::{Findings, Limits, Message, Value, json, yaml};
 
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
@@ -112,8 +113,8 @@ impl Patch {
                 Kind::Apply { .. } => versioned,
             })
         };
-        let mut object = self.typed(target, message, &patched)?;
-        target.resource.set_defaults(&mut object);
+        let decoded = self.typed(target, message, &patched)?;
+        let mut object = target.resource.complete(target.context, decoded.value, decoded.empties);
         check_name(&object, name, &target.context.namespace)?;
         managed::updated(target.context, target.resource, target.manager, target.subresource, Some(live), &mut object);
         Ok(object)
@@ -155,9 +156,7 @@ impl Patch {
         let decoded =
             decode::value(applied, resource.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
         body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
-        let mut object = decoded.value;
-        resource.set_defaults(&mut object);
-        Ok(object)
+        Ok(resource.complete(target.context, decoded.value, decoded.empties))
     }
 
     /// The free-form result of a patch as an object of its kind. The patch is applied once more where a refusal shows
@@ -167,7 +166,7 @@ impl Patch {
         target: &Target<'_>,
         message: &Message,
         apply: &dyn Fn() -> Result<Value, Status>,
-    ) -> Result<Value, Status> {
+    ) -> Result<Decoded, Status> {
         let patched = apply()?;
         let kind = target.resource.kind();
         let (api_version, given_kind) = (patched.str_at(&["apiVersion"]), patched.str_at(&["kind"]));
@@ -190,7 +189,7 @@ impl Patch {
         let mut findings = self.duplicates.clone();
         findings.extend(decoded.findings.iter().cloned());
         body::judge(target.context, &findings, self.validation, refused)?;
-        Ok(decoded.value)
+        Ok(decoded)
     }
 
     /// The refusal of a result, which it shows as text: members of what the patch went into are sorted by name, the

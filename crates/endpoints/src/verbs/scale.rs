@@ -41,7 +41,7 @@ async fn update(mut call: Call) -> Answer {
     let context = call.context(params.dry_run);
     let expected = body::Expected { group: "autoscaling", version: "v1", kind: "Scale" };
     let encoding = negotiate::input(call.request.header("content-type"))?;
-    let scale = body::typed(&context, &expected, message()?, encoding, &bytes, params.validation)?;
+    let (scale, _) = body::typed(&context, &expected, message()?, encoding, &bytes, params.validation)?;
     audit::note_request_object(&call.request.record, &scale);
     check_name(&scale, call.name(), &context.namespace)?;
     write(call, context, output, &params, &mut |present, update| {
@@ -135,9 +135,7 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             validate(&wanted)?;
             let uid = object::uid(&wanted);
             if !uid.is_empty() && uid != object::uid(live) {
-                let found = object::uid(live);
-                let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
-                return Err(Status::conflict(&resource.group_resource(), &name, why));
+                return Err(resource.uid_conflict(&context, &name, uid, object::uid(live)));
             }
             let mut object = live.clone();
             let version = object::resource_version(&wanted);

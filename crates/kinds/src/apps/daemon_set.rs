@@ -12,7 +12,7 @@ use crate::equality::{equal, equal_at};
 use crate::internal;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::Options;
-use crate::tree::{default_nil, default_zero, keep, keep_at, member, text};
+use crate::tree::{default_nil, default_zero, keep, keep_at, member, struct_mut, text};
 use crate::workload::validation::{
     amount, collision_count, immutable_selector, is_empty, lasting_template, mismatch, not_negative, number, selects,
 };
@@ -32,6 +32,11 @@ impl Strategy for DaemonSet {
         if text(strategy, "type") == "RollingUpdate" {
             let rolling = strategy.object_entry("rollingUpdate");
             default_nil(rolling, "maxUnavailable", 1i64);
+            default_nil(rolling, "maxSurge", 0i64);
+        }
+        // Elsewhere an empty struct has the zeros that its fields, no pointers, have in the reference's own form.
+        if let Some(rolling) = struct_mut(strategy, "rollingUpdate") {
+            default_nil(rolling, "maxUnavailable", 0i64);
             default_nil(rolling, "maxSurge", 0i64);
         }
         default_nil(spec, "revisionHistoryLimit", 10i64);
@@ -63,7 +68,7 @@ impl Strategy for DaemonSet {
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::default(), &mut errors);
+        spec_rules(object, &Options::for_template(), &mut errors);
         errors
     }
 

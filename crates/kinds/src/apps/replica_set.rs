@@ -46,7 +46,7 @@ impl Strategy for ReplicaSet {
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::default(), &mut errors);
+        spec_rules(object, &Options::for_template(), &mut errors);
         errors
     }
 

@@ -57,6 +57,14 @@ impl Strategy for Job {
         default_labels(object)
     }
 
+    fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
+        const LABELS: &[&str] = &["metadata", "labels"];
+        let none = object.object_at(LABELS).is_none_or(Object::is_empty);
+        let labels =
+            object.at(&["spec", "template", "metadata", "labels"]).filter(|labels| labels.as_object().is_some());
+        labels.filter(|_| none).map(|labels| (LABELS, labels.clone()))
+    }
+
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         let labelled =
             object.object_at(&["spec", "template", "metadata", "labels"]).is_some_and(|labels| !labels.is_empty());
@@ -142,6 +150,7 @@ fn generate_selector(object: &mut Value) {
     }
     let selected = object.make_at(&["spec", "selector", "matchLabels"]);
     selected.entry(CONTROLLER_UID_LABEL, || uid.into());
+    selected.sort_by_name();
 }
 
 #[cfg(test)]

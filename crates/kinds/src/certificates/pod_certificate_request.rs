@@ -8,9 +8,9 @@ use binnacle_validation::{checks, conditions, domains};
 
 use super::pod_certificate::{issued_problem, omitted, proof_problem, stub_request_problem};
 use super::signer_name;
-use crate::checks::{immutable_as, member, spec_path};
+use crate::checks::{immutable_struct, member, spec_path};
 use crate::prepare::{clear_status, put_back, put_back_metadata, semantically_equal};
-use crate::{Situation, Strategy, internal};
+use crate::{Situation, Strategy};
 
 const UID_MAX: usize = 128;
 const REQUEST_MAX: usize = 10 * 1024;
@@ -70,8 +70,13 @@ impl Strategy for PodCertificateRequest {
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (new, old) = (object.get("spec"), old.get("spec"));
-        let shown = || internal::shown("io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec", new);
-        immutable_as(&spec_path(), new, old, shown, &mut errors);
+        immutable_struct(
+            "io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec",
+            &spec_path(),
+            new,
+            old,
+            &mut errors,
+        );
         errors
     }
 

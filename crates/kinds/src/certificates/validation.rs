@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
 use binnacle_schema::Value;
 
 use super::{pem, signer_name, x509};
@@ -91,7 +91,8 @@ fn validate(request: &Value, old: Option<&Value>) -> FieldErrors {
     let (spec, path) = (member(request, "spec"), spec_path());
     let encoded = spec.str_at(&["request"]);
     if let Some(problem) = request_problem(encoded) {
-        errors.push(FieldError::invalid(&path.child("request"), encoded, problem));
+        let shown = if encoded.is_empty() { Shown::raw("null") } else { encoded.into() };
+        errors.push(FieldError::invalid(&path.child("request"), shown, problem));
     }
     usages(spec, old.map(|old| member(old, "spec")), &path, &mut errors);
     let (signer, at) = (spec.str_at(&["signerName"]), path.child("signerName"));

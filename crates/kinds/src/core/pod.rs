@@ -154,6 +154,7 @@ fn default_host_ports(spec: &mut Object) {
     for list in ["containers", "initContainers"] {
         for port in structs_mut(spec, list).flat_map(|container| structs_mut(container, "ports")) {
             if is_zero(port, "hostPort")
+                && !is_zero(port, "containerPort")
                 && let Some(number) = port.get("containerPort").cloned()
             {
                 port.insert("hostPort", number);

@@ -33,7 +33,7 @@ impl Strategy for PodTemplate {
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
-        validate(object, &Options::default())
+        validate(object, &Options::for_template())
     }
 
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -47,7 +47,7 @@ impl Strategy for ReplicationController {
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
-        spec_rules(object, &Options::default())
+        spec_rules(object, &Options::for_template())
     }
 
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -39,6 +39,7 @@ impl Strategy for Service {
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         object.make_object().remove("status");
         allocated::fill_cluster_ips(object);
+        type_change::drop_internal_policy(object);
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
@@ -46,6 +47,7 @@ impl Strategy for Service {
         type_change::drop_dependent_fields(object, old);
         allocated::keep_allocated(object, old);
         allocated::agree_on_cluster_ips(object, old);
+        type_change::drop_internal_policy(object);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {

@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::{domains, names};
 
 use super::ingress::local_reference;
-use crate::checks::{immutable, invalid_each, member, present, spec_path};
+use crate::checks::{immutable_as, invalid_each, member, present, spec_path};
 use crate::prepare::{default_to, first_generation, next_generation};
 use crate::{Situation, Strategy};
 
@@ -46,7 +46,9 @@ impl Strategy for IngressClass {
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         const CONTROLLER: &[&str] = &["spec", "controller"];
         let mut errors = FieldErrors::new();
-        immutable(&spec_path().child("controller"), object.at(CONTROLLER), old.at(CONTROLLER), &mut errors);
+        let shown = || object.str_at(CONTROLLER).into();
+        let (new, old) = (object.str_at(CONTROLLER).into(), old.str_at(CONTROLLER).into());
+        immutable_as(&spec_path().child("controller"), Some(&new), Some(&old), shown, &mut errors);
         errors.extend(self.validate(situation, object));
         errors
     }

@@ -4,8 +4,8 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{ip, names};
 
-use crate::checks::{immutable_as, invalid_each, present, required_path_segment, spec_path};
-use crate::{Situation, Strategy, internal};
+use crate::checks::{immutable_struct, invalid_each, present, required_path_segment, spec_path};
+use crate::{Situation, Strategy};
 
 const PARENT: &[&str] = &["spec", "parentRef"];
 
@@ -33,8 +33,13 @@ impl Strategy for IpAddress {
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let (new, old) = (object.at(PARENT), old.at(PARENT));
-        let shown = || internal::shown("io.k8s.api.networking.v1.ParentReference", new);
-        immutable_as(&spec_path().child("parentRef"), new, old, shown, &mut errors);
+        immutable_struct(
+            "io.k8s.api.networking.v1.ParentReference",
+            &spec_path().child("parentRef"),
+            new,
+            old,
+            &mut errors,
+        );
         errors
     }
 

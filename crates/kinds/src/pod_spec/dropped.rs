@@ -64,7 +64,7 @@ const STATUS: &[Gated] = &[
     Gated { feature: "DRANodeAllocatableResources", fields: &[&["nodeAllocatableResourceClaimStatuses"]] },
 ];
 
-const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// Drops from a pod's spec what is off; `old` is the spec before the update.
 pub(crate) fn drop_disabled_spec_fields(spec: &mut Value, old: Option<&Value>) {
@@ -86,7 +86,7 @@ pub(crate) fn drop_disabled_status_fields(status: &mut Value, old: Option<&Value
 }
 
 /// Init containers that keep running had a policy before there were rules.
-fn has_restart_rules(spec: Option<&Value>) -> bool {
+pub(super) fn has_restart_rules(spec: Option<&Value>) -> bool {
     let Some(spec) = spec else { return false };
     CONTAINERS.iter().any(|list| {
         spec.list_at(&[list]).iter().any(|container| {

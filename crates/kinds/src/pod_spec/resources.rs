@@ -44,7 +44,7 @@ pub(crate) fn default_requests_to_limits(spec: &mut Object) {
 
 /// Limits and requests of the pod as a whole, where it has some: huge pages are limited to what the containers may
 /// have, requests are those of the containers, or the limits (KEP-2837).
-pub(crate) fn default_pod_resources(spec: &mut Object) {
+pub fn default_pod_resources(spec: &mut Object) {
     if spec.get("resources").and_then(Value::as_object).is_none() {
         return;
     }

@@ -16,7 +16,7 @@ pub(crate) mod sources;
 mod volumes;
 mod windows;
 
-pub(crate) use options::Options;
+pub(crate) use options::{Options, merges_label_keys};
 
 use std::collections::HashSet;
 

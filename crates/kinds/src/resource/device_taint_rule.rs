@@ -18,6 +18,12 @@ const CONDITIONS_MAX: usize = 8;
 pub(crate) struct DeviceTaintRule;
 
 impl Strategy for DeviceTaintRule {
+    fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
+        const ADDED: &[&str] = &["spec", "taint", "timeAdded"];
+        let absent = object.at(ADDED).is_none_or(Value::is_null);
+        absent.then(|| (ADDED, Time::from_unix(0, 0).to_string().into()))
+    }
+
     fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         date_taint(object.make_at(TAINT), situation.now);
         clear_status(object);

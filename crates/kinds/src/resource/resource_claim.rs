@@ -4,10 +4,10 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
 use super::{claim_validation, requests, status_validation};
-use crate::checks::{immutable_as, member, spec_path};
+use crate::checks::{immutable_struct, member, spec_path};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{Situation, Strategy, internal};
+use crate::{Situation, Strategy};
 
 pub(crate) struct ResourceClaim;
 
@@ -63,8 +63,7 @@ impl Strategy for ResourceClaim {
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let spec = object.get("spec");
-        let shown = || internal::shown("io.k8s.api.resource.v1.ResourceClaimSpec", spec);
-        immutable_as(&spec_path(), spec, old.get("spec"), shown, &mut errors);
+        immutable_struct("io.k8s.api.resource.v1.ResourceClaimSpec", &spec_path(), spec, old.get("spec"), &mut errors);
         errors
     }
 

@@ -4,9 +4,9 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
 use super::{claim_validation, requests};
-use crate::checks::{immutable_as, member, spec_path};
+use crate::checks::{immutable_struct, member, spec_path};
 use crate::core::persistent_volume_claim::template_metadata;
-use crate::{Situation, Strategy, internal};
+use crate::{Situation, Strategy};
 
 pub(crate) struct ResourceClaimTemplate;
 
@@ -32,11 +32,21 @@ impl Strategy for ResourceClaimTemplate {
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
+    /// The reference checks the whole template once more, its metadata included, although nothing of it may change.
+    fn checks_metadata_on_update(&self) -> bool {
+        true
+    }
+
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(situation, object);
         let spec = object.get("spec");
-        let shown = || internal::shown("io.k8s.api.resource.v1.ResourceClaimTemplateSpec", spec);
-        immutable_as(&spec_path(), spec, old.get("spec"), shown, &mut errors);
+        immutable_struct(
+            "io.k8s.api.resource.v1.ResourceClaimTemplateSpec",
+            &spec_path(),
+            spec,
+            old.get("spec"),
+            &mut errors,
+        );
         errors
     }
 }

@@ -1,13 +1,14 @@
 //! The rules for the status of a claim: what was allocated, who uses it, what drivers say of it.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use std::collections::HashSet;
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_schema::{Object, Value, json};
 use binnacle_validation::{checks, conditions, ip};
 
 use super::claim_validation::{CONFIG_MAX, configuration, free_form};
 use super::names::{binding_conditions, bounded, duplicates, pool_name, request_reference, request_references, uid};
-use crate::checks::{immutable_as, member, one_of, present};
-use crate::internal;
+use crate::checks::{immutable_struct, member, one_of, present};
 use crate::storage::driver_name;
 
 const CONSUMERS_MAX: usize = 256;
@@ -46,8 +47,7 @@ pub(super) fn status(claim: &Value, old: &Value) -> FieldErrors {
     let at = path.child("allocation");
     match (allocation, old_allocation) {
         (Some(_), Some(_)) => {
-            let shown = || internal::shown("io.k8s.api.resource.v1.AllocationResult", allocation);
-            immutable_as(&at, allocation, old_allocation, shown, &mut errors);
+            immutable_struct("io.k8s.api.resource.v1.AllocationResult", &at, allocation, old_allocation, &mut errors);
         }
         (Some(allocation), None) => {
             let claim = member(member(claim, "spec"), "devices");
@@ -86,10 +86,12 @@ fn validate_allocation(allocation: &Value, claim: &Value, path: &FieldPath, erro
     }
 }
 
-/// Which device, or which share of one.
+/// Which device, or which share of one, as messages show it.
 fn device(status: &Value) -> String {
-    let parts = ["driver", "pool", "device", "shareID"].map(|name| status.str_at(&[name]));
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+    const MEMBERS: [(&str, &str); 4] =
+        [("Driver", "driver"), ("Pool", "pool"), ("Device", "device"), ("ShareID", "shareID")];
+    let id: Object = MEMBERS.iter().map(|(shown, name)| (*shown, Value::from(status.str_at(&[name])))).collect();
+    json::to_string(&id.into())
 }
 
 fn device_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -103,7 +105,11 @@ fn device_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             uid(&at.child("shareID"), share, errors);
         }
         if !allocated.contains(&device(status)) {
-            errors.push(FieldError::invalid(at, &device(status), "must be an allocated device in the claim"));
+            errors.push(FieldError::invalid(
+                at,
+                Shown::raw(device(status)),
+                "must be an allocated device in the claim",
+            ));
         }
         let list = status.list_at(&["conditions"]);
         if list.len() > CONDITIONS_MAX {
@@ -115,7 +121,10 @@ fn device_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         }
         network_data(member(status, "networkData"), &at.child("networkData"), errors);
     }
-    duplicates(&statuses, device, errors);
+    let mut seen = HashSet::new();
+    for (at, status) in statuses.iter().filter(|(_, status)| !seen.insert(device(status))) {
+        errors.push(FieldError::duplicate(at, Shown::raw(device(status))));
+    }
 }
 
 fn network_data(data: &Value, path: &FieldPath, errors: &mut FieldErrors) {

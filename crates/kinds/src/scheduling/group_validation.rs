@@ -61,7 +61,7 @@ pub(super) fn group(group: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
     let class = group.str_at(&["priorityClassName"]);
     if !class.is_empty() {
-        checks::subdomain(&path.child("priorityClassName"), class, errors);
+        checks::long_name(&path.child("priorityClassName"), class, errors);
     }
     if let Some(priority) = group.int_at(&["priority"])
         && priority > PRIORITY_MAX
@@ -103,8 +103,8 @@ fn template_reference(reference: &Value, path: &FieldPath, errors: &mut FieldErr
         let (name, at) = (workload.str_at(&[field]), path.child(field));
         match name {
             "" => errors.push(FieldError::required(&at, "")),
-            name if is_label => checks::label(&at, name, errors),
-            name => checks::subdomain(&at, name, errors),
+            name if is_label => checks::short_name(&at, name, errors),
+            name => checks::long_name(&at, name, errors),
         }
     }
 }
@@ -133,11 +133,11 @@ fn claims(group: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         one_of(claim, &sources, &at, errors);
         match claim.str_at(&["name"]) {
             "" => errors.push(FieldError::required(&at.child("name"), "")),
-            name => checks::label(&at.child("name"), name, errors),
+            name => checks::short_name(&at.child("name"), name, errors),
         }
         for field in sources {
             if let Some(name) = present(claim, field).and_then(Value::as_str) {
-                checks::subdomain(&at.child(field), name, errors);
+                checks::long_name(&at.child(field), name, errors);
             }
         }
     }

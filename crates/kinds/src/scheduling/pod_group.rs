@@ -73,7 +73,7 @@ fn claim_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     group_validation::unique_names(status, "resourceClaimStatuses", path, errors);
     for (at, claim) in items(status, "resourceClaimStatuses", path) {
         if let Some(name) = claim.get("resourceClaimName").and_then(Value::as_str) {
-            let messages = names::dns1123_subdomain(name);
+            let messages = names::long_name(name);
             crate::checks::invalid_each(&at.child("resourceClaimName"), name, &messages, errors);
         }
     }

@@ -49,7 +49,7 @@ impl Strategy for Workload {
 fn reference(controller: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let group = controller.str_at(&["apiGroup"]);
     if !group.is_empty() {
-        checks::invalid_for(&path.child("apiGroup"), group, names::dns1123_subdomain(group), errors);
+        checks::invalid_for(&path.child("apiGroup"), group, names::long_name(group), errors);
     }
     for name in ["kind", "name"] {
         required_path_segment(&path.child(name), controller.str_at(&[name]), errors);
@@ -70,7 +70,7 @@ fn templates(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         if name.is_empty() {
             errors.push(FieldError::required(&at.child("name"), ""));
         } else {
-            checks::label(&at.child("name"), name, errors);
+            checks::short_name(&at.child("name"), name, errors);
         }
         group_validation::group(template, &at, errors);
     }

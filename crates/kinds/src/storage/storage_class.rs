@@ -2,10 +2,12 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::metadata::{IMMUTABLE, shown};
 use binnacle_validation::names;
 
 use super::{parameters, provisioner};
 use crate::checks::{immutable, invalid_each, items, one_of, present, texts};
+use crate::equality::equal_maps;
 use crate::node::deprecated_label;
 use crate::prepare::default_to;
 use crate::{Situation, Strategy};
@@ -38,7 +40,11 @@ impl Strategy for StorageClass {
 
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
-        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        if !equal_maps(object.get("parameters"), old.get("parameters")) {
+            let given = shown(object.get("parameters"));
+            errors.push(FieldError::invalid(&FieldPath::new("parameters"), given, IMMUTABLE));
+        }
+        for field in ["provisioner", "reclaimPolicy", "volumeBindingMode"] {
             immutable(&FieldPath::new(field), object.get(field), old.get(field), &mut errors);
         }
         errors

@@ -5,10 +5,10 @@ use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use super::driver_name;
-use crate::checks::{immutable_as, invalid_each, member, present, spec_path};
+use crate::checks::{immutable_struct, invalid_each, member, present, spec_path};
 use crate::core::persistent_volume;
 use crate::prepare::{clear_status, default_to, put_back, put_back_metadata};
-use crate::{Situation, Strategy, internal};
+use crate::{Situation, Strategy};
 
 pub(crate) struct VolumeAttachment;
 
@@ -56,8 +56,7 @@ impl Strategy for VolumeAttachment {
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let (new, old) = (object.get("spec"), old.get("spec"));
-        let shown = || internal::shown("io.k8s.api.storage.v1.VolumeAttachmentSpec", new);
-        immutable_as(&spec_path(), new, old, shown, &mut errors);
+        immutable_struct("io.k8s.api.storage.v1.VolumeAttachmentSpec", &spec_path(), new, old, &mut errors);
         errors
     }
 

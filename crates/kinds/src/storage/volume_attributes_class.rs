@@ -4,7 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use super::{parameters, provisioner};
-use crate::prepare::semantically_equal;
+use crate::equality::equal_maps;
 use crate::{Situation, Strategy};
 
 pub(crate) struct VolumeAttributesClass;
@@ -19,11 +19,13 @@ impl Strategy for VolumeAttributesClass {
 
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        for field in ["driverName", "parameters"] {
-            if !semantically_equal(object.get(field), old.get(field)) {
-                let detail = format!("updates to {field} are forbidden.");
-                errors.push(FieldError::forbidden(&FieldPath::new(field), detail));
-            }
+        let same_driver = object.str_at(&["driverName"]) == old.str_at(&["driverName"]);
+        let same_parameters = equal_maps(object.get("parameters"), old.get("parameters"));
+        for (field, _) in
+            [("driverName", same_driver), ("parameters", same_parameters)].iter().filter(|(_, same)| !same)
+        {
+            let detail = format!("updates to {field} are forbidden.");
+            errors.push(FieldError::forbidden(&FieldPath::new(field), detail));
         }
         errors.extend(self.validate(situation, object));
         errors

@@ -5,9 +5,9 @@ use binnacle_schema::Value;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
 use binnacle_validation::{conditions, names};
 
-use crate::checks::{immutable_as, member, spec_path};
+use crate::checks::{immutable_struct, member, spec_path};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{Situation, Strategy, internal};
+use crate::{Situation, Strategy};
 
 pub(crate) struct StorageVersionMigration;
 
@@ -44,8 +44,13 @@ impl Strategy for StorageVersionMigration {
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let (new, old) = (object.get("spec"), old.get("spec"));
-        let shown = || internal::shown("io.k8s.api.storagemigration.v1beta1.StorageVersionMigrationSpec", new);
-        immutable_as(&spec_path(), new, old, shown, &mut errors);
+        immutable_struct(
+            "io.k8s.api.storagemigration.v1beta1.StorageVersionMigrationSpec",
+            &spec_path(),
+            new,
+            old,
+            &mut errors,
+        );
         errors
     }
 

@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 
 use super::build::{MapBuilder, Seen, Slots, finish_struct, is_zero_struct, keeps};
 use super::scalar::{self, Scalar};
-use super::{DecodeError, Decoded, Path, Trouble, zero_value};
+use super::{DecodeError, Decoded, Empties, Path, Trouble, zero_value};
 use crate::findings::{Finding, Findings};
 use crate::json::{self, Cursor, Malformed, Report, check_size, compacted, complaint, free_form, go_utf8, kind_of};
 use crate::{Field, Limits, Message, Object, Presence, Ty, Value};
@@ -19,6 +19,7 @@ pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
         cursor: Cursor::new(&text),
         trouble: Trouble::default(),
         findings: Findings::default(),
+        empties: Empties::default(),
         unwatched: 0,
         slots: Vec::with_capacity(32),
     };
@@ -27,13 +28,14 @@ pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
         .and_then(|value| decoder.cursor.end().map(|()| value))
         .map_err(|Malformed| DecodeError::Json(complaint(bytes, limits)))?;
     decoder.trouble.into_result()?;
-    Ok(Decoded { value, findings: decoder.findings })
+    Ok(Decoded { value, findings: decoder.findings, empties: decoder.empties })
 }
 
 struct Decoder<'a> {
     cursor: Cursor<'a>,
     trouble: Trouble,
     findings: Findings,
+    empties: Empties,
     /// Above zero inside of types that read themselves with Go's ordinary decoder, which finds nothing.
     unwatched: u32,
     slots: Slots,
@@ -113,7 +115,7 @@ impl<'a> Decoder<'a> {
                 (b'n', ty) => {
                     self.cursor.word("null")?;
                     if let Some(value) = self.null(ty, field.presence, before) {
-                        self.keep(index, field, value);
+                        self.keep(index, field, value, None);
                     }
                 }
                 (b'{', Ty::Message(inner)) => {
@@ -126,7 +128,7 @@ impl<'a> Decoder<'a> {
                 (first, ty) => {
                     let here = Path::field(path, message, field);
                     let value = self.value(first, ty, before.map(Box::new), Some(&here), depth)?;
-                    self.keep(index, field, value);
+                    self.keep(index, field, value, Some(&here));
                 }
             }
             more = self.cursor.more(b'}')?;
@@ -135,9 +137,11 @@ impl<'a> Decoder<'a> {
     }
 
     /// Puts a value into its slot, unless Go would leave it out.
-    fn keep(&mut self, index: usize, field: &Field, value: Value) {
+    fn keep(&mut self, index: usize, field: &Field, value: Value, path: Where<'_>) {
         if keeps(field, &value) {
             self.slots.push((index, value));
+        } else {
+            self.empties.note(field, &value, path);
         }
     }
 

@@ -4,15 +4,20 @@ use std::borrow::Cow;
 
 use super::build::{MapBuilder, Slots, finish_struct, keeps};
 use super::scalar::{self, Scalar};
-use super::{DecodeError, Decoded, Path, Trouble, zero_value};
+use super::{DecodeError, Decoded, Empties, Path, Trouble, zero_value};
 use crate::findings::{Finding, Findings};
 use crate::json;
 use crate::{Message, Object, Presence, Ty, Value};
 
 /// Decodes a tree. Its depth must be bounded, as that of every tree is which a parser here has made.
 pub fn value(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
-    let mut decoder =
-        Decoder { trouble: Trouble::default(), findings: Findings::default(), unwatched: 0, slots: Vec::new() };
+    let mut decoder = Decoder {
+        trouble: Trouble::default(),
+        findings: Findings::default(),
+        empties: Empties::default(),
+        unwatched: 0,
+        slots: Vec::new(),
+    };
     let value = match tree {
         Value::Object(object) => Value::Object(decoder.message(object, message, None)),
         Value::Null => Value::Object(finish_struct(message, &mut Vec::new(), 0)),
@@ -23,12 +28,13 @@ pub fn value(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
         }
     };
     decoder.trouble.into_result()?;
-    Ok(Decoded { value, findings: decoder.findings })
+    Ok(Decoded { value, findings: decoder.findings, empties: decoder.empties })
 }
 
 struct Decoder {
     trouble: Trouble,
     findings: Findings,
+    empties: Empties,
     /// As in the decoder of JSON.
     unwatched: u32,
     slots: Slots,
@@ -62,6 +68,8 @@ impl Decoder {
             let value = self.value(value, &field.ty, Some(&here));
             if keeps(field, &value) {
                 self.slots.push((index, value));
+            } else {
+                self.empties.note(field, &value, Some(&here));
             }
         }
         finish_struct(message, &mut self.slots, base)

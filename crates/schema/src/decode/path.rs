@@ -55,6 +55,18 @@ impl<'p> Path<'p> {
         fields
     }
 
+    /// The steps of the way, outermost first.
+    pub(crate) fn steps(path: Option<&'p Path<'p>>) -> Vec<Step<'p>> {
+        let mut steps = Vec::new();
+        let mut at = path;
+        while let Some(path) = at {
+            steps.push(path.step);
+            at = path.parent;
+        }
+        steps.reverse();
+        steps
+    }
+
     fn write(&self, text: &mut String) {
         if let Some(parent) = self.parent {
             parent.write(text);

@@ -27,6 +27,14 @@ struct Snapshot {
 /// The kernel counts CPU time and start times in hundredths of a second (`USER_HZ`, part of its ABI).
 const TICKS: f64 = 100.0;
 
+pub(crate) const START_TIME: &str = "process_start_time_seconds";
+pub(crate) const START_TIME_HELP: &str = "Start time of the process since unix epoch in seconds.";
+
+/// When this process was started, in seconds of the Unix epoch.
+pub(crate) fn start_time() -> Option<f64> {
+    Some(boot_time()? + snapshot()?.started)
+}
+
 impl Process {
     pub(super) fn new() -> Result<Self, prometheus::Error> {
         Ok(Self {
@@ -34,10 +42,7 @@ impl Process {
             open_files: Gauge::new("process_open_fds", "Number of open file descriptors.")?,
             resident: Gauge::new("process_resident_memory_bytes", "Resident memory size in bytes.")?,
             virtual_memory: Gauge::new("process_virtual_memory_bytes", "Virtual memory size in bytes.")?,
-            started: Gauge::new(
-                "process_start_time_seconds",
-                "Start time of the process since unix epoch in seconds.",
-            )?,
+            started: Gauge::new(START_TIME, START_TIME_HELP)?,
         })
     }
 }

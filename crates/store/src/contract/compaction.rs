@@ -1,6 +1,7 @@
 //! Reads of the past, and where it ends.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{PATIENCE, bytes, delete, list, pairs, put, text};
@@ -84,9 +85,14 @@ pub async fn compaction_is_refused_where_it_makes_no_sense(store: Arc<dyn Store>
     }
 }
 
-/// The compactor forgets what was history one turn ago, and no more.
+/// The compactor forgets what was history one turn ago, and no more. Its owner is told, and so is that of another.
 pub async fn compactor_follows_at_a_distance(store: Arc<dyn Store>) {
-    let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50));
+    let told: [Arc<AtomicU64>; 2] = Default::default();
+    let _compactors = told.clone().map(|told| {
+        spawn_compactor(store.clone(), Duration::from_millis(50), move |revision| {
+            told.fetch_max(revision.0, Ordering::SeqCst);
+        })
+    });
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while store.compacted_revision().await.expect("a revision") < Revision(3) {
         assert!(tokio::time::Instant::now() < deadline, "nothing was compacted");
@@ -95,4 +101,10 @@ pub async fn compactor_follows_at_a_distance(store: Arc<dyn Store>) {
     }
     let compacted = store.compacted_revision().await.expect("a revision");
     assert!(compacted < store.current_revision().await.expect("a revision"), "the newest history is left alone");
+    for told in told {
+        while told.load(Ordering::SeqCst) < compacted.0 {
+            assert!(tokio::time::Instant::now() < deadline, "a compactor kept it to itself");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 }

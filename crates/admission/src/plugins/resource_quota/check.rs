@@ -1,32 +1,36 @@
 //! What a request would use of each quota, and whether that is still there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use binnacle_meta::{Format, Quantity, Status};
 use binnacle_schema::{Object, Value, value};
 
 use super::evaluator::Evaluator;
+use super::limited::{self, LimitedResource};
 use crate::plugin::{Request, forbidden};
 use crate::plugins::pod_resources::{Resources, add, amounts};
 
-/// The quotas that a request changes, charged.
+/// The quotas that a request changes, charged. What is `limited` is refused where no quota allows it.
 pub(super) fn check(
     quotas: &[Arc<Value>],
+    limited: &[LimitedResource],
     request: Request<'_>,
     object: &Value,
     evaluator: &dyn Evaluator,
 ) -> Result<Vec<Value>, Status> {
     let refused = |why: String| forbidden(request.attributes, object, why);
     let mut concerned = Vec::new();
+    let mut allowed: BTreeSet<String> = BTreeSet::new();
     for quota in quotas.iter().filter(|quota| matches(quota, object, evaluator)) {
         let (hard, used) = (hard(quota), used(quota));
-        let limited: Vec<&str> = hard.keys().map(String::as_str).filter(|name| evaluator.counts(name)).collect();
+        let counted: Vec<&str> = hard.keys().map(String::as_str).filter(|name| evaluator.counts(name)).collect();
         let name = quota.str_at(&["metadata", "name"]);
-        evaluator.constraints(&limited, object).map_err(|why| refused(format!("failed quota: {name}: {why}")))?;
-        if limited.iter().any(|name| !used.contains_key(*name)) {
-            return Err(refused(format!("status unknown for quota: {name}, resources: {}", limited.join(","))));
+        evaluator.constraints(&counted, object).map_err(|why| refused(format!("failed quota: {name}: {why}")))?;
+        if counted.iter().any(|name| !used.contains_key(*name)) {
+            return Err(refused(format!("status unknown for quota: {name}, resources: {}", counted.join(","))));
         }
+        allowed.extend(counted.into_iter().map(str::to_owned));
         concerned.push(quota);
     }
     let usage = evaluator.usage(object);
@@ -34,16 +38,40 @@ pub(super) fn check(
     if !negative.is_empty() {
         return Err(refused(format!("quota usage is negative for resource(s): {}", negative.join(","))));
     }
-    let mut charged = Vec::new();
-    for quota in concerned {
-        // A change costs what it adds, unless the object comes into the quota's scope by it.
-        let before = request.old.filter(|old| matches(quota, old, evaluator)).map(|old| evaluator.usage(old));
+    // A change costs what it adds, unless the object comes into the quota's scope by it.
+    let cost = |before: Option<&Value>| {
         let mut cost = match before {
-            Some(before) => beyond(&usage, &before),
+            Some(before) => beyond(&usage, &evaluator.usage(before)),
             None => usage.clone(),
         };
+        cost.retain(|_, amount| !amount.is_zero());
+        cost
+    };
+    let of_quota = |quota: &&Arc<Value>| cost(request.old.filter(|old| matches(quota, old, evaluator)));
+    let costs: Vec<Resources> = concerned.iter().map(of_quota).collect();
+    let nothing =
+        if concerned.is_empty() { cost(request.old).is_empty() } else { costs.iter().all(Resources::is_empty) };
+    if nothing {
+        return Ok(Vec::new());
+    }
+    if !limited.is_empty() {
+        let needed = limited::names(limited, request.attributes, &usage);
+        let uncovered: Vec<_> = needed.difference(&allowed).map(String::as_str).collect();
+        if !uncovered.is_empty() {
+            return Err(refused(format!("insufficient quota to consume: {}", uncovered.join(","))));
+        }
+        let scopes = quotas.iter().flat_map(|quota| scopes(quota));
+        let covered: Vec<Value> = scopes.filter(|scope| evaluator.in_scope(scope, object)).collect();
+        let uncovered = limited::uncovered_scopes(limited, &covered, object, evaluator);
+        if !uncovered.is_empty() {
+            let why = format!("insufficient quota to match these scopes: [{}]", uncovered.join(" "));
+            return Err(Status::unknown(500, &why));
+        }
+    }
+    let mut charged = Vec::new();
+    for (quota, mut cost) in concerned.into_iter().zip(costs) {
         let (hard, used) = (hard(quota), used(quota));
-        cost.retain(|name, amount| !amount.is_zero() && hard.contains_key(name));
+        cost.retain(|name, _| hard.contains_key(name));
         if cost.is_empty() {
             continue;
         }
@@ -145,11 +173,21 @@ mod tests {
 
     /// What is used afterwards, or why it is refused.
     fn outcome(plural: &str, quota: Value, object: &Value, old: Option<&Value>) -> Result<Value, String> {
+        limited_outcome(&[], plural, quota, object, old)
+    }
+
+    fn limited_outcome(
+        limited: &[LimitedResource],
+        plural: &str,
+        quota: Value,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<Value, String> {
         let operation = if old.is_some() { Operation::Update } else { Operation::Create };
         let attributes = attributes(plural, operation);
         let remarks = Remarks::default();
         let request = Request::new(&attributes, old, &remarks);
-        let charged = check(&[Arc::new(quota)], request, object, &*evaluator::of(&attributes));
+        let charged = check(&[Arc::new(quota)], limited, request, object, &*evaluator::of(&attributes));
         let charged = charged.map_err(|status| status.message().to_owned())?;
         Ok(charged.first().and_then(|quota| quota.at(&["status", "used"])).cloned().unwrap_or_default())
     }
@@ -253,5 +291,45 @@ mod tests {
         let scoped = quota(value!({"pods": "3"}), value!({"pods": "1"}), value!(["Terminating"]));
         let (pod, old) = (pod(value!({}), Some(1)), pod(value!({}), None));
         assert_eq!(outcome("pods", scoped, &pod, Some(&old)), Ok(value!({"pods": "2"})));
+    }
+
+    #[test]
+    fn what_is_limited_needs_a_quota() {
+        let limited = LimitedResource::read(&value!({"limitedResources": [
+            {"resource": "persistentvolumeclaims", "matchContains": ["gold.storageclass.storage.k8s.io/requests.storage"]},
+            {"resource": "pods", "matchScopes": [
+                {"scopeName": "PriorityClass", "operator": "In", "values": ["cluster-services", "more"]}
+            ]}
+        ]}));
+        let limited = limited.expect("it is valid");
+        let none = || quota(value!({"configmaps": "1"}), value!({"configmaps": "0"}), value!([]));
+        let claim = |class: &str, size: &str| value!({"spec": {"storageClassName": class, "resources": {"requests": {"storage": size}}}});
+        let pod = |class: &str| value!({"spec": {"priorityClassName": class, "containers": []}});
+        let storage = "gold.storageclass.storage.k8s.io/requests.storage";
+        let mut amounts = [Value::Null, Value::Null];
+        for (amount, text) in amounts.iter_mut().zip(["2Gi", "0"]) {
+            amount.make_object().insert(storage, text);
+        }
+        let [hard, used] = amounts;
+        let gold = || quota(hard.clone(), used.clone(), value!([]));
+        let mut for_services = quota(value!({"pods": "1"}), value!({"pods": "0"}), value!([]));
+        let scope = value!({"scopeName": "PriorityClass", "operator": "In", "values": ["cluster-services"]});
+        for_services.make_at(&["spec", "scopeSelector"]).insert("matchExpressions", vec![scope]);
+        let refused = "persistentvolumeclaims \"a\" is forbidden: insufficient quota to consume: gold.storageclass.storage.k8s.io/requests.storage";
+        let scopes = "insufficient quota to match these scopes: [{PriorityClass In [cluster-services more]}]";
+        let (small, large) = (claim("gold", "1Gi"), claim("gold", "2Gi"));
+        for (name, plural, quota, object, old, want) in [
+            ("not of the class", "persistentvolumeclaims", none(), claim("dirt", "1Gi"), None, Ok(())),
+            ("uncovered", "persistentvolumeclaims", none(), small.clone(), None, Err(refused)),
+            ("covered", "persistentvolumeclaims", gold(), small.clone(), None, Ok(())),
+            ("no more than before", "persistentvolumeclaims", none(), small.clone(), Some(&small), Ok(())),
+            ("more than before", "persistentvolumeclaims", none(), large, Some(&small), Err(refused)),
+            ("not in the scope", "pods", none(), pod("other"), None, Ok(())),
+            ("in the scope", "pods", none(), pod("cluster-services"), None, Err(scopes)),
+            ("covered scope", "pods", for_services, pod("cluster-services"), None, Ok(())),
+        ] {
+            let outcome = limited_outcome(&limited, plural, quota, &object, old).map(|_| ());
+            assert_eq!(outcome, want.map_err(str::to_owned), "{name}");
+        }
     }
 }

@@ -41,7 +41,7 @@ struct Skip {
 pub(super) fn validate(object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    spec_rules(spec, &FieldPath::new("spec"), &Options::default(), Skip::default(), &mut errors);
+    spec_rules(spec, &FieldPath::new("spec"), &Options::for_template(), Skip::default(), &mut errors);
     errors
 }
 

@@ -25,7 +25,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut FieldEr
     checks::required_one_of(&path.child("concurrencyPolicy"), policy, &["Allow", "Forbid", "Replace"], errors);
     let options = match old {
         Some(old) => Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null)),
-        None => Options::default(),
+        None => Options::for_template(),
     };
     job_template(spec, &path.child("jobTemplate").child("spec"), &options, errors);
     not_negative(spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"], &path, errors);

@@ -68,7 +68,7 @@ pub(super) fn validate_change(object: &Value, old: &Value, errors: &mut FieldErr
 
 /// What an update may keep, and whether the labels with a prefix are needed.
 fn options(old: Option<&Value>) -> (Options, bool) {
-    let Some(old) = old else { return (Options::default(), true) };
+    let Some(old) = old else { return (Options::for_template(), true) };
     let mut options = Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null));
     options.any_selector_value |= selectors::is_invalid(old.at(&["spec", "selector"]));
     let labels = old.at(&["spec", "template", "metadata", "labels"]);

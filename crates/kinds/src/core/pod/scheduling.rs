@@ -3,6 +3,7 @@
 use binnacle_meta::Time;
 use binnacle_schema::{Object, Value, value};
 
+use crate::pod_spec::validation::merges_label_keys;
 use crate::tree::{struct_mut, structs_mut};
 
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -36,6 +37,9 @@ pub(super) fn merge_label_keys(object: &mut Value) {
                 .for_each(|term| merge_term(term, &labels));
             structs_mut(rules, REQUIRED).for_each(|term| merge_term(term, &labels));
         }
+    }
+    if !merges_label_keys() {
+        return;
     }
     for constraint in structs_mut(spec, "topologySpreadConstraints") {
         merge(constraint, "matchLabelKeys", "In", &labels);

@@ -8,6 +8,14 @@ use binnacle_schema::{Object, Value};
 use super::is_externally_accessible;
 use crate::tree::{is_nil, structs_mut, text};
 
+/// External names have no traffic of their own to route. The reference stores the policy and never shows it.
+pub(super) fn drop_internal_policy(object: &mut Value) {
+    let spec = object.make_at(&["spec"]);
+    if text(spec, "type") == "ExternalName" && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local") {
+        spec.remove("internalTrafficPolicy");
+    }
+}
+
 pub(super) fn drop_dependent_fields(object: &mut Value, old: &Value) {
     let none = Object::new();
     let old = old.object_at(&["spec"]).unwrap_or(&none);
@@ -129,6 +137,19 @@ mod tests {
         ] {
             let mut object = value!({"spec": new});
             drop_dependent_fields(&mut object, &value!({"spec": (balancer.clone())}));
+            assert_eq!(object.get("spec"), Some(&want));
+        }
+    }
+
+    #[test]
+    fn external_names_route_nothing() {
+        for (kind, policy, want) in [
+            ("ExternalName", "Cluster", value!({"type": "ExternalName"})),
+            ("ExternalName", "Wrong", value!({"type": "ExternalName", "internalTrafficPolicy": "Wrong"})),
+            ("ClusterIP", "Local", value!({"type": "ClusterIP", "internalTrafficPolicy": "Local"})),
+        ] {
+            let mut object = value!({"spec": {"type": kind, "internalTrafficPolicy": policy}});
+            drop_internal_policy(&mut object);
             assert_eq!(object.get("spec"), Some(&want));
         }
     }

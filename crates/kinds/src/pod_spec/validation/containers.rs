@@ -12,6 +12,7 @@ use super::{Options, env, handlers, mounts, pull_policy, security};
 use crate::tree::member;
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
+const RESTART_ACTIONS: [&str; 2] = ["Restart", "RestartAllContainers"];
 const RESTART_RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 const NOT_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
@@ -51,7 +52,11 @@ pub(super) fn regular(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors)
         }
         handlers::lifecycle(container, pod.grace, pod.os(), &at, errors);
         handlers::probes(container, pod.grace, &at, errors);
-        restart_policy(container, &at, errors);
+        if pod.options.allows_restart_rules() {
+            restart_policy(container, pod.options, &at, errors);
+        } else if member(container, "restartPolicy").is_some() {
+            errors.push(FieldError::forbidden(&at.child("restartPolicy"), "may not be set for non-init containers"));
+        }
     }
     host_ports(list, &path, errors);
 }
@@ -63,12 +68,7 @@ pub(super) fn init(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     for (i, container) in pod.spec.list_at(&["initContainers"]).iter().enumerate() {
         let at = path.index(i);
         common(container, pod, &at, errors);
-        if container.get("restartPolicy").and_then(Value::as_str).is_some() {
-            restart_policy(container, &at, errors);
-        } else if !container.list_at(&["restartPolicyRules"]).is_empty() {
-            let why = "must specify restartPolicy when restart rules are used";
-            errors.push(FieldError::required(&at.child("restartPolicy"), why));
-        }
+        init_restart_policy(container, pod.options, &at, errors);
         let name = container.str_at(&["name"]);
         if names.contains(name) {
             errors.push(FieldError::duplicate(&at.child("name"), name));
@@ -146,6 +146,15 @@ pub(super) fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == "Always"
 }
 
+/// Whether one container's end can restart all of them.
+pub(crate) fn restarts_all_containers(spec: &Value) -> bool {
+    ["initContainers", "containers"]
+        .iter()
+        .flat_map(|list| spec.list_at(&[list]))
+        .flat_map(|container| container.list_at(&["restartPolicyRules"]))
+        .any(|rule| rule.str_at(&["action"]) == "RestartAllContainers")
+}
+
 /// Images of pods have no space around them; in templates they may.
 pub(crate) fn image_space(container: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let image = container.str_at(&["image"]);
@@ -171,7 +180,7 @@ fn common(container: &Value, pod: &Pod<'_>, path: &FieldPath, errors: &mut Field
     let policies = ["File", "FallbackToLogsOnError"];
     checks::required_one_of(&path.child("terminationMessagePolicy"), policy, &policies, errors);
     container_ports(container.list_at(&["ports"]), &path.child("ports"), errors);
-    env::variables(container.list_at(&["env"]), &path.child("env"), errors);
+    env::variables(container.list_at(&["env"]), &path.child("env"), pod.options, errors);
     env::sources(container.list_at(&["envFrom"]), &path.child("envFrom"), errors);
     mounts::mounts(container, &pod.volumes, &path.child("volumeMounts"), errors);
     mounts::devices(container, &pod.volumes, &path.child("volumeDevices"), errors);
@@ -240,8 +249,30 @@ fn resize_policy(list: &[Value], pod_policy: &str, path: &FieldPath, errors: &mu
     }
 }
 
+/// Init containers could keep running before containers had restart rules, and sidecars got rules last.
+fn init_restart_policy(container: &Value, options: &Options, path: &FieldPath, errors: &mut FieldErrors) {
+    let has_rules = !container.list_at(&["restartPolicyRules"]).is_empty();
+    match container.get("restartPolicy").and_then(Value::as_str) {
+        None if has_rules => {
+            let why = "must specify restartPolicy when restart rules are used";
+            errors.push(FieldError::required(&path.child("restartPolicy"), why));
+        }
+        None => {}
+        Some("Always") if !options.allows_restart_rules() => {}
+        Some(policy) if !options.allows_restart_rules() => {
+            errors.push(FieldError::not_supported(&path.child("restartPolicy"), policy, &["Always"]));
+        }
+        Some("Always") if !options.allows_restart_of_all() && !has_rules => {}
+        Some("Always") if !options.allows_restart_of_all() => {
+            let why = "restartPolicyRules are not allowed for init containers with restart policy Always";
+            errors.push(FieldError::forbidden(&path.child("restartPolicyRules"), why));
+        }
+        Some(_) => restart_policy(container, options, path, errors),
+    }
+}
+
 /// When a container restarts on its own terms, by exit codes too.
-fn restart_policy(container: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn restart_policy(container: &Value, options: &Options, path: &FieldPath, errors: &mut FieldErrors) {
     let rules = container.list_at(&["restartPolicyRules"]);
     let at = path.child("restartPolicy");
     match container.get("restartPolicy").and_then(Value::as_str) {
@@ -250,12 +281,13 @@ fn restart_policy(container: &Value, path: &FieldPath, errors: &mut FieldErrors)
         None => errors.push(FieldError::required(&at, "must specify restartPolicy when restart rules are used")),
     }
     let path = path.child("restartPolicyRules");
+    let actions = if options.allows_restart_of_all() { &RESTART_ACTIONS[..] } else { &RESTART_ACTIONS[..1] };
     if rules.len() > RESTART_RULES_MAX {
         errors.push(FieldError::too_many(&path, rules.len(), RESTART_RULES_MAX));
     }
     for (i, rule) in rules.iter().enumerate() {
         let at = path.index(i);
-        checks::one_of(&at.child("action"), rule.str_at(&["action"]), &["Restart", "RestartAllContainers"], errors);
+        checks::one_of(&at.child("action"), rule.str_at(&["action"]), actions, errors);
         let at = at.child("exitCodes");
         let Some(codes) = member(rule, "exitCodes") else {
             errors.push(FieldError::required(&at, "must be specified"));

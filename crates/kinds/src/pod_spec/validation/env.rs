@@ -4,7 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, names};
 
-use super::{fields, paths};
+use super::{Options, fields, paths};
 use crate::tree::member;
 
 /// The fields of a pod that a variable can hold.
@@ -20,7 +20,7 @@ const VARIABLE_FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-pub(super) fn variables(variables: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn variables(variables: &[Value], path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
     for (i, variable) in variables.iter().enumerate() {
         let at = path.index(i);
         match variable.str_at(&["name"]) {
@@ -28,7 +28,7 @@ pub(super) fn variables(variables: &[Value], path: &FieldPath, errors: &mut Fiel
             name => checks::invalid_for(&at.child("name"), name, names::env_var_name(name), errors),
         }
         if let Some(source) = member(variable, "valueFrom") {
-            value_from(source, variable.str_at(&["value"]), &at.child("valueFrom"), errors);
+            value_from(source, variable.str_at(&["value"]), &at.child("valueFrom"), options, errors);
         }
     }
 }
@@ -59,7 +59,7 @@ pub(super) fn sources(sources: &[Value], path: &FieldPath, errors: &mut FieldErr
     }
 }
 
-fn value_from(source: &Value, value: &str, path: &FieldPath, errors: &mut FieldErrors) {
+fn value_from(source: &Value, value: &str, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
     let mut count = 0;
     let mut each = |name: &str| {
         let found = member(source, name);
@@ -82,6 +82,9 @@ fn value_from(source: &Value, value: &str, path: &FieldPath, errors: &mut FieldE
         file_key(key, &at, errors);
     }
     let why = match (count, value) {
+        (0, _) if !options.allows_file_keys() => {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        }
         (0, _) => {
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         }

@@ -1,12 +1,15 @@
 //! What an update may keep of the old object although it breaks a rule of today.
 
+use binnacle_features::enabled;
 use binnacle_meta::{FieldErrors, FieldPath, Quantity};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::selectors;
 
 use super::annotations::has_invalid_deletion_cost;
-use super::containers::{all, is_sidecar};
+use super::containers::{all, is_sidecar, restarts_all_containers};
 use super::{paths, scheduling, security};
+use crate::gated::in_use;
+use crate::pod_spec::dropped::{CONTAINERS, has_restart_rules};
 use crate::pod_spec::resources::is_huge_page;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -27,6 +30,9 @@ pub(crate) struct Options {
     pub(crate) any_huge_pages: bool,
     pub(crate) any_selinux_policy: bool,
     pub(crate) compare_tolerations: bool,
+    pub(crate) file_keys: bool,
+    pub(crate) restart_rules: bool,
+    pub(crate) restart_all_containers: bool,
     pub(crate) restarting_init_containers: bool,
     pub(crate) users_with_devices: bool,
     pub(crate) users_with_host_network: bool,
@@ -35,12 +41,33 @@ pub(crate) struct Options {
 impl Options {
     /// For a new pod.
     pub(crate) fn for_pod() -> Self {
-        Self { is_pod: true, ..Self::default() }
+        Self { is_pod: true, ..Self::for_template() }
+    }
+
+    /// For a new template.
+    pub(crate) fn for_template() -> Self {
+        let unmerged_label_keys = !merges_label_keys();
+        Self { any_deletion_cost: !enabled("PodDeletionCost"), unmerged_label_keys, ..Self::default() }
     }
 
     /// Whether tolerations may compare values as numbers.
     pub(crate) fn compares_tolerations(&self) -> bool {
-        self.compare_tolerations || binnacle_features::enabled("TaintTolerationComparisonOperators")
+        self.compare_tolerations || enabled("TaintTolerationComparisonOperators")
+    }
+
+    /// Whether variables may come from files.
+    pub(crate) fn allows_file_keys(&self) -> bool {
+        self.file_keys || enabled("EnvFiles")
+    }
+
+    /// Whether containers may restart by rules of their own.
+    pub(crate) fn allows_restart_rules(&self) -> bool {
+        self.restart_rules || enabled("ContainerRestartRules")
+    }
+
+    /// Whether the end of a container may restart all, and sidecars may have rules.
+    pub(crate) fn allows_restart_of_all(&self) -> bool {
+        self.restart_all_containers || enabled("RestartAllContainersOnContainerExits")
     }
 
     /// For a pod that replaces `old`.
@@ -56,15 +83,17 @@ impl Options {
         let own_users = spec.get("hostUsers").and_then(Value::as_bool) == Some(false);
         let root = FieldPath::root();
         let containers = || all(spec, &root).map(|(container, _)| container);
+        let file_keys = CONTAINERS.map(|list| [list, "*", "env", "*", "valueFrom", "fileKeyRef"]);
         Self {
             is_pod: false,
-            any_deletion_cost: has_invalid_deletion_cost(old.object_at(&["metadata", "annotations"])),
+            any_deletion_cost: !enabled("PodDeletionCost")
+                || has_invalid_deletion_cost(old.object_at(&["metadata", "annotations"])),
             any_selector_value: has_invalid_selector(spec),
             any_node_label_value: spec
                 .at(&["affinity", "nodeAffinity", REQUIRED])
                 .is_some_and(scheduling::has_invalid_label_values),
             any_spread_selector: spread.iter().any(|c| selectors::is_invalid(c.get("labelSelector"))),
-            unmerged_label_keys: spread.iter().any(has_invalid_label_keys),
+            unmerged_label_keys: unmerged_label_keys(spread),
             any_token_path: has_outside_token_path(spec),
             any_host_sysctl: spec
                 .list_at(&["securityContext", "sysctls"])
@@ -76,6 +105,9 @@ impl Options {
                 .list_at(&["tolerations"])
                 .iter()
                 .any(|toleration| matches!(toleration.str_at(&["operator"]), "Lt" | "Gt")),
+            file_keys: file_keys.iter().any(|path| in_use(spec, path)),
+            restart_rules: has_restart_rules(Some(spec)),
+            restart_all_containers: restarts_all(spec),
             restarting_init_containers: spec
                 .list_at(&["initContainers"])
                 .iter()
@@ -88,6 +120,13 @@ impl Options {
     }
 }
 
+/// Whether some container restarts all of them, or is a sidecar with rules: both came with one feature.
+fn restarts_all(spec: &Value) -> bool {
+    let rules = |container: &Value| !container.list_at(&["restartPolicyRules"]).is_empty();
+    restarts_all_containers(spec)
+        || spec.list_at(&["initContainers"]).iter().any(|container| is_sidecar(container) && rules(container))
+}
+
 fn has_invalid_selector(spec: &Value) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
         let terms = |list: &str| spec.list_at(&["affinity", kind, list]).iter();
@@ -97,10 +136,23 @@ fn has_invalid_selector(spec: &Value) -> bool {
     })
 }
 
-fn has_invalid_label_keys(constraint: &Value) -> bool {
-    let mut errors = FieldErrors::new();
-    scheduling::label_keys(constraint, &FieldPath::root(), &mut errors);
-    !errors.is_empty()
+/// Whether keys of spread constraints become part of their selectors.
+pub(crate) fn merges_label_keys() -> bool {
+    enabled("MatchLabelKeysInPodTopologySpread") && enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge")
+}
+
+/// The rule of the day holds, unless what is there already breaks it: then it is held to the other one.
+fn unmerged_label_keys(constraints: &[Value]) -> bool {
+    let breaks = |rule: fn(&Value, &FieldPath, &mut FieldErrors)| {
+        let mut errors = FieldErrors::new();
+        constraints.iter().for_each(|constraint| rule(constraint, &FieldPath::root(), &mut errors));
+        !errors.is_empty()
+    };
+    if merges_label_keys() {
+        breaks(scheduling::label_keys)
+    } else {
+        !enabled("MatchLabelKeysInPodTopologySpread") || !breaks(scheduling::unmerged_label_keys)
+    }
 }
 
 fn has_outside_token_path(spec: &Value) -> bool {

@@ -182,7 +182,7 @@ pub(super) fn label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErr
 }
 
 /// The rule of before keys were merged, for objects that are older.
-fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let keys = holder.list_at(&["matchLabelKeys"]);
     let path = path.child("matchLabelKeys");
     let selector = member(holder, "labelSelector");

@@ -129,6 +129,7 @@ fn of_containers(rest: &mut Value, old: &Value, path: &FieldPath, errors: &mut F
     let containers = rest.get_mut("containers").and_then(Value::as_list_mut).into_iter().flatten();
     for (container, old) in containers.zip(old.list_at(&["containers"])) {
         forget_changeable(container, old);
+        forget_claims(container);
         if !equal(CONTAINER, Some(container), Some(old)) {
             errors.push(FieldError::forbidden(path, "only cpu and memory resources are mutable"));
         }
@@ -141,6 +142,7 @@ fn of_init_containers(spec: &Value, rest: &mut Value, old: &Value, path: &FieldP
     for (i, (container, (new, old))) in containers.zip(known).enumerate() {
         let at = path.child("initContainers").index(i);
         forget_changeable(container, old);
+        forget_claims(container);
         if !equal(CONTAINER, Some(container), Some(old)) {
             let why = "only cpu and memory resources for init or sidecar containers are mutable";
             errors.push(FieldError::forbidden(&at, why));
@@ -163,6 +165,13 @@ fn forget_changeable(holder: &mut Value, old: &Value) {
         for name in CHANGEABLE {
             keep_at(holder, old, &["resources", list, name]);
         }
+    }
+}
+
+/// What containers claim is not looked at as the rest is: one that claimed anything before is never as it was.
+fn forget_claims(container: &mut Value) {
+    if let Some(resources) = container.at_mut(&["resources"]).and_then(Value::as_object_mut) {
+        resources.remove("claims");
     }
 }
 

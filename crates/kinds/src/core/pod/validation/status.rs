@@ -10,6 +10,7 @@ use binnacle_validation::{checks, ip};
 
 use super::{reported, update};
 use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::containers::restarts_all_containers;
 use crate::tree::member;
 
 const ID_MAX: i64 = i32::MAX as i64;
@@ -95,7 +96,10 @@ fn transitions(list: &str, new: &[Value], old: &[Value], pod: &Value, path: &Fie
         "initContainerStatuses" => spec.list_at(&["initContainers"]),
         _ => &[],
     };
-    if list != "ephemeralContainerStatuses" && any_may_restart_all(spec) {
+    if list != "ephemeralContainerStatuses"
+        && Options::for_pod_update(pod).allows_restart_of_all()
+        && restarts_all_containers(spec)
+    {
         return;
     }
     for (i, old) in old.iter().enumerate() {
@@ -113,15 +117,6 @@ fn transitions(list: &str, new: &[Value], old: &[Value], pod: &Value, path: &Fie
             errors.push(FieldError::forbidden(&path.index(i).child("state"), why));
         }
     }
-}
-
-/// Whether one container's end can restart all of them.
-fn any_may_restart_all(spec: &Value) -> bool {
-    ["initContainers", "containers"]
-        .iter()
-        .flat_map(|list| spec.list_at(&[list]))
-        .flat_map(|container| container.list_at(&["restartPolicyRules"]))
-        .any(|rule| rule.str_at(&["action"]) == "RestartAllContainers")
 }
 
 fn should_restart(container: &Value, spec: &Value, code: i64) -> bool {

@@ -1,0 +1,75 @@
+//! The plugin's part of the configuration file, which is no API object: members that it does not know are passed over.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_meta::GoDuration;
+use binnacle_schema::{Field, Limits, Message, MessageRef, Ty, Value, decode, yaml};
+use binnacle_webhook::{Client, load, parse};
+
+/// The time for one call, its answer read to the end.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+const MILLISECOND: i64 = 1_000_000;
+const SECOND: i64 = 1000 * MILLISECOND;
+const MINUTE: i64 = 60 * SECOND;
+
+/// Who says which images may be used, and how long that counts.
+#[derive(Clone, Debug)]
+pub struct ImagePolicySettings {
+    pub(super) client: Client,
+    pub(super) allow_ttl: Duration,
+    pub(super) deny_ttl: Duration,
+    pub(super) retry_backoff: Duration,
+    /// Whether images are allowed that nobody could be asked about.
+    pub(super) default_allow: bool,
+}
+
+impl ImagePolicySettings {
+    /// From the text of the file. Errors are worded as the reference's.
+    pub fn read(text: Option<&[u8]>) -> Result<Self, String> {
+        let text = text.ok_or("no config specified")?;
+        let (tree, _) = yaml::parse(text, &Limits::default()).map_err(|error| error.to_string())?;
+        let file = decode::value(tree, &message()).map_err(|error| error.to_string())?.value;
+        let said = |name: &str| file.int_at(&["imagePolicy", name]).unwrap_or(0);
+        let retry_backoff = duration(said("retryBackoff"), MILLISECOND, [1, 5 * MINUTE, 500 * MILLISECOND])?;
+        let allow_ttl = duration(said("allowTTL"), SECOND, [SECOND, 30 * MINUTE, 5 * MINUTE])?;
+        let deny_ttl = duration(said("denyTTL"), SECOND, [SECOND, 30 * MINUTE, 30 * SECOND])?;
+        let target = match file.str_at(&["imagePolicy", "kubeConfigFile"]) {
+            "" => parse(Path::new(""), b""),
+            path => load(Path::new(path)),
+        };
+        let target = target.map_err(|error| error.to_string())?;
+        let client = Client::new(target, TIMEOUT).map_err(|error| error.to_string())?;
+        let default_allow = file.at(&["imagePolicy", "defaultAllow"]).and_then(Value::as_bool).unwrap_or(false);
+        Ok(Self { client, allow_ttl, deny_ttl, retry_backoff, default_allow })
+    }
+}
+
+fn message() -> Message {
+    let numbers = ["allowTTL", "denyTTL", "retryBackoff"].map(|name| Field::new(name, Ty::Int64));
+    let mut fields = vec![Field::new("kubeConfigFile", Ty::String), Field::new("defaultAllow", Ty::Bool)];
+    fields.extend(numbers);
+    let policy = Message::new("imagePolicyWebhookConfig", fields);
+    let policy = Ty::Message(MessageRef::Shared(Arc::new(policy)));
+    Message::new("AdmissionConfig", vec![Field::new("imagePolicy", policy)])
+}
+
+/// A number of `unit`s: -1 is none at all, 0 the default. Least, most and default are in nanoseconds.
+fn duration(said: i64, unit: i64, [least, most, default]: [i64; 3]) -> Result<Duration, String> {
+    let nanos = match said {
+        -1 => 0,
+        0 => default,
+        _ => {
+            // Go's arithmetic, which wraps around.
+            let nanos = said.wrapping_mul(unit);
+            if !(least..=most).contains(&nanos) {
+                let [least, most, nanos] = [least, most, nanos].map(GoDuration);
+                return Err(format!("valid value is between {least} and {most}, got {nanos}"));
+            }
+            nanos
+        }
+    };
+    Ok(Duration::from_nanos(nanos.unsigned_abs()))
+}

@@ -1,0 +1,80 @@
+//! What may not be used where no quota allows it: the plugin's part of the configuration file.
+
+use std::collections::BTreeSet;
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_registry::admission::Attributes;
+use binnacle_schema::Value;
+
+use super::evaluator::Evaluator;
+use crate::plugins::pod_resources::Resources;
+
+/// Objects of a resource that need a quota for what they use.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LimitedResource {
+    group: String,
+    resource: String,
+    /// Parts of the names of what is limited: `.storageclass.storage.k8s.io/requests.storage`.
+    contains: Vec<String>,
+    /// Scopes (`scopeName`, `operator`, `values`) whose objects need a quota for that scope.
+    scopes: Vec<Value>,
+}
+
+impl LimitedResource {
+    /// From the object of the file.
+    pub fn read(file: &Value) -> Result<Vec<Self>, FieldErrors> {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("limitedResources");
+        let limited = file.list_at(&["limitedResources"]).iter().enumerate().map(|(i, limited)| {
+            let text = |member: &str| limited.str_at(&[member]).to_owned();
+            if text("resource").is_empty() {
+                errors.push(FieldError::required(&path.index(i).child("resource"), ""));
+            }
+            let contains = limited.list_at(&["matchContains"]).iter().filter_map(Value::as_str);
+            Self {
+                group: text("apiGroup"),
+                resource: text("resource"),
+                contains: contains.map(str::to_owned).collect(),
+                scopes: limited.list_at(&["matchScopes"]).to_vec(),
+            }
+        });
+        let limited = limited.collect();
+        if errors.is_empty() { Ok(limited) } else { Err(errors) }
+    }
+
+    fn is_about(&self, attributes: &Attributes) -> bool {
+        self.resource == attributes.resource.resource && self.group == attributes.resource.group
+    }
+}
+
+/// Which of the names that an object uses must stand in a quota.
+pub(super) fn names(limited: &[LimitedResource], attributes: &Attributes, usage: &Resources) -> BTreeSet<String> {
+    let about = limited.iter().filter(|limited| limited.is_about(attributes));
+    let used = usage.iter().filter(|(_, amount)| amount.sign() > 0).map(|(name, _)| name);
+    about
+        .flat_map(|limited| {
+            let limits = |name: &&String| limited.contains.iter().any(|part| name.contains(part.as_str()));
+            used.clone().filter(limits).cloned()
+        })
+        .collect()
+}
+
+/// In which limited scopes an object is that are no quota's, as Go writes them.
+pub(super) fn uncovered_scopes(
+    limited: &[LimitedResource],
+    covered: &[Value],
+    object: &Value,
+    evaluator: &dyn Evaluator,
+) -> Vec<String> {
+    // Scopes count for every resource that has any, whatever the entry is about.
+    let scopes = limited.iter().flat_map(|limited| &limited.scopes);
+    let name = |scope: &Value| scope.str_at(&["scopeName"]).to_owned();
+    let within = scopes.filter(|scope| evaluator.in_scope(scope, object));
+    let uncovered = within.filter(|scope| !covered.iter().any(|covered| name(covered) == name(scope)));
+    uncovered
+        .map(|scope| {
+            let values = scope.list_at(&["values"]).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
+            format!("{{{} {} [{values}]}}", name(scope), scope.str_at(&["operator"]))
+        })
+        .collect()
+}

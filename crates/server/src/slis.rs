@@ -1,0 +1,89 @@
+//! `/metrics/slis`: how the health checks went, each time that somebody asked for them (KEP 3466). A scraper that asks
+//! often learns from it for how much of the time each part of the server was well.
+
+use std::sync::Arc;
+
+use binnacle_metrics::keep;
+use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
+use prometheus::{Gauge, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+
+use crate::metrics::exposition;
+use crate::metrics::process::{START_TIME, START_TIME_HELP, start_time};
+
+const PATH: &str = "/metrics/slis";
+
+/// What became of each check of each health endpoint. These families have a registry of their own.
+pub struct HealthMetrics {
+    registry: Registry,
+    latest: IntGaugeVec,
+    total: IntCounterVec,
+}
+
+impl HealthMetrics {
+    pub fn new() -> Result<Arc<Self>, prometheus::Error> {
+        let registry = Registry::new();
+        let latest = "[STABLE] This metric records the result of a single healthcheck.";
+        let total = "[STABLE] This metric records the results of all healthcheck.";
+        let latest = IntGaugeVec::new(Opts::new("kubernetes_healthcheck", latest), &["name", "type"])?;
+        let total = IntCounterVec::new(Opts::new("kubernetes_healthchecks_total", total), &["name", "status", "type"])?;
+        let (latest, total) = (keep(&registry, latest)?, keep(&registry, total)?);
+        if let Some(seconds) = start_time() {
+            keep(&registry, Gauge::new(START_TIME, format!("[ALPHA] {START_TIME_HELP}"))?)?.set(seconds);
+        }
+        Ok(Arc::new(Self { registry, latest, total }))
+    }
+
+    /// Notes a result of the check `name`, which `endpoint` asked for.
+    pub(crate) fn observe(&self, endpoint: &str, name: &str, well: bool) {
+        self.latest.with_label_values(&[name, endpoint]).set(i64::from(well));
+        self.total.with_label_values(&[name, if well { "success" } else { "error" }, endpoint]).inc();
+    }
+
+    fn text(&self) -> Result<String, prometheus::Error> {
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+/// Serves `/metrics/slis`.
+pub struct HealthMetricsLink(pub Arc<HealthMetrics>);
+
+impl Link for HealthMetricsLink {
+    fn claims(&self, info: &RequestInfo) -> bool {
+        info.path == PATH
+    }
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move { exposition(self.0.text(), &request) })
+    }
+
+    fn paths(&self) -> Vec<String> {
+        vec![PATH.to_owned()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results() {
+        let metrics = HealthMetrics::new().unwrap();
+        for (endpoint, name, well) in
+            [("healthz", "etcd", false), ("healthz", "etcd", true), ("livez", "ping", true), ("livez", "ping", true)]
+        {
+            metrics.observe(endpoint, name, well);
+        }
+        let text = metrics.text().unwrap();
+        for line in [
+            "# TYPE kubernetes_healthcheck gauge",
+            "# TYPE kubernetes_healthchecks_total counter",
+            "kubernetes_healthcheck{name=\"etcd\",type=\"healthz\"} 1",
+            "kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1",
+            "kubernetes_healthchecks_total{name=\"etcd\",status=\"error\",type=\"healthz\"} 1",
+            "kubernetes_healthchecks_total{name=\"etcd\",status=\"success\",type=\"healthz\"} 1",
+            "kubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"livez\"} 2",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        }
+    }
+}
