@@ -106,7 +106,7 @@ impl Source {
                     .await
                     .map_err(|error| Error::doing("asking the source", error))?;
                 let identity = format!("etcd cluster {id:x} {}", access.root);
-                Ok(Self { opened: Opened::of(Patient::new(store), &access.root), identity, live: None })
+                Ok(Self { opened: Opened::of(Patient::over(store), &access.root), identity, live: None })
             }
             Place::Embedded(dir) if order.online => {
                 let dir = store_dir(dir);

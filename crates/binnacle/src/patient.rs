@@ -33,7 +33,7 @@ pub(crate) async fn insist<T>(mut ask: impl AsyncFnMut() -> Result<T, StoreError
 // === impl Patient ===
 
 impl Patient {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Arc<dyn Store> {
+    pub(crate) fn over(store: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(Self(store))
     }
 

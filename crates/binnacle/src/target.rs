@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use futures::{StreamExt, poll, stream};
 
 use crate::Error;
-use crate::patient::{Patient, insist};
+use crate::patient::Patient;
 use crate::progress::Progress;
 
 /// A store that is being filled.
@@ -24,21 +24,13 @@ pub(crate) struct Target {
     store: Arc<dyn Store>,
     /// Writes that are under way, in their order.
     pending: VecDeque<BoxFuture<'static, Result<TxnResponse, StoreError>>>,
-    /// Where the store is an etcd.
-    etcd: Option<Group>,
+    /// How many may be: an embedded store keeps their order, etcd's members do not.
+    window: usize,
     /// At least this is the store's revision.
     revision: u64,
     leases: HashMap<LeaseId, Lease>,
     /// The key that is written to move the revision on.
     filler: Bytes,
-}
-
-/// etcd's members do not keep the order of writes that are under way together. So neighbours in the order are written in
-/// one transaction, and share its revision: none of them gets a lower one than what was written before it.
-struct Group {
-    store: Arc<EtcdStore>,
-    puts: Vec<(Bytes, Bytes, Option<LeaseId>)>,
-    bytes: usize,
 }
 
 /// A lease of the first store in this one.
@@ -50,10 +42,6 @@ struct Lease {
 
 /// How many writes to an embedded store, which keeps their order, are under way at once.
 const WINDOW: usize = 256;
-/// What a transaction holds at most: etcd refuses more than 128 operations or 1.5 MiB.
-const GROUP_PUTS: usize = 100;
-const GROUP_BYTES: usize = 512 << 10;
-
 /// Leases with less than this are over for us: their keys would be gone before they are written.
 const LEAST_LEASE: Duration = Duration::from_millis(1500);
 /// How many writes that only move the revision are under way at once, and how many there are between compactions.
@@ -68,23 +56,18 @@ const MANY_FILLERS: u64 = 5_000_000;
 impl Target {
     /// A store that carries out writes in the order in which it was asked.
     pub(crate) async fn embedded(store: Arc<dyn Store>, root: &str) -> Result<Self, Error> {
-        Self::new(store, None, root).await
+        Self::new(store, WINDOW, root).await
     }
 
+    /// An etcd, which may be away for a while.
     pub(crate) async fn etcd(store: Arc<EtcdStore>, root: &str) -> Result<Self, Error> {
-        let group = Group { store: Arc::clone(&store), puts: Vec::new(), bytes: 0 };
-        Self::new(Patient::new(store), Some(group), root).await
+        Self::new(Patient::over(store), 1, root).await
     }
 
-    async fn new(store: Arc<dyn Store>, etcd: Option<Group>, root: &str) -> Result<Self, Error> {
+    async fn new(store: Arc<dyn Store>, window: usize, root: &str) -> Result<Self, Error> {
         let revision = store.current_revision().await?.0;
         let filler = Bytes::from(format!("binnacle_filler{root}"));
-        Ok(Self { store, pending: VecDeque::new(), etcd, revision, leases: HashMap::new(), filler })
-    }
-
-    /// Whether objects may share a revision that had their own.
-    pub(crate) fn shares_revisions(&self) -> bool {
-        self.etcd.is_some()
+        Ok(Self { store, pending: VecDeque::new(), window, revision, leases: HashMap::new(), filler })
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -103,17 +86,7 @@ impl Target {
             },
         };
         self.above(kv.mod_revision.0).await?;
-        let Some(group) = &mut self.etcd else { return self.write(key, Op::Put { value: kv.value, lease }).await };
-        let size = key.len() + kv.value.len();
-        let full = group.puts.len() >= GROUP_PUTS || group.bytes + size > GROUP_BYTES;
-        if !group.puts.is_empty() && (full || group.puts.iter().any(|(other, ..)| *other == key)) {
-            self.write_group().await?;
-        }
-        if let Some(group) = &mut self.etcd {
-            group.bytes += size;
-            group.puts.push((key, kv.value, lease));
-        }
-        Ok(())
+        self.write(key, Op::Put { value: kv.value, lease }).await
     }
 
     /// Deletes a key, if it is there.
@@ -129,7 +102,6 @@ impl Target {
 
     /// Waits until everything is durable.
     pub(crate) async fn flush(&mut self) -> Result<(), Error> {
-        self.write_group().await?;
         while let Some(first) = self.pending.pop_front() {
             let answer = first.await;
             self.done(answer)?;
@@ -204,26 +176,9 @@ impl Target {
         self.advance(revision, &mut Progress::new()).await
     }
 
-    /// Writes what was gathered for etcd.
-    async fn write_group(&mut self) -> Result<(), Error> {
-        let Some(group) = self.etcd.as_mut().filter(|group| !group.puts.is_empty()) else { return Ok(()) };
-        let (store, puts) = (Arc::clone(&group.store), std::mem::take(&mut group.puts));
-        group.bytes = 0;
-        let written = insist(async || store.put_all(&puts).await).await;
-        let revision = written.map_err(|error| Error::doing("writing to the target", error))?;
-        self.revision = self.revision.max(revision.0);
-        Ok(())
-    }
-
     async fn write(&mut self, key: Bytes, op: Op) -> Result<(), Error> {
-        self.write_group().await?;
         let store = Arc::clone(&self.store);
         let txn = Txn { key, expect: Expect::Anything, op };
-        if self.etcd.is_some() {
-            let answer = store.txn(txn).await;
-            return self.done(answer);
-        }
-        // Several are under way: one that is repeated would come after those behind it.
         let mut write: BoxFuture<'static, _> = Box::pin(async move { store.txn(txn).await });
         // What is polled first is asked for first.
         if let Poll::Ready(answer) = poll!(&mut write) {
@@ -231,7 +186,7 @@ impl Target {
             return self.done(answer);
         }
         self.pending.push_back(write);
-        while self.pending.len() >= WINDOW {
+        while self.pending.len() >= self.window {
             let Some(first) = self.pending.pop_front() else { break };
             let answer = first.await;
             self.done(answer)?;

@@ -71,28 +71,6 @@ impl EtcdStore {
         Ok(unsigned(status.map_err(Failure::into_store_error)?.db_size))
     }
 
-    /// Writes several keys in one transaction, so that all of them have its revision, which is answered. None may be there
-    /// twice, and there is a limit to their number and size that is etcd's own (`--max-txn-ops`, `--max-request-bytes`).
-    pub async fn put_all(&self, puts: &[(Bytes, Bytes, Option<LeaseId>)]) -> Result<Revision, StoreError> {
-        let begun = Instant::now();
-        let op = |(key, value, lease): &(Bytes, Bytes, Option<LeaseId>)| RequestOp {
-            request: Some(RequestUnion::Put(PutRequest {
-                key: key.clone(),
-                value: value.clone(),
-                lease: lease.map_or(0, |lease| lease.0),
-                prev_kv: false,
-            })),
-        };
-        let request = TxnRequest { compare: Vec::new(), success: puts.iter().map(op).collect(), failure: Vec::new() };
-        let answer = self.hub.cluster.call::<_, api::TxnResponse>(TXN, request).await;
-        let key = puts.first().map_or(&[][..], |(key, ..)| key);
-        self.metrics.request("update", key, begun, answer.is_err());
-        match answer {
-            Ok(answer) => Ok(Revision(answer.header.map_or(0, |header| unsigned(header.revision)))),
-            Err(failure) => Err(self.explain(failure).await),
-        }
-    }
-
     /// What tells the cluster from all others.
     pub async fn cluster_id(&self) -> Result<u64, StoreError> {
         let request = api::RangeRequest { key: self.health_key.clone(), count_only: true, ..Default::default() };
