@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use binnacle_config::{Format, list, text};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, read_error};
 use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::metadata::shown;
 
@@ -16,12 +16,19 @@ use crate::plugins::{
 /// Why the file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionConfigError {
-    #[error("unable to read admission control configuration from {} [{why}]", binnacle_meta::go_quote(path))]
+    #[error(
+        "failed to read plugin config: unable to read admission control configuration from {} [{why}]",
+        binnacle_meta::go_quote(path)
+    )]
     File { path: String, why: String },
+    #[error("couldn't open admission plugin configuration {0}")]
+    PluginFile(String),
     #[error("failed to read plugin config: {0}")]
     Malformed(String),
     #[error("couldn't init admission plugin {}: {why}", binnacle_meta::go_quote(plugin))]
     Plugin { plugin: &'static str, why: String },
+    #[error("failed to initialize admission plugin {}: {plugin} invalid: {why}", binnacle_meta::go_quote(plugin))]
+    Invalid { plugin: &'static str, why: String },
 }
 
 const FILE: Format = Format {
@@ -119,7 +126,10 @@ pub fn configure(
         options.tolerations = tolerations(&text).map_err(refused("PodTolerationRestriction"))?;
     }
     if let Some(text) = of("PodSecurity")? {
-        options.pod_security = pod_security(&text).map_err(refused("PodSecurity"))?;
+        let file = SECURITY.read(&text).map_err(|error| refused("PodSecurity")(error.to_string()))?;
+        let invalid =
+            |errors: FieldErrors| AdmissionConfigError::Invalid { plugin: "PodSecurity", why: aggregated(&errors) };
+        options.pod_security = PodSecuritySettings::read(&file).map_err(invalid)?;
     }
     // Somebody counts on what they say.
     if let Some(plugin) = NOT_BUILT.iter().find(|plugin| said.plugins.iter().any(|(name, ..)| name == **plugin)) {
@@ -153,10 +163,8 @@ struct Said {
 impl Said {
     fn read(path: &Path) -> Result<Self, AdmissionConfigError> {
         let shown = path.display().to_string();
-        let text = std::fs::read(path).map_err(|error| AdmissionConfigError::File {
-            path: shown.clone(),
-            why: format!("open {shown}: {error}"),
-        })?;
+        let text = std::fs::read(path)
+            .map_err(|error| AdmissionConfigError::File { path: shown.clone(), why: read_error(&shown, &error) })?;
         let malformed = |why: String| AdmissionConfigError::Malformed(why);
         let (tree, _) = yaml::parse(&text, &Limits::default()).map_err(|error| malformed(error.to_string()))?;
         let unnamed = tree.str_at(&["kind"]).is_empty() || tree.str_at(&["apiVersion"]).is_empty();
@@ -181,10 +189,10 @@ impl Said {
     fn of(&self, plugin: &str) -> Result<Option<Vec<u8>>, AdmissionConfigError> {
         match self.plugins.iter().find(|(name, ..)| name == plugin) {
             Some((_, _, Some(own))) => Ok(Some(own.clone())),
-            Some((_, Some(path), None)) => std::fs::read(path).map(Some).map_err(|error| {
-                let path = path.display().to_string();
-                AdmissionConfigError::File { why: format!("open {path}: {error}"), path }
-            }),
+            Some((_, Some(path), None)) => {
+                let unread = |error| AdmissionConfigError::PluginFile(read_error(&path.display().to_string(), &error));
+                std::fs::read(path).map(Some).map_err(unread)
+            }
             _ => Ok(None),
         }
     }
@@ -210,26 +218,30 @@ fn limited_resources(text: &[u8]) -> Result<Vec<LimitedResource>, String> {
 }
 
 fn tolerations(text: &[u8]) -> Result<ClusterTolerations, String> {
-    let file = TOLERATIONS.read(text).map_err(|error| error.to_string())?;
+    let file = TOLERATIONS.read_leniently(text).map_err(|error| error.to_string())?;
     let list = |name: &str| file.list_at(&[name]).to_vec();
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("podtolerationrestriction");
+    for name in ["default", "whitelist"] {
+        binnacle_validation::tolerations::tolerations(&list(name), false, &path.child(name), &mut errors);
+    }
+    if !errors.is_empty() {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        return Err(format!("invalid config: [{}]", errors.join(" ")));
+    }
     Ok(ClusterTolerations { default: list("default"), whitelist: list("whitelist") })
-}
-
-fn pod_security(text: &[u8]) -> Result<PodSecuritySettings, String> {
-    let file = SECURITY.read(text).map_err(|error| error.to_string())?;
-    PodSecuritySettings::read(&file).map_err(|errors| aggregated(&errors))
 }
 
 fn event_limits(text: Option<&[u8]>) -> Result<Vec<EventLimit>, String> {
     let file = match text {
-        Some(text) => EVENTS.read(text).map_err(|error| error.to_string())?,
+        Some(text) => EVENTS.read_leniently(text).map_err(|error| error.to_string())?,
         None => Value::Null,
     };
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("limits");
     let limits = file.list_at(&["limits"]);
     if limits.is_empty() {
-        errors.push(FieldError::invalid(&path, shown(None), "must not be empty"));
+        errors.push(FieldError::invalid(&path, shown(file.get("limits")), "must not be empty"));
     }
     let limits = limits.iter().enumerate().filter_map(|(i, limit)| event_limit(limit, &path.index(i), &mut errors));
     let limits = limits.collect();
@@ -358,7 +370,7 @@ mod tests {
                 "file",
                 "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: PodSecurity, path: absent}]\n".to_owned(),
                 "PodSecurity",
-                "unable to read admission control configuration from \"DIR/absent\" [open DIR/absent: No such file or directory (os error 2)]".to_owned(),
+                "couldn't open admission plugin configuration open DIR/absent: no such file or directory".to_owned(),
             ),
             (
                 "quota",
@@ -371,6 +383,18 @@ mod tests {
                 file("ResourceQuota", "{apiVersion: resourcequota.admission.k8s.io/v1, kind: Configuration}"),
                 "ResourceQuota",
                 "couldn't init admission plugin \"ResourceQuota\": no kind \"Configuration\" is registered for version \"resourcequota.admission.k8s.io/v1\" in scheme \"k8s.io/apiserver/pkg/admission/plugin/resourcequota/config.go:31\"".to_owned(),
+            ),
+            (
+                "no-limits",
+                file("EventRateLimit", "{apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: [], unknown: 1}"),
+                "EventRateLimit",
+                format!("{prefix}limits: Invalid value: []: must not be empty"),
+            ),
+            (
+                "tolerations",
+                file("PodTolerationRestriction", "{apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1, kind: Configuration, whitelist: [{key: a, operator: Exists, value: v}], unknown: 1}"),
+                "PodTolerationRestriction",
+                "couldn't init admission plugin \"PodTolerationRestriction\": invalid config: [podtolerationrestriction.whitelist[0].operator: Invalid value: \"v\": value must be empty when `operator` is 'Exists']".to_owned(),
             ),
             (
                 "webhooks",
@@ -388,7 +412,7 @@ mod tests {
                 "level",
                 file("PodSecurity", "{apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, defaults: {warn: high}}"),
                 "PodSecurity",
-                "couldn't init admission plugin \"PodSecurity\": defaults.warn: Invalid value: \"high\": must be one of privileged, baseline, restricted".to_owned(),
+                "failed to initialize admission plugin \"PodSecurity\": PodSecurity invalid: defaults.warn: Invalid value: \"high\": must be one of privileged, baseline, restricted".to_owned(),
             ),
         ] {
             assert_eq!(configured(name, &text, plugin, None).err(), Some(want), "{name}");

@@ -53,6 +53,13 @@ impl Format {
         findings.strict_error().map_or(Ok(value), |strict| Err(ReadError(strict)))
     }
 
+    /// The same for files of which the reference passes over what it does not know.
+    pub fn read_leniently(&self, text: &[u8]) -> Result<Value, ReadError> {
+        let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| ReadError(error.to_string()))?;
+        let version = self.version(&tree, text)?;
+        self.decode(tree, twice, version).map(|(value, _)| value)
+    }
+
     /// Decodes a tree that is known to be of this kind in that version, for files that are not refused for what the schema
     /// does not know and what is said `twice`: those are the findings.
     pub fn decode(
@@ -140,5 +147,7 @@ mod tests {
             let name = |value: &Value| value.list_at(&["parts"])[0].str_at(&["name"]).to_owned();
             assert_eq!(read.as_ref().map(name), want.as_ref().map(|name| (*name).to_owned()), "{text}");
         }
+        let more = format!("{v1}parts: [{{name: a}}]\nmore: 1");
+        assert!(FORMAT.read(more.as_bytes()).is_err() && FORMAT.read_leniently(more.as_bytes()).is_ok());
     }
 }

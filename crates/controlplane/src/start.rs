@@ -46,7 +46,8 @@ pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> Cont
         .map(|stage| {
             let reported = stage.into_iter().map(|each| {
                 let (report, done) = watch::channel(false);
-                steps.push(Step { name: each.name, done });
+                let step = |name| Step { name, done: done.clone() };
+                steps.extend(each.names().map(step));
                 (each, report)
             });
             reported.collect()
@@ -63,7 +64,7 @@ pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> Cont
                     () = shutdown.fired() => {}
                 }
             }
-            begun += stage.len();
+            begun += stage.iter().map(|(each, _)| each.names().count()).sum::<usize>();
             for (each, report) in stage {
                 tasks.spawn(each.run(work.clone(), report, shutdown.clone()));
             }
@@ -98,6 +99,8 @@ impl Work {
 /// One loop, and the name of its step.
 struct Loop {
     name: &'static str,
+    /// What else the reference has a hook for, and this loop does as well.
+    also: &'static [&'static str],
     how: How,
 }
 
@@ -149,9 +152,17 @@ fn stages() -> [Vec<Loop>; 2] {
         Loop::repeat("priority-and-fairness-config-producer", Some(60), |work| {
             Box::pin(flowcontrol::ensure(&work.resources))
         }),
-        Loop { name: "priority-and-fairness-config-consumer", how: How::Follow(flowcontrol::follow) },
-        Loop { name: "apiservice-registration-controller", how: How::Follow(apiservices::follow_registrations) },
-        Loop { name: "apiservice-status-available-controllers", how: How::Follow(apiservices::follow_availability) },
+        Loop::follow("priority-and-fairness-config-consumer", &[], flowcontrol::follow),
+        Loop::follow(
+            "kube-apiserver-autoregistration",
+            &["apiservice-registration-controller"],
+            apiservices::follow_registrations,
+        ),
+        Loop::follow(
+            "apiservice-status-local-available-controller",
+            &["apiservice-status-remote-available-controller"],
+            apiservices::follow_availability,
+        ),
     ];
     [first, then]
 }
@@ -159,7 +170,15 @@ fn stages() -> [Vec<Loop>; 2] {
 impl Loop {
     /// `every` so many seconds.
     fn repeat(name: &'static str, every: Option<u64>, ensure: Ensure) -> Self {
-        Self { name, how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None } }
+        Self { name, also: &[], how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None } }
+    }
+
+    fn follow(name: &'static str, also: &'static [&'static str], follow: Follow) -> Self {
+        Self { name, also, how: How::Follow(follow) }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        std::iter::once(self.name).chain(self.also.iter().copied())
     }
 
     fn leaving(mut self, undo: Ensure) -> Self {

@@ -115,7 +115,7 @@ pub(crate) enum StartError {
     Authorization(#[from] AuthorizationError),
     #[error("unable to reach kubelets: {0}")]
     Kubelets(#[from] binnacle_kubelet::ConfigError),
-    #[error(transparent)]
+    #[error("failed to apply admission: {0}")]
     Admission(#[from] AdmissionConfigError),
     #[error("admission plugin {0} is not built yet")]
     Plugin(&'static str),

@@ -252,6 +252,10 @@ mod tests {
     fn errors() {
         for (arguments, want) in [
             (&["--enable-admission-plugins=Nothing"][..], "enable-admission-plugins plugin \"Nothing\" is unknown"),
+            (
+                &["--enable-admission-plugins=A,B"],
+                "[enable-admission-plugins plugin \"A\" is unknown, enable-admission-plugins plugin \"B\" is unknown]",
+            ),
             (&["--disable-admission-plugins=Nothing"], "disable-admission-plugins plugin \"Nothing\" is unknown"),
             (&["--admission-control=Nothing"], "admission-control plugin \"Nothing\" is unknown"),
             (

@@ -16,6 +16,7 @@ async fn health() {
         ("/readyz/ping", "ok"),
         ("/readyz/informer-sync", "ok"),
         ("/livez/poststarthook/rbac/bootstrap-roles", "ok"),
+        ("/livez/poststarthook/apiservice-status-remote-available-controller", "ok"),
         ("/livez/etcd", "ok"),
         ("/livez?verbose", "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]poststarthook/"),
         ("/healthz?verbose&exclude=etcd", "[+]etcd excluded: ok\n"),

@@ -7,6 +7,7 @@ mod duration;
 mod field;
 mod gvk;
 mod int_or_string;
+mod io_error;
 mod media;
 mod quantity;
 mod selector;
@@ -19,6 +20,7 @@ pub use duration::{GoDuration, ParseDurationError, human_duration, short_human_d
 pub use field::{FieldError, FieldErrorType, FieldErrors, FieldPath, Shown, go_quote};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use int_or_string::{IntOrString, ScaleError};
+pub use io_error::{io_error, read_error};
 pub use media::{AcceptClause, Encoding, accept_clauses, accept_names};
 pub use quantity::{Format, ParseQuantityError, Quantity};
 pub use selector::{FieldSelector, FieldTerm, LabelSelector, MAX_SELECTOR_BYTES, Operator, Requirement, SelectorError};

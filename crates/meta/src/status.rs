@@ -153,6 +153,11 @@ impl Status {
         Self::about(StatusReason::Forbidden, 403, message, resource, name)
     }
 
+    /// A refusal of another server, passed on as it came.
+    pub fn forbidden_elsewhere(message: impl Into<String>) -> Self {
+        Self::plain(StatusReason::Forbidden, 403, message)
+    }
+
     pub fn conflict(resource: &GroupResource, name: &str, why: impl std::fmt::Display) -> Self {
         Self::about(
             StatusReason::Conflict,
@@ -312,7 +317,7 @@ impl Status {
     }
 
     /// What another server's answer becomes that is not the one hoped for: the reason that its code stands for, with
-    /// what it said where that tells the client more. `verb` and `resource` say what was asked of it.
+    /// what it said where that tells the client more. `verb` and `resource` say what was asked of it, if that was a resource.
     pub fn of_server(code: u16, verb: &str, resource: &GroupResource, name: &str, said: &str) -> Self {
         let (reason, message) = match code {
             409 if verb == "POST" => (StatusReason::AlreadyExists, "the server reported a conflict".to_owned()),
@@ -363,10 +368,14 @@ impl Status {
             }
         };
         let verb = verb.to_lowercase();
-        let asked = if name.is_empty() { format!("{verb} {resource}") } else { format!("{verb} {resource} {name}") };
+        let message = match (resource.resource.as_str(), name) {
+            ("", _) => message,
+            (_, "") => format!("{message} ({verb} {resource})"),
+            _ => format!("{message} ({verb} {resource} {name})"),
+        };
         // Codes that are no failures would not arrive as one.
         let code = if code < 400 { 500 } else { code };
-        Self::plain(reason, code, format!("{message} ({asked})")).with_details(StatusDetails {
+        Self::plain(reason, code, message).with_details(StatusDetails {
             name: name.to_owned(),
             group: resource.group.to_string(),
             kind: resource.resource.to_string(),

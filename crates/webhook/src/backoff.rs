@@ -74,8 +74,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn attempts() {
-        let transient = || WebhookError::Status { code: 500, message: "x".into(), retry_after: None };
-        let lasting = || WebhookError::Status { code: 404, message: "x".into(), retry_after: None };
+        let transient = || WebhookError::Status { code: 500, message: "x".into(), retry_after: None, forbidden: None };
+        let lasting = || WebhookError::Status { code: 404, message: "x".into(), retry_after: None, forbidden: None };
         // (failures before success, whether they may be retried, attempts made, success)
         for (failures, retried, attempts, success) in
             [(0, true, 1, true), (2, true, 3, true), (9, true, 5, false), (1, false, 1, false)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_meta::GoDuration;
+use binnacle_meta::{GoDuration, GroupResource, Status, StatusReason};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
@@ -61,7 +61,13 @@ pub enum WebhookError {
     TimedOut { message: String },
     /// The answer was that something is wrong.
     #[error("{message}")]
-    Status { code: u16, message: String, retry_after: Option<u32> },
+    Status {
+        code: u16,
+        message: String,
+        retry_after: Option<u32>,
+        /// Set when it is that we may not: some who ask pass that on as if it was theirs.
+        forbidden: Option<Box<Status>>,
+    },
     /// The answer cannot be read.
     #[error("{0}")]
     Malformed(String),
@@ -223,35 +229,47 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
         return Ok(Answer { code, headers: parts.headers, body });
     }
     let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    Err(failure(code, &body, retry_after))
+    // What is not text is not for people.
+    let media = parts.headers.get(CONTENT_TYPE).map_or("text/plain", |value| value.to_str().unwrap_or(""));
+    let text = if media.starts_with("text/") { String::from_utf8_lossy(&body) } else { "unknown".into() };
+    Err(failure(code, &body, text.trim(), retry_after))
 }
 
 /// An answer that is no success; one that says why as a Status is believed.
-fn failure(code: u16, body: &[u8], retry_after: Option<u32>) -> WebhookError {
+fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> WebhookError {
     let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    if let Some(status) = status.filter(|status| status["kind"] == "Status" && status["status"] == "Failure") {
-        let said = status["code"].as_u64().and_then(|said| u16::try_from(said).ok()).unwrap_or(code);
-        let message = status["message"].as_str().unwrap_or_default().to_owned();
-        return WebhookError::Status { code: said, message, retry_after };
+    if let Some(said) = status.as_ref().and_then(said) {
+        let (said_code, message, forbidden) = said;
+        let code = said_code.unwrap_or(code);
+        return WebhookError::Status { code, message, retry_after, forbidden };
     }
-    let text = String::from_utf8_lossy(body);
-    let text = binnacle_meta::go_quote(text.trim());
-    let message = match code {
-        400 => "the server rejected our request for an unknown reason".to_owned(),
-        401 => "the server has asked for the client to provide credentials".to_owned(),
-        404 => "the server could not find the requested resource".to_owned(),
-        405 => "the server does not allow this method on the requested resource".to_owned(),
-        409 => "the server reported a conflict".to_owned(),
-        429 => "the server has received too many requests and has asked us to try again later".to_owned(),
-        503 => "the server is currently unable to handle the request".to_owned(),
-        504 => {
-            "the server was unable to return a response in the time allotted, but may still be processing the request"
-                .to_owned()
-        }
-        500.. => format!("an error on the server ({text}) has prevented the request from succeeding"),
-        _ => format!("the server responded with the status code {code} but did not return more information"),
-    };
-    WebhookError::Status { code, message, retry_after }
+    let status = Status::of_server(code, "POST", &GroupResource::new("", ""), "", text);
+    let message = status.message().to_owned();
+    let status = status.with_cause("UnexpectedServerResponse", text, "");
+    let forbidden = status.is(StatusReason::Forbidden).then(|| Box::new(status));
+    WebhookError::Status { code, message, retry_after, forbidden }
+}
+
+/// Code and message of a Status that tells of a failure, and itself where that is that we may not.
+fn said(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<Status>>)> {
+    if status["kind"] != "Status" || status["status"] != "Failure" {
+        return None;
+    }
+    let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+    let message = status["message"].as_str().unwrap_or_default().to_owned();
+    let reason = status["reason"].as_str().unwrap_or_default();
+    let is_forbidden = reason == StatusReason::Forbidden.as_str() || reason.is_empty() && code == Some(403);
+    let forbidden = is_forbidden.then(|| Box::new(Status::forbidden_elsewhere(message.clone())));
+    Some((code, message, forbidden))
+}
+
+impl Answer {
+    /// What a Status in place of the document that was asked for tells of a failure.
+    pub fn failure(&self) -> Option<WebhookError> {
+        let status: serde_json::Value = serde_json::from_slice(&self.body).ok()?;
+        let (code, message, forbidden) = said(&status)?;
+        Some(WebhookError::Status { code: code.unwrap_or(self.code), message, retry_after: None, forbidden })
+    }
 }
 
 /// The innermost reason.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use binnacle_meta::io_error;
 use binnacle_schema::{Limits, Value, yaml};
 
 use crate::target::{Credential, Identity, Target, TargetError};
@@ -13,7 +14,7 @@ use crate::target::{Credential, Identity, Target, TargetError};
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
     #[error("open {path}: {error}")]
-    Unreadable { path: String, error: std::io::Error },
+    Unreadable { path: String, error: String },
     #[error("error loading config file \"{path}\": {why}")]
     Syntax { path: String, why: String },
     #[error("invalid configuration: {0}")]
@@ -25,7 +26,7 @@ pub enum KubeconfigError {
 /// Reads a file; relative paths in it are relative to its directory.
 pub fn load(path: &Path) -> Result<Target, KubeconfigError> {
     let text = fs::read(path)
-        .map_err(|error| KubeconfigError::Unreadable { path: path.display().to_string(), error: plain(error) })?;
+        .map_err(|error| KubeconfigError::Unreadable { path: path.display().to_string(), error: io_error(&error) })?;
     parse(path, &text)
 }
 
@@ -121,21 +122,12 @@ fn data_or_file(of: &Value, name: &str, dir: &Path) -> Result<Option<Vec<u8>>, K
     }
     let path = resolve(dir, file);
     fs::read(&path).map(Some).map_err(|error| {
-        KubeconfigError::Invalid(format!("unable to read {name} {}: {}", path.display(), plain(error)))
+        KubeconfigError::Invalid(format!("unable to read {name} {}: {}", path.display(), io_error(&error)))
     })
 }
 
 fn resolve(dir: &Path, file: &str) -> PathBuf {
     dir.join(file)
-}
-
-/// The error without the operating system's number for it.
-fn plain(error: std::io::Error) -> std::io::Error {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => std::io::Error::new(error.kind(), "no such file or directory"),
-        std::io::ErrorKind::PermissionDenied => std::io::Error::new(error.kind(), "permission denied"),
-        _ => error,
-    }
 }
 
 #[cfg(test)]

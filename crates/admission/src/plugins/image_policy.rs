@@ -43,6 +43,8 @@ impl ImagePolicyWebhook {
                 request.annotate(&format!("{PREFIX}failed-open"), "true");
                 return Ok(());
             }
+            // Who may not ask is told so as if it was about the pod.
+            Err(WebhookError::Status { forbidden: Some(status), .. }) => return Err(*status),
             Err(error) => return refused(error.to_string()),
         };
         for (name, value) in &answer.annotations {
@@ -70,7 +72,7 @@ impl ImagePolicyWebhook {
         let document = review.document();
         let posted =
             Backoff::starting_at(settings.retry_backoff).run(|| settings.client.post(document.clone())).await?;
-        let answer = Answer::read(&posted.body)?;
+        let answer = Answer::read(&posted)?;
         let ttl = if answer.allowed { settings.allow_ttl } else { settings.deny_ttl };
         self.answers.put(question, answer.clone(), ttl);
         Ok(answer)

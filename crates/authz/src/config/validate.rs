@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GoDuration, Shown, go_quote};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, GoDuration, Shown, go_quote, io_error};
 use binnacle_validation::names;
 
 use super::AuthorizerMode;
@@ -128,11 +128,7 @@ fn connection(hook: &WrittenWebhook, path: &FieldPath, errors: &mut FieldErrors)
                 Ok(found) if found.is_file() => {}
                 Ok(_) => errors.push(FieldError::invalid(&file, given, "must be a regular file")),
                 Err(error) => {
-                    let why = match error.kind() {
-                        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-                        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-                        _ => error.to_string(),
-                    };
+                    let why = io_error(&error);
                     errors.push(FieldError::invalid(&file, given, format!("error loading file: stat {given}: {why}")));
                 }
             },

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use binnacle_admission::{ORDER, Options, is_default};
-use binnacle_meta::go_quote;
+use binnacle_meta::{aggregate, go_quote};
 
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
@@ -71,24 +71,25 @@ pub(crate) struct Admission {
 impl Admission {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
         let [only, enable, disable] = [ONLY, ENABLE, DISABLE].map(|flag| given.list(flag));
+        let mut wrong: Vec<String> = Vec::new();
         if given.is_given(ONLY) && (given.is_given(ENABLE) || given.is_given(DISABLE)) {
             let both =
                 "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive";
-            return Err(FlagError::new(both));
+            wrong.push(both.to_owned());
         }
-        for (flag, names) in [(ONLY, &only), (ENABLE, &enable), (DISABLE, &disable)] {
-            if let Some(unknown) = names.iter().find(|name| !ORDER.contains(&name.as_str())) {
-                return Err(FlagError::new(format!("{flag} plugin {} is unknown", go_quote(unknown))));
-            }
+        for (flag, names) in [(ONLY, &only), (DISABLE, &disable), (ENABLE, &enable)] {
+            let unknown = names.iter().filter(|name| !ORDER.contains(&name.as_str()));
+            wrong.extend(unknown.map(|name| format!("{flag} plugin {} is unknown", go_quote(name))));
         }
         let mut both: Vec<&str> = enable.iter().filter(|name| disable.contains(name)).map(String::as_str).collect();
         if !both.is_empty() {
             both.sort_unstable();
             both.dedup();
             let both = both.join(" ");
-            return Err(FlagError::new(format!(
-                "[{both}] in enable-admission-plugins and disable-admission-plugins overlapped"
-            )));
+            wrong.push(format!("[{both}] in enable-admission-plugins and disable-admission-plugins overlapped"));
+        }
+        if !wrong.is_empty() {
+            return Err(FlagError::new(aggregate(wrong)));
         }
         let has = |names: &[String], name: &str| names.iter().any(|named| named == name);
         let is_asked = |name: &&str| {

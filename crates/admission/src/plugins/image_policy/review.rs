@@ -1,14 +1,16 @@
 //! ImageReview (`imagepolicy.k8s.io/v1alpha1`) as it travels: the question and the answer.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
-use binnacle_schema::{Object, Value, json, value};
+use binnacle_schema::{Field, Limits, Message, MessageRef, Object, Ty, Value, decode, json, value};
 use binnacle_webhook::WebhookError;
 use bytes::Bytes;
-use serde::Deserialize;
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
+/// Where the reference registers its kinds.
+const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 /// Annotations of pods that are for the webhook have this in their keys.
 const FOR_WEBHOOK: &str = ".image-policy.k8s.io/";
 
@@ -62,38 +64,67 @@ impl Review {
 }
 
 /// An answer: the status of a review.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) allowed: bool,
     pub(super) reason: String,
-    #[serde(rename = "auditAnnotations")]
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Answered {
-    #[serde(default)]
-    api_version: Option<String>,
-    #[serde(default)]
-    kind: Option<String>,
-    #[serde(default)]
-    status: Option<Answer>,
-}
+/// An ImageReview as far as its answer goes, by the reference's names, which are part of messages.
+static REVIEW: LazyLock<Message> = LazyLock::new(|| {
+    let status = Message::new(
+        "ImageReviewStatus",
+        vec![
+            Field::new("allowed", Ty::Bool),
+            Field::new("reason", Ty::String),
+            Field::new("auditAnnotations", Ty::Map(Box::new(Ty::String))),
+        ],
+    );
+    let status = Field::new("status", Ty::Message(MessageRef::Shared(Arc::new(status))));
+    Message::new(KIND, vec![Field::new("kind", Ty::String), Field::new("apiVersion", Ty::String), status])
+});
 
 impl Answer {
     /// Reads an answer, which may leave out what kind of document it is, but not say that it is another.
-    pub(super) fn read(body: &[u8]) -> Result<Self, WebhookError> {
+    pub(super) fn read(answer: &binnacle_webhook::Answer) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
-        let answered: Answered = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
-        let kind = answered.kind.as_deref().unwrap_or(KIND);
-        let api_version = answered.api_version.as_deref().unwrap_or(API_VERSION);
-        if (kind, api_version) != (KIND, API_VERSION) {
-            return Err(malformed(format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme")));
+        if answer.body.is_empty() {
+            let media = answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let code = answer.code;
+            return Err(malformed(format!("0-length response with status code: {code} and content type: {media}")));
         }
-        Ok(answered.status.unwrap_or_default())
+        let unread = |error: &dyn ToString| {
+            malformed(format!("couldn't get version/kind; json parse error: {}", error.to_string()))
+        };
+        let tree = json::parse(&answer.body, &Limits::default()).map_err(|error| unread(&error))?;
+        let or = |member: &str, default: &'static str| match tree.str_at(&[member]) {
+            "" => default.to_owned(),
+            said => said.to_owned(),
+        };
+        let (kind, api_version) = (or("kind", KIND), or("apiVersion", API_VERSION));
+        if (kind.as_str(), api_version.as_str()) != (KIND, API_VERSION) {
+            return Err(answer.failure().unwrap_or_else(|| malformed(other(&kind, &api_version))));
+        }
+        let review = decode::value(tree, &REVIEW).map_err(|error| malformed(error.to_string()))?.value;
+        let annotations = review.object_at(&["status", "auditAnnotations"]).into_iter().flat_map(Object::iter);
+        Ok(Self {
+            allowed: review.bool_at(&["status", "allowed"]),
+            reason: review.str_at(&["status", "reason"]).to_owned(),
+            annotations: annotations
+                .map(|(key, value)| (key.to_string(), value.as_str().unwrap_or("").to_owned()))
+                .collect(),
+        })
     }
+}
+
+/// What is wrong with an answer of another kind.
+fn other(kind: &str, api_version: &str) -> String {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if kind == "Status" || binnacle_kinds::tables::kind(group, version, kind).is_some() {
+        return format!("converting ({version}.{kind}) to (v1alpha1.{KIND}): unknown conversion");
+    }
+    format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"{SCHEME}\"")
 }
 
 #[cfg(test)]

@@ -78,7 +78,9 @@ impl Rig {
 
 #[tokio::test]
 async fn answers() {
-    let malformed = "no kind \"Pod\" is registered for version \"v1\" in scheme";
+    let pod = "converting (v1.Pod) to (v1alpha1.ImageReview): unknown conversion";
+    let newer = "no kind \"ImageReview\" is registered for version \"imagepolicy.k8s.io/v1\" in scheme \"pkg/api/legacyscheme/scheme.go:30\"";
+    let not_bool = "json: cannot unmarshal string into Go struct field ImageReviewStatus.status.allowed of type bool";
     let tagged = r#"{"status":{"allowed":true,"auditAnnotations":{"scan":"clean","not a key":"x"}}}"#;
     for (code, body, want, told) in [
         (200, r#"{"status":{"allowed":true}}"#, Ok(()), None),
@@ -91,15 +93,35 @@ async fn answers() {
             Some("a=b"),
         ),
         (200, "{}", Err("one or more images rejected by webhook backend"), None),
-        (200, r#"{"kind":"Pod","apiVersion":"v1","status":{"allowed":true}}"#, Err(malformed), None),
-        (200, "<html>", Err("expected value at line 1 column 1"), None),
+        (200, r#"{"kind":"Pod","apiVersion":"v1","status":{"allowed":true}}"#, Err(pod), None),
+        (200, r#"{"kind":"ImageReview","apiVersion":"imagepolicy.k8s.io/v1"}"#, Err(newer), None),
+        (200, r#"{"status":{"allowed":"yes"}}"#, Err(not_bool), None),
+        (200, "", Err("0-length response with status code: 200 and content type: "), None),
         (404, "", Err("the server could not find the requested resource"), None),
-        (403, "{}", Err("the server responded with the status code 403 but did not return more information"), None),
+        (422, "{}", Err("the server rejected our request due to an error in our request"), None),
     ] {
         let rig = Rig::answering(&[(code, body)], Duration::ZERO, false).await;
         let told: Vec<_> = told.into_iter().map(|told| format!("{PREFIX}{told}")).collect();
         assert_eq!(rig.ask("a").await, (want.map_err(str::to_owned), told), "{code} {body}");
         assert_eq!(rig.calls(), 1);
+    }
+}
+
+/// The reference does not wrap a refusal in another.
+#[tokio::test]
+async fn who_may_not_ask_is_told_so() {
+    let told =
+        r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"not you","code":403}"#;
+    for (code, body, message, causes) in
+        [(403, "go away", "go away", 1), (403, told, "not you", 0), (200, told, "not you", 0)]
+    {
+        let rig = Rig::answering(&[(code, body)], Duration::ZERO, false).await;
+        let attributes = pods(Operation::Create);
+        let remarks = Remarks::default();
+        let verdict = rig.plugin.validate(Request::new(&attributes, None, &remarks), &value!({})).await;
+        let status = verdict.expect_err("it is a refusal");
+        let found = status.details().map_or(0, |details| details.causes.len());
+        assert_eq!((status.code(), status.message(), found), (403, message, causes), "{code} {body}");
     }
 }
 

@@ -1,0 +1,38 @@
+//! Errors of the operating system in Go's words, which are part of messages.
+
+use std::io::{Error, ErrorKind};
+
+/// Why a file could not be read: `open PATH: no such file or directory`.
+pub fn read_error(path: &str, error: &Error) -> String {
+    // Go opens a directory as well, and finds out when it reads.
+    let step = if error.kind() == ErrorKind::IsADirectory { "read" } else { "open" };
+    format!("{step} {path}: {}", io_error(error))
+}
+
+/// The error without the system's number for it.
+pub fn io_error(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "no such file or directory".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::IsADirectory => "is a directory".to_owned(),
+        ErrorKind::NotADirectory => "not a directory".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_says() {
+        for (path, want) in [
+            ("/", "read /: is a directory"),
+            ("/none/such", "open /none/such: no such file or directory"),
+            ("/proc/self/status/x", "open /proc/self/status/x: not a directory"),
+        ] {
+            let error = std::fs::read(path).expect_err("nothing can be read there");
+            assert_eq!(read_error(path, &error), want);
+        }
+    }
+}
