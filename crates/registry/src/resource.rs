@@ -9,7 +9,7 @@ use binnacle_resources::{ResourceDescription, Storage};
 use binnacle_schema::decode::Empties;
 use binnacle_schema::{Message, Value};
 use binnacle_store::Store;
-use binnacle_watchcache::{Cache, Distribution, FormBudget};
+use binnacle_watchcache::{Cache, FormBudget};
 use bytes::Bytes;
 
 use crate::admission::{Admission, Attributes, Operation};
@@ -39,7 +39,7 @@ pub struct Resource {
     pub(crate) type_meta: Bytes,
     pub(crate) forms: Forms,
     /// How large the events were that watches of this version were sent.
-    pub sent: Arc<Distribution>,
+    pub sent: Arc<binnacle_watchcache::Distribution>,
 }
 
 /// The stored objects behind all versions of a resource.
@@ -107,7 +107,7 @@ impl Resource {
         let kind = GroupVersionKind::new(description.group, description.version, description.kind);
         let api_version = kind.api_version();
         let type_meta = Self::type_meta(description.kind, &api_version);
-        let sent = Arc::new(Distribution::new(&EVENT_SIZES));
+        let sent = Arc::new(binnacle_watchcache::Distribution::new(&EVENT_SIZES));
         Self { description, message, collection, conversion, api_version, type_meta, forms: Forms::of_version(n), sent }
     }
 
