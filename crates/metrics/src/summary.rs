@@ -34,7 +34,8 @@ pub struct SummaryVec {
 /// One summary.
 pub struct Summary {
     began: Instant,
-    count: AtomicU64,
+    /// How many were counted in ages that are forgotten.
+    forgotten: AtomicU64,
     sum_nanos: AtomicU64,
     /// How many ages have passed.
     age: AtomicU64,
@@ -70,7 +71,7 @@ impl Summary {
     fn new(began: Instant) -> Self {
         Self {
             began,
-            count: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
             sum_nanos: AtomicU64::new(0),
             age: AtomicU64::new(0),
             turning: Mutex::default(),
@@ -81,7 +82,6 @@ impl Summary {
     /// Counts a duration that ended `now`.
     pub fn observe(&self, duration: Duration, now: Instant) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.count.fetch_add(1, Relaxed);
         self.sum_nanos.fetch_add(nanos, Relaxed);
         let age = self.turn(now);
         let counts = self.ages[age].get_or_init(|| (0..BUCKETS).map(|_| AtomicU32::new(0)).collect());
@@ -96,7 +96,8 @@ impl Summary {
             let before = self.age.load(Relaxed);
             for passed in (before + 1..=age).take(AGES) {
                 if let Some(counts) = self.ages[place(passed)].get() {
-                    counts.iter().for_each(|count| count.store(0, Relaxed));
+                    let forgotten: u64 = counts.iter().map(|count| u64::from(count.swap(0, Relaxed))).sum();
+                    self.forgotten.fetch_add(forgotten, Relaxed);
                 }
             }
             self.age.fetch_max(age, Relaxed);
@@ -106,6 +107,8 @@ impl Summary {
 
     fn metric(&self, labels: Vec<LabelPair>, now: Instant) -> Metric {
         self.turn(now);
+        // What is being forgotten is not counted twice, nor left out.
+        let _turning = self.turning.lock();
         let mut counts = vec![0u64; BUCKETS];
         for age in self.ages.iter().filter_map(OnceLock::get) {
             counts.iter_mut().zip(age).for_each(|(count, more)| *count += u64::from(more.load(Relaxed)));
@@ -118,7 +121,7 @@ impl Summary {
         });
         let mut summary = proto::Summary::default();
         summary.set_quantile(quantiles.into());
-        summary.set_sample_count(self.count.load(Relaxed));
+        summary.set_sample_count(self.forgotten.load(Relaxed) + counts.iter().sum::<u64>());
         summary.set_sample_sum(self.sum_nanos.load(Relaxed) as f64 / 1e9);
         let mut metric = Metric::from_label(labels);
         metric.set_summary(summary);
