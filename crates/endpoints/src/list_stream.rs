@@ -39,7 +39,7 @@ pub(crate) fn response(
             let (value, message) = assembled(&resource, output, include, page)?;
             Body::full(respond::encode(&value, message, output.encoding, false))
         }
-        _ => json_stream(resource, output, include, page),
+        _ => json_stream(resource, output, include, page)?,
     };
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(output.encoding.media_type()));
@@ -79,7 +79,7 @@ fn frame(resource: &Resource, transform: Transform, page: &Page) -> (Vec<u8>, &'
     (head, "]}\n")
 }
 
-fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut page: Page) -> Body {
+fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut page: Page) -> Result<Body, Status> {
     let (head, tail) = frame(&resource, output.transform, &page);
     if let (Transform::Table(_), Some(order)) = (output.transform, table::columns(&resource).order) {
         return sorted_table(&resource, output, include, page, head, tail, order);
@@ -111,7 +111,7 @@ fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut pa
             }
             if let Err(status) = write_item(&resource, output.transform, include, &entry, &mut buffer) {
                 done = true;
-                return Some(Err(std::io::Error::other(status.message().to_owned())));
+                return Some(Err(status));
             }
             if buffer.len() >= PIECE {
                 let full = std::mem::replace(&mut buffer, Vec::with_capacity(PIECE + PIECE / 4));
@@ -121,8 +121,11 @@ fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut pa
     };
     // What is made of each item is measured there.
     let whole = output.transform == Transform::None;
-    let pieces = move || if whole { measure(Part::Serialize, &mut piece) } else { piece() };
-    Body::stream(futures::stream::iter(std::iter::from_fn(pieces)))
+    let mut pieces = std::iter::from_fn(move || if whole { measure(Part::Serialize, &mut piece) } else { piece() });
+    // What fails at once is an answer of its own; later there is only the end of the connection to tell it by.
+    let first = pieces.next().transpose()?;
+    let rest = pieces.map(|piece| piece.map_err(|status| std::io::Error::other(status.message().to_owned())));
+    Ok(Body::stream(futures::stream::iter(first.map(Ok).into_iter().chain(rest))))
 }
 
 /// One item or row, without separator.
@@ -172,16 +175,9 @@ fn sorted_table(
     mut head: Vec<u8>,
     tail: &str,
     order: fn(&Value, &Value) -> std::cmp::Ordering,
-) -> Body {
-    let Transform::Table(version) = output.transform else { return Body::full(head) };
-    let mut objects = match objects(resource, page) {
-        Ok(objects) => objects,
-        Err(status) => {
-            return Body::stream(futures::stream::iter([Err::<Bytes, _>(std::io::Error::other(
-                status.message().to_owned(),
-            ))]));
-        }
-    };
+) -> Result<Body, Status> {
+    let Transform::Table(version) = output.transform else { return Ok(Body::full(head)) };
+    let mut objects = objects(resource, page)?;
     objects.sort_by(order);
     let columns = table::columns(resource);
     let now = SystemTime::now().into();
@@ -192,7 +188,7 @@ fn sorted_table(
         json::write(&table::row(resource, columns, object, include, version, now), &mut head);
     }
     head.extend_from_slice(tail.as_bytes());
-    Body::full(head)
+    Ok(Body::full(head))
 }
 
 fn objects(resource: &Resource, mut page: Page) -> Result<Vec<Value>, Status> {
