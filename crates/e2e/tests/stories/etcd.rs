@@ -327,3 +327,23 @@ async fn notes_yield_to_the_size() {
     };
     assert_eq!(status.message, "Internal error occurred: etcdserver: request is too large");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_with_an_object_that_cannot_be_read_is_answered() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let server = Server::durable_with(&[&etcd.servers()]);
+    etcd.put("/registry/configmaps/default/broken", b"no object");
+    let path = "/api/v1/namespaces/default/configmaps";
+    for accept in [
+        "application/json",
+        "application/yaml",
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+    ] {
+        let answer = server.client().await.send("GET", path, &[("accept", accept)], "").await.unwrap();
+        assert_eq!(answer.status, 500, "{accept}: {}", answer.body);
+    }
+    // Others are not concerned.
+    let answer = server.client().await.get("/api/v1/namespaces/kube-system/configmaps").await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.body);
+}
