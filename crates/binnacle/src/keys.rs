@@ -30,11 +30,13 @@ pub(crate) enum Owner {
 pub(crate) type Kept = (&'static str, &'static str, &'static str);
 
 /// Keys of the servers' own, by what follows the root.
-const NOTES: [(&str, &str, Kept); 4] = [
+const NOTES: [(&str, &str, Kept); 5] = [
     ("ranges/serviceips", "given service addresses", ("", "v1", "RangeAllocation")),
     ("ranges/servicenodeports", "given node ports", ("", "v1", "RangeAllocation")),
     ("ranges/secondaryserviceips", "given service addresses", ("", "v1", "RangeAllocation")),
     ("masterleases/", "addresses of servers", ("", "v1", "Endpoints")),
+    // Where servers of several versions find each other (feature gate UnknownVersionInteroperabilityProxy).
+    ("peerserverleases/", "addresses of servers", ("", "v1", "Endpoints")),
 ];
 
 // === impl Keys ===
@@ -100,6 +102,7 @@ mod tests {
             ("/registry/deployments/default/a", "deployments.apps", Some(("apps", "v1", "Deployment"))),
             ("/registry/stable.example.com/crontabs/a/b", "crontabs.stable.example.com", None),
             ("/registry/masterleases/10.0.0.1", "(addresses of servers)", Some(("", "v1", "Endpoints"))),
+            ("/registry/peerserverleases/apiserver-x", "(addresses of servers)", Some(("", "v1", "Endpoints"))),
             ("/registry/ranges/serviceips", "(given service addresses)", Some(("", "v1", "RangeAllocation"))),
             ("/registry/ranges/other", "(unknown)", None),
             ("/registry/pod", "(unknown)", None),

@@ -11,6 +11,7 @@ mod error;
 mod keys;
 mod migrate;
 mod pages;
+mod patient;
 mod place;
 mod progress;
 mod sizes;

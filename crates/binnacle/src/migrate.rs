@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep};
 use self::follow::{Ended, Switch};
 use self::marker::Marker;
 use crate::Error;
+use crate::patient::{Patient, insist};
 use crate::place::{EtcdAccess, NewStore, Opened, Place, admin_socket, etcd, socket, store_dir};
 use crate::progress::Progress;
 use crate::target::Target;
@@ -56,9 +57,8 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     let mut progress = Progress::new();
     let mut source = Source::open(order).await?;
     let begun = source.opened.store.current_revision().await?;
-    let (store, root, ordered) = open_target(order, begun, &source.identity).await?;
-    let marker = prepare(&*store, &root, &source.identity, &mut progress).await?;
-    let target = Target::new(Arc::clone(&store), ordered, &root).await?;
+    let (target, root) = open_target(order, begun, &source.identity).await?;
+    let marker = prepare(&**target.store(), &root, &source.identity, &mut progress).await?;
     let source_root = source.opened.root.clone();
     let mut migration = Migration { target, marker, source_root, target_root: root, progress: &mut progress };
     let followed = order.online && matches!(order.from, Place::Etcd(_));
@@ -102,9 +102,11 @@ impl Source {
             Place::Etcd(endpoints) => {
                 let access = &order.from_access;
                 let store = Arc::new(etcd(endpoints, access)?);
-                let id = store.cluster_id().await.map_err(|error| Error::doing("asking the source", error))?;
+                let id = insist(async || store.cluster_id().await)
+                    .await
+                    .map_err(|error| Error::doing("asking the source", error))?;
                 let identity = format!("etcd cluster {id:x} {}", access.root);
-                Ok(Self { opened: Opened::of(store, &access.root), identity, live: None })
+                Ok(Self { opened: Opened::of(Patient::over(store), &access.root), identity, live: None })
             }
             Place::Embedded(dir) if order.online => {
                 let dir = store_dir(dir);
@@ -142,26 +144,27 @@ fn identity(dir: &Path) -> Result<String, Error> {
     Ok(format!("embedded store {}", path.display()))
 }
 
-/// The store that is to be filled, how its keys begin, and whether it keeps the order in which it is asked.
-async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Arc<dyn Store>, String, bool), Error> {
+/// The store that is to be filled, and how its keys begin.
+async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Target, String), Error> {
     match &order.to {
         Place::Etcd(endpoints) => {
-            let store: Arc<dyn Store> = Arc::new(etcd(endpoints, &order.to_access)?);
-            Ok((store, order.to_access.root.clone(), false))
+            let root = order.to_access.root.clone();
+            Ok((Target::etcd(Arc::new(etcd(endpoints, &order.to_access)?), &root).await?, root))
         }
         Place::Embedded(dir) => {
             // When servers can find it, it says that it is not finished.
             if let Some(new) = NewStore::prepare(dir)? {
                 let options = Options { first_revision: begun.0, ..Options::new(&new.unfinished) };
                 let store = open_embedded(options).await?;
-                let mut target = Target::new(store.clone(), true, ROOT).await?;
+                let mut target = Target::embedded(store.clone(), ROOT).await?;
                 let marker = Marker { source: source.to_owned(), reached: 0 };
                 target.note(unfinished_migration_key(ROOT), marker.text()).await?;
                 drop(target);
                 store.close().await;
                 new.finish()?;
             }
-            Ok((open_embedded(Options::new(store_dir(dir))).await?, ROOT.to_owned(), true))
+            let store = open_embedded(Options::new(store_dir(dir))).await?;
+            Ok((Target::embedded(store, ROOT).await?, ROOT.to_owned()))
         }
     }
 }

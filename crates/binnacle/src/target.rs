@@ -10,12 +10,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
+use binnacle_store_etcd::EtcdStore;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{StreamExt, poll, stream};
-use tokio::time::sleep;
 
 use crate::Error;
+use crate::patient::Patient;
 use crate::progress::Progress;
 
 /// A store that is being filled.
@@ -39,25 +40,32 @@ struct Lease {
     until: Instant,
 }
 
+/// How many writes to an embedded store, which keeps their order, are under way at once.
+const WINDOW: usize = 256;
 /// Leases with less than this are over for us: their keys would be gone before they are written.
 const LEAST_LEASE: Duration = Duration::from_millis(1500);
 /// How many writes that only move the revision are under way at once, and how many there are between compactions.
 const FILLERS: usize = 512;
 const FILLERS_PER_COMPACTION: u64 = 50_000;
 
-/// How long a cluster that does not answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(200);
 /// So many writes of no meaning take a while: the operator may know a shorter way.
 const MANY_FILLERS: u64 = 5_000_000;
 
 // === impl Target ===
 
 impl Target {
-    /// `ordered` says that the store carries out writes in the order in which it was asked.
-    pub(crate) async fn new(store: Arc<dyn Store>, ordered: bool, root: &str) -> Result<Self, Error> {
+    /// A store that carries out writes in the order in which it was asked.
+    pub(crate) async fn embedded(store: Arc<dyn Store>, root: &str) -> Result<Self, Error> {
+        Self::new(store, WINDOW, root).await
+    }
+
+    /// An etcd, which may be away for a while.
+    pub(crate) async fn etcd(store: Arc<EtcdStore>, root: &str) -> Result<Self, Error> {
+        Self::new(Patient::over(store), 1, root).await
+    }
+
+    async fn new(store: Arc<dyn Store>, window: usize, root: &str) -> Result<Self, Error> {
         let revision = store.current_revision().await?.0;
-        let window = if ordered { 256 } else { 1 };
         let filler = Bytes::from(format!("binnacle_filler{root}"));
         Ok(Self { store, pending: VecDeque::new(), window, revision, leases: HashMap::new(), filler })
     }
@@ -118,8 +126,7 @@ impl Target {
         let mut compacted = begin;
         while self.revision < revision {
             let count = (revision - self.revision).min(FILLERS_PER_COMPACTION);
-            let writes = (0..count)
-                .map(|_| insist(&*self.store, self.filling(Op::Put { value: Bytes::new(), lease: None }), PATIENCE));
+            let writes = (0..count).map(|_| self.store.txn(self.filling(Op::Put { value: Bytes::new(), lease: None })));
             let mut writes = stream::iter(writes).buffer_unordered(FILLERS);
             let mut newest = self.revision;
             while let Some(answer) = writes.next().await {
@@ -172,9 +179,7 @@ impl Target {
     async fn write(&mut self, key: Bytes, op: Op) -> Result<(), Error> {
         let store = Arc::clone(&self.store);
         let txn = Txn { key, expect: Expect::Anything, op };
-        // Where several are under way, one that is repeated would come after those behind it.
-        let patience = if self.window == 1 { PATIENCE } else { Duration::ZERO };
-        let mut write: BoxFuture<'static, _> = Box::pin(async move { insist(&*store, txn, patience).await });
+        let mut write: BoxFuture<'static, _> = Box::pin(async move { store.txn(txn).await });
         // What is polled first is asked for first.
         if let Poll::Ready(answer) = poll!(&mut write) {
             self.flush().await?;
@@ -222,18 +227,6 @@ impl Target {
     }
 }
 
-/// Repeats a write whose outcome is not known: done twice it is as good as once, and a cluster that is looking for a leader
-/// is no reason to give up.
-async fn insist(store: &dyn Store, txn: Txn, patience: Duration) -> Result<TxnResponse, StoreError> {
-    let begun = Instant::now();
-    loop {
-        match store.txn(txn.clone()).await {
-            Err(StoreError::Unavailable(_) | StoreError::Timeout) if begun.elapsed() < patience => sleep(PAUSE).await,
-            answer => return answer,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use binnacle_store_embedded::EmbeddedStore;
@@ -253,9 +246,9 @@ mod tests {
         }
         let lease = source.grant_lease(900).await.expect("a lease");
         done(&source, "/registry/b", Op::Put { value: Bytes::from_static(b"x"), lease: Some(lease) }).await;
-        for ordered in [true, false] {
+        {
             let store: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
-            let mut target = Target::new(store.clone(), ordered, "/registry/").await.expect("a target");
+            let mut target = Target::embedded(store.clone(), "/registry/").await.expect("a target");
             for key in ["/registry/a", "/registry/b"] {
                 let kv = kv(&source, key).await;
                 let at = kv.mod_revision;

@@ -1,6 +1,7 @@
 //! The roles and bindings that every cluster has. At the start what is missing of them is added, in roles and bindings
 //! that say they may not be touched excepted: what an administrator has added or granted beyond stays.
 
+mod split;
 mod table;
 
 use binnacle_authz::{Rule, uncovered};
@@ -17,6 +18,8 @@ const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
     // Roles first: who may not escalate could otherwise be bound to less than the role says.
     let table = table::parse()?;
+    let bindings = Objects::new(resources, GROUP, "v1", "clusterrolebindings")?;
+    split::ensure(&bindings, &table.cluster_role_bindings).await?;
     for (plural, wanted) in [
         ("clusterroles", table.cluster_roles),
         ("roles", table.roles),

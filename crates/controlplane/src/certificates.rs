@@ -1,10 +1,65 @@
-//! Who asked for a certificate: a signing request says so itself, in fields that only the server writes.
+//! Who asked for a certificate: a signing request says so itself, in fields that only the server writes. And who may
+//! issue those of pods.
 
-use binnacle_meta::Status;
+use std::sync::Arc;
+
+use binnacle_authz::{Attributes, Authorizer};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Status, go_quote};
 use binnacle_registry::Context;
-use binnacle_registry::hooks::Hooks;
-use binnacle_request::BoxFuture;
+use binnacle_registry::hooks::{Hooks, Review};
+use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::{Object, Value};
+
+/// Who changes the status of a PodCertificateRequest needs the verb `sign` for its signer (KEP-4317).
+pub struct SignersOfPodCertificates {
+    authorizer: Arc<dyn Authorizer>,
+}
+
+impl SignersOfPodCertificates {
+    pub fn new(authorizer: &Arc<dyn Authorizer>) -> Self {
+        Self { authorizer: authorizer.clone() }
+    }
+
+    /// For the signer itself, or for all of its domain.
+    async fn may_sign(&self, user: &User, signer: &str) -> bool {
+        let all = signer.split_once('/').map_or(String::new(), |(domain, _)| format!("{domain}/*"));
+        for name in [signer, &all] {
+            let attributes = Attributes {
+                verb: "sign",
+                is_resource_request: true,
+                api_group: "certificates.k8s.io",
+                api_version: "*",
+                resource: "signers",
+                name,
+                ..Attributes::nothing(user)
+            };
+            match self.authorizer.authorize(&attributes).await {
+                Ok(Decision::Allow(_)) => return true,
+                Ok(_) => {}
+                Err(error) => tracing::warn!(user = %user.name, name, %error, "cannot tell who may sign"),
+            }
+        }
+        false
+    }
+}
+
+impl Hooks for SignersOfPodCertificates {
+    fn review<'a>(&'a self, review: Review<'a>, found: FieldErrors) -> BoxFuture<'a, FieldErrors> {
+        Box::pin(async move {
+            let Some(old) = review.old.filter(|_| review.subresource == "status" && found.is_empty()) else {
+                return found;
+            };
+            let user = &review.context.user;
+            let signer = old.str_at(&["spec", "signerName"]);
+            if old.get("status") == review.object.get("status") || self.may_sign(user, signer).await {
+                return found;
+            }
+            let why =
+                format!("User {} is not permitted to \"sign\" for signer {}", go_quote(&user.name), go_quote(signer));
+            vec![FieldError::forbidden(&FieldPath::new("spec").child("signerName"), why)]
+        })
+    }
+}
 
 /// Notes the requester in `spec.username`, `uid`, `groups` and `extra` of CertificateSigningRequests.
 #[derive(Clone, Copy, Debug, Default)]

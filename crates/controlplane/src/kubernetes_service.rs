@@ -117,14 +117,22 @@ async fn ensure_service(work: &Work, advertised: Option<SocketAddr>) -> Result<(
 /// Tells the other servers that this one is there.
 async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
     let endpoints = endpoints(work)?;
+    let (store, key) = (store(&endpoints), lease_key(&endpoints, advertised));
+    // The reference counts here how often it was renewed: it writes nothing where nothing changes.
+    let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
+    let renewed = match before {
+        Some(kv) => {
+            endpoints.resource().collection.decode(&kv.value, kv.mod_revision)?.int_at(&["metadata", "generation"])
+        }
+        None => None,
+    };
     let mut held = value!({
-        "metadata": {},
+        "metadata": {"generation": (renewed.unwrap_or(0) + 1)},
         "subsets": [{"addresses": [{"ip": (advertised.ip().to_string())}]}],
     });
     let value = endpoints.resource().collection.encode(&mut held);
-    let store = store(&endpoints);
     let lease = Some(store.grant_lease(LEASE_SECONDS).await.map_err(store_failure)?);
-    let txn = Txn { key: lease_key(&endpoints, advertised), expect: Expect::Anything, op: Op::Put { value, lease } };
+    let txn = Txn { key, expect: Expect::Anything, op: Op::Put { value, lease } };
     store.txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 

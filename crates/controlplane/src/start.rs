@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_meta::Status;
+use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::ResourceSet;
 use binnacle_request::{BoxFuture, Shutdown};
 use parking_lot::Mutex;
@@ -226,6 +226,10 @@ async fn repeat(
                 }
             }
             Err(status) => {
+                // What is refused as it is (endpoints at a loopback address, say) keeps nobody from serving.
+                if status.is(StatusReason::Invalid) {
+                    report.send_replace(true);
+                }
                 tracing::warn!(step = name, error = status.message(), "will be tried again");
                 let pause = retry;
                 retry = (retry * 2).min(RETRY_LAST);

@@ -84,16 +84,41 @@ pub(crate) fn bytes(code: u16, media_type: &'static str, body: Vec<u8>) -> Respo
 
 /// Adds warnings as headers: `299 - "text"`.
 pub(crate) fn with_warnings(warnings: &Warnings, mut response: Response) -> Response {
-    for text in warnings.take() {
-        if let Some(value) = warning_header(&text) {
+    for text in within_bounds(&warnings.take()) {
+        if let Some(value) = warning_header(text) {
             response.headers_mut().append(HeaderName::from_static("warning"), value);
         }
     }
     response
 }
 
-/// All warnings together may take so much of a header (the reference cuts there, too).
-const WARNING_MAX: usize = 4 * 1024;
+/// All warnings together may have so many characters.
+const WARNINGS_MAX: usize = 4 * 1024;
+/// Where they have more, each is cut to so many, and those beyond the bound are left out.
+const WARNING_CUT: usize = 256;
+
+/// Many long warnings are cut, as the reference does, so that the headers stay within what clients read: once all of
+/// them go beyond the bound each is cut, and of those to come only as many as still fit.
+fn within_bounds(texts: &[String]) -> Vec<&str> {
+    let length = |text: &str| text.chars().count();
+    let cut = |text: &'_ str| text.char_indices().nth(WARNING_CUT).map_or(text.len(), |(end, _)| end);
+    let mut written = 0;
+    let mut kept: Vec<&str> = Vec::with_capacity(texts.len());
+    let mut cutting = false;
+    for text in texts {
+        if cutting && written >= WARNINGS_MAX {
+            break;
+        }
+        kept.push(text);
+        written += length(text);
+        if cutting || written > WARNINGS_MAX {
+            cutting = true;
+            kept.iter_mut().for_each(|text| *text = &text[..cut(text)]);
+            written = kept.iter().map(|text| length(text)).sum();
+        }
+    }
+    kept
+}
 
 fn warning_header(text: &str) -> Option<HeaderValue> {
     let mut quoted = String::with_capacity(text.len() + 10);
@@ -103,10 +128,24 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
             quoted.push('\\');
         }
         quoted.push(c);
-        if quoted.len() >= WARNING_MAX {
-            break;
-        }
     }
     quoted.push('"');
     HeaderValue::from_bytes(quoted.as_bytes()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_warnings_are_cut() {
+        let texts = |length: usize, count: usize| vec!["x".repeat(length); count];
+        for (length, count, kept, each) in
+            [(300, 13, 13, 300), (300, 14, 14, 256), (300, 40, 16, 256), (5000, 1, 1, 256), (60, 100, 69, 60)]
+        {
+            let texts = texts(length, count);
+            let got = within_bounds(&texts);
+            assert_eq!((got.len(), got[0].len()), (kept, each), "{count} texts of {length}");
+        }
+    }
 }

@@ -40,6 +40,7 @@ impl Call {
         let info = &self.request.info;
         Context::new((*self.request.user).clone(), info.namespace.clone(), dry_run)
             .named(info.name.clone())
+            .by_verb(&info.verb)
             .with_remarks(Remarks::new(self.warnings.clone(), self.request.record.clone()))
     }
 

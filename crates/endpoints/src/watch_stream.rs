@@ -50,6 +50,7 @@ pub(crate) fn body(stream: Stream, watcher: Result<Watcher, WatchError>) -> Body
         Ok(watcher) => Body::stream(Running::new(stream, watcher)),
         Err(error) => {
             let frame = Framer::new(&stream).error(&expired(&error));
+            stream.resource.sent.add(frame.len() as f64);
             Body::full(frame)
         }
     }
@@ -99,6 +100,12 @@ impl Running {
         }
     }
 
+    /// A frame that is about to be sent.
+    fn counted(&self, frame: Bytes) -> Bytes {
+        self.framer.resource.sent.add(frame.len() as f64);
+        frame
+    }
+
     /// Frames what was taken, up to one piece: small frames together, a large one by itself, since all watchers share it.
     fn frame_taken(&mut self) -> Result<Option<Bytes>, std::io::Error> {
         let mut piece: Vec<u8> = Vec::new();
@@ -127,7 +134,7 @@ impl Running {
             }
             self.told = self.told.max(item.revision());
             let frame = self.framer.item(&item).map_err(|s| std::io::Error::other(s.message().to_owned()))?;
-            return Ok(Some(frame));
+            return Ok(Some(self.counted(frame)));
         }
         Ok(None)
     }
@@ -164,7 +171,8 @@ impl futures::Stream for Running {
                 }
                 Poll::Ready(Err(error)) => {
                     this.finished = true;
-                    return Poll::Ready(Some(Ok(this.framer.error(&expired(&error)))));
+                    let frame = this.framer.error(&expired(&error));
+                    return Poll::Ready(Some(Ok(this.counted(frame))));
                 }
                 Poll::Pending => {}
             }
@@ -174,7 +182,8 @@ impl futures::Stream for Running {
                 let progress = this.watcher.progress();
                 if progress > this.told {
                     this.told = progress;
-                    return Poll::Ready(Some(Ok(this.framer.bookmark(progress, false))));
+                    let frame = this.framer.bookmark(progress, false);
+                    return Poll::Ready(Some(Ok(this.counted(frame))));
                 }
                 continue;
             }

@@ -2,7 +2,7 @@
 //! leave nothing out and show nil as `null`. Types that are not internal, such as selectors, show as in the API.
 
 use binnacle_meta::{Shown, Text};
-use binnacle_schema::{Field, Message, Object, Presence, Ty, Value, json};
+use binnacle_schema::{Field, Message, Object, Presence, Ty, Value, canonical, json};
 
 use crate::tables;
 
@@ -26,7 +26,9 @@ fn is_api_type(message: &Message) -> bool {
 
 fn internal_struct(object: &Object, message: &Message) -> Object {
     if is_api_type(message) {
-        return object.clone();
+        let mut object = Value::Object(object.clone());
+        canonical::canonicalize(&mut object, message);
+        return object.into_object().unwrap_or_default();
     }
     let short = message.name.rsplit('.').next().unwrap_or("");
     let mut shown = Object::new();
@@ -177,7 +179,7 @@ fn zero(ty: &Ty) -> Value {
         Ty::Bool => false.into(),
         Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double | Ty::IntOrString => Value::Int(0),
         Ty::Quantity => "0".into(),
-        Ty::Time | Ty::MicroTime => Value::Null,
+        Ty::Time | Ty::MicroTime | Ty::RawExtension => Value::Null,
         Ty::Message(message) => internal_struct(&Object::new(), message).into(),
         _ => "".into(),
     }

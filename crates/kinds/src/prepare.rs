@@ -33,6 +33,28 @@ pub(crate) fn next_generation(object: &mut Value, old: &Value, members: &[&str])
     }
 }
 
+/// As [`next_generation`], for kinds whose strategy compares like Go's `reflect`: a list that is empty is another than
+/// one that is absent.
+pub(crate) fn next_generation_exact(object: &mut Value, old: &Value, member: &str) {
+    if !exactly_equal(object.get(member), old.get(member)) {
+        let generation = old.int_at(&["metadata", "generation"]).unwrap_or(0) + 1;
+        object.make_at(&["metadata"]).insert("generation", generation);
+    }
+}
+
+fn exactly_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
+    match (a.filter(|value| !value.is_null()), b.filter(|value| !value.is_null())) {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            a.iter().all(|(name, value)| exactly_equal(Some(value), b.get(name)))
+                && b.iter().all(|(name, value)| a.contains(name) || exactly_equal(None, Some(value)))
+        }
+        (Some(Value::List(a)), Some(Value::List(b))) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| exactly_equal(Some(a), Some(b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
 /// What `status` endpoints of newer kinds put back of the metadata: nearly all that is not bookkeeping.
 pub(crate) fn put_back_metadata(object: &mut Value, old: &Value) {
     const MEMBERS: [&str; 6] =

@@ -35,6 +35,18 @@ pub trait Strategy: Send + Sync + 'static {
         let _ = (version, object);
     }
 
+    /// Fills in the defaults that an object in the store may lack, because what they stand for was reset or became known
+    /// after the object had got its defaults; whether there were any. The reference applies all defaults whenever it reads.
+    fn complete_stored(&self, object: &mut Value) -> bool {
+        let _ = object;
+        false
+    }
+
+    /// Whether [`Strategy::complete_stored`] does anything.
+    fn completes_stored(&self) -> bool {
+        false
+    }
+
     /// A default that is known only later (it needs the name, or the time) although the reference has it from the start:
     /// where it stands and what stands there for now. Whoever wrote the object owns it as they own other defaults.
     fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {

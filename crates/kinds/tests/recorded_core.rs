@@ -161,6 +161,9 @@ impl Replay {
                 kind.set_defaults(&mut object);
                 kind.prepare_create(&mut object, step.at(&["expect", "body"]));
                 let errors = kind.validate_create(&object);
+                // Answers show the object as it is read back.
+                kind.strategy.complete_stored(&mut object);
+                canonical::canonicalize(&mut object, kind.message);
                 self.compare(&kind, &object, errors, step)?;
                 if status == 201 && !dry_run {
                     let name = step.str_at(&["expect", "body", "metadata", "name"]);

@@ -14,8 +14,8 @@ use binnacle_audit::Auditor;
 use binnacle_authn::{Authenticator, AuthoritiesError};
 use binnacle_authz::Authorizer;
 use binnacle_controlplane::{
-    ControlPlane, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed, default_advertise_address,
-    escalation_hooks, service_hooks,
+    ControlPlane, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed,
+    SignersOfPodCertificates, default_advertise_address, escalation_hooks, service_hooks,
 };
 use binnacle_discovery::{Addresses, Served};
 use binnacle_encryption::ConfigError;
@@ -401,6 +401,12 @@ fn hooks(
     let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
     let mut hooks = HashMap::from(escalation_hooks(&access.roles, &access.authorizer));
     hooks.insert(("certificates.k8s.io", "CertificateSigningRequest"), certificates);
+    let signers = SignersOfPodCertificates::new(&access.authorizer);
+    hooks.insert(("certificates.k8s.io", "PodCertificateRequest"), Arc::new(signers));
+    let claims = DeviceClaims::new(resources, &access.authorizer);
+    hooks.insert(("resource.k8s.io", "ResourceClaim"), Arc::new(claims));
+    let templates = DeviceClaims::templates(resources, &access.authorizer);
+    hooks.insert(("resource.k8s.io", "ResourceClaimTemplate"), Arc::new(templates));
     hooks.insert(("", "Service"), services);
     hooks
 }

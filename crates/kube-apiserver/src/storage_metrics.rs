@@ -15,6 +15,8 @@ const WAITS: (&str, &str) = (
     "apiserver_watch_cache_read_wait_seconds",
     "[ALPHA] Histogram of time spent waiting for a watch cache to become fresh.",
 );
+const SENT: (&str, &str) = ("apiserver_watch_events_total", "[ALPHA] Number of events sent in watch clients");
+const SENT_SIZES: (&str, &str) = ("apiserver_watch_events_sizes", "[ALPHA] Watch event size distribution in bytes");
 const LEASES: (&str, &str) = ("etcd_lease_object_counts", "[ALPHA] Number of objects attached to a single etcd lease.");
 
 /// Makes the families of all resources appear in the metrics.
@@ -26,7 +28,12 @@ pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Resu
         let name = resource.group_resource();
         Told { group: name.group.to_string(), resource: name.resource.to_string(), of: resource.collection.clone() }
     });
-    registry.register(Box::new(Families::new(collections.collect())?))
+    let versions = resources.iter().map(|resource| {
+        let name = resource.kind();
+        let labels = [name.group.to_string(), name.version.to_string(), resource.description.plural.to_owned()];
+        (labels, resource.sent.clone())
+    });
+    registry.register(Box::new(Families::new(collections.collect(), versions.collect())?))
 }
 
 struct Told {
@@ -37,6 +44,10 @@ struct Told {
 
 struct Families {
     collections: Vec<Told>,
+    /// Group, version and resource, and what was sent to its watches.
+    versions: Vec<([String; 3], Arc<Distribution>)>,
+    /// Made anew whenever somebody asks.
+    sent: IntCounterVec,
     cached: [IntCounterVec; 3],
     stored: [IntCounterVec; 4],
     consistent: IntCounterVec,
@@ -44,11 +55,11 @@ struct Families {
     version: GaugeVec,
     capacity: GaugeVec,
     /// What the histograms are described by; they are written out by hand.
-    described: [Gauge; 2],
+    described: [Gauge; 3],
 }
 
 impl Families {
-    fn new(collections: Vec<Told>) -> Result<Self, prometheus::Error> {
+    fn new(collections: Vec<Told>, versions: Vec<([String; 3], Arc<Distribution>)>) -> Result<Self, prometheus::Error> {
         let by_resource = &["group", "resource"][..];
         let by_index = &["group", "resource", "index"];
         let counter = |name: &str, help: &str, labels: &[&str]| {
@@ -57,6 +68,8 @@ impl Families {
         let gauge = |name: &str, help: &str| GaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), by_resource);
         Ok(Self {
             collections,
+            versions,
+            sent: IntCounterVec::new(Opts::new(SENT.0, SENT.1), &["group", "version", "resource"])?,
             cached: [
                 counter("apiserver_cache_list_total", "Number of LIST requests served from watch cache", by_index)?,
                 counter(
@@ -126,12 +139,16 @@ impl Families {
                  significant digits.",
             )?,
             capacity: gauge("watch_cache_capacity", "Total capacity of watch cache broken by resource type.")?,
-            described: [Gauge::new(WAITS.0, WAITS.1)?, Gauge::new(LEASES.0, LEASES.1)?],
+            described: [
+                Gauge::new(WAITS.0, WAITS.1)?,
+                Gauge::new(LEASES.0, LEASES.1)?,
+                Gauge::new(SENT_SIZES.0, SENT_SIZES.1)?,
+            ],
         })
     }
 
     fn counters(&self) -> impl Iterator<Item = &IntCounterVec> {
-        self.cached.iter().chain(&self.stored).chain([&self.consistent]).chain(&self.cache)
+        self.cached.iter().chain(&self.stored).chain([&self.consistent, &self.sent]).chain(&self.cache)
     }
 
     fn tell(&self, told: &Told) {
@@ -144,7 +161,11 @@ impl Families {
             self.cached[2].with_label_values(&labels).inc_by(lists.returned);
         }
         let stored = counts.stored();
-        let stored = [stored.lists, stored.fetched, stored.evaluated, stored.returned];
+        // The cache reads everything once.
+        let stats = told.of.cache.stats();
+        let (read, objects) = (stats.initializations, stats.initial_events);
+        let stored =
+            [stored.lists + read, stored.fetched + objects, stored.evaluated + objects, stored.returned + objects];
         if stored[0] > 0 {
             for (family, count) in self.stored.iter().zip(stored) {
                 family.with_label_values(&labels).inc_by(count);
@@ -157,7 +178,6 @@ impl Families {
             }
         }
         // A cache that nobody has asked for does nothing.
-        let stats = told.of.cache.stats();
         if stats.initializations == 0 {
             return;
         }
@@ -190,6 +210,12 @@ impl Collector for Families {
         self.counters().for_each(IntCounterVec::reset);
         [&self.version, &self.capacity].into_iter().for_each(GaugeVec::reset);
         self.collections.iter().for_each(|told| self.tell(told));
+        for (labels, sent) in &self.versions {
+            let (_, count, _) = sent.cumulative();
+            if count > 0 {
+                self.sent.with_label_values(labels).inc_by(count);
+            }
+        }
         let mut families: Vec<_> = self.counters().flat_map(Collector::collect).collect();
         families.extend(self.version.collect());
         families.extend(self.capacity.collect());
@@ -198,6 +224,10 @@ impl Collector for Families {
             histogram(told.of.cache.waits(), &labels)
         });
         families.push(family(WAITS, waits.collect()));
+        let sizes = self.versions.iter().filter_map(|([group, version, resource], sent)| {
+            histogram(sent, &[("group", group), ("resource", resource), ("version", version)])
+        });
+        families.push(family(SENT_SIZES, sizes.collect()));
         // One kind of object is kept for a time.
         let leases = self.collections.iter().filter_map(|told| histogram(&told.of.counts.leases, &[]));
         families.push(family(LEASES, leases.collect()));

@@ -55,15 +55,24 @@ impl Stores {
         }
     }
 
-    /// Refuses an embedded store into which data is being moved: part of it is not there yet. An etcd may be out of reach
-    /// at the start, and is not asked.
+    /// Refuses a store into which data is being moved: part of it is not there yet. An etcd that is out of reach at the
+    /// start cannot be asked, and is served when it comes.
     pub(crate) async fn refuse_unfinished(&self) -> Result<(), StartError> {
-        let Self::Embedded { store, .. } = self else { return Ok(()) };
-        match store.get(unfinished_migration_key(ROOT), None).await {
-            Ok((None, _)) => Ok(()),
-            Ok((Some(_), _)) => Err(StartError::UnfinishedMigration),
-            Err(error) => Err(StartError::StoreRead(error)),
+        let root = match self {
+            Self::Embedded { .. } => ROOT,
+            Self::Etcd(clusters) => &clusters.root,
+        };
+        for store in self.all() {
+            match store.get(unfinished_migration_key(root), None).await {
+                Ok((None, _)) => {}
+                Ok((Some(_), _)) => return Err(StartError::UnfinishedMigration),
+                Err(error) if self.are_elsewhere() => {
+                    tracing::warn!(%error, "cannot ask etcd whether a migration into it was finished");
+                }
+                Err(error) => return Err(StartError::StoreRead(error)),
+            }
         }
+        Ok(())
     }
 
     /// Offers the data to the operator's program.

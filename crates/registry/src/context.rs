@@ -20,6 +20,8 @@ pub struct Context {
     pub namespace: Text,
     /// The name in the request's path; empty where it has none, as when an object is created in a collection.
     pub name: Text,
+    /// The verb of the request, as authorizers know it; empty for what the server does by itself.
+    pub verb: Text,
     pub dry_run: bool,
     /// The moment that all timestamps of this request tell.
     pub now: SystemTime,
@@ -34,6 +36,7 @@ impl Context {
             user,
             namespace,
             name: Text::default(),
+            verb: Text::default(),
             dry_run,
             now: SystemTime::now(),
             remarks: Remarks::default(),
@@ -45,6 +48,12 @@ impl Context {
     #[must_use]
     pub fn with_remarks(self, remarks: Remarks) -> Self {
         Self { remarks, ..self }
+    }
+
+    /// The same, with the verb of the request.
+    #[must_use]
+    pub fn by_verb(self, verb: &str) -> Self {
+        Self { verb: verb.into(), ..self }
     }
 
     /// The same, for the object that the request's path names.
@@ -79,15 +88,26 @@ impl Context {
         *self.empties.lock() = empties;
     }
 
-    /// The object as the rules of its kind see it: with the lists and maps that the client sent empty.
+    /// Gives the object back the lists that the client sent empty: a kind can tell them when it prepares the object.
+    /// Maps wait for the rules, since a struct that is there looks like one.
+    pub(crate) fn restore_lists(&self, object: &mut Value) {
+        self.empties.lock().restore_lists(object);
+    }
+
+    /// The object as the rules of its kind see it: with the maps, too, that the client sent empty.
     pub(crate) fn as_sent<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
         let empties = self.empties.lock();
-        if empties.is_empty() {
+        if !empties.has_maps() {
             return Cow::Borrowed(object);
         }
         let mut object = object.clone();
-        empties.restore(&mut object);
+        empties.restore_maps(&mut object);
         Cow::Owned(object)
+    }
+
+    /// Takes out again what was empty: it is no part of the object.
+    pub(crate) fn withdraw_empties(&self, object: &mut Value) {
+        self.empties.lock().withdraw(object);
     }
 
     /// Seconds since the epoch.

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::admission::Operation;
 use crate::context::Context;
+use crate::hooks::Review;
 use crate::object;
 use crate::resource::Resource;
 use crate::stored::{Stored, store_failure};
@@ -69,6 +70,7 @@ impl Resource {
         }
         ensure_namespace(context, collection.namespaced, object)?;
         collection.strategy.warnings_on_receipt(object).into_iter().for_each(|warning| context.warn(warning));
+        context.restore_lists(object);
         collection.strategy.prepare_for_create(&context.situation(self.api_version()), object);
         collection.hooks.begin_create(context, object).await
     }
@@ -80,7 +82,8 @@ impl Resource {
         attributes: &crate::admission::Attributes,
     ) -> Result<Stored, Status> {
         let collection = &self.collection;
-        self.validate_create(context, object)?;
+        self.validate_create(context, object).await?;
+        context.withdraw_empties(object);
         collection.admission.validate(attributes, object, None, &context.remarks).await?;
         let name = object::name(object).to_owned();
         let key = collection.key(&context.namespace, &name)?;
@@ -128,7 +131,7 @@ impl Resource {
     }
 
     /// The rules of metadata and kind; then the kind's warnings.
-    fn validate_create(&self, context: &Context, object: &Value) -> Result<(), Status> {
+    async fn validate_create(&self, context: &Context, object: &Value) -> Result<(), Status> {
         let object = &*context.as_sent(object);
         let collection = &self.collection;
         let strategy = collection.strategy;
@@ -138,7 +141,9 @@ impl Resource {
             |name, prefix| strategy.validate_name(name, prefix),
             &FieldPath::new("metadata"),
         );
-        errors.extend(strategy.validate(&context.situation(self.api_version()), object));
+        let found = strategy.validate(&context.situation(self.api_version()), object);
+        let review = Review { context, subresource: "", object, old: None };
+        errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {
             return Err(Status::invalid(&collection.group_kind(), object::name(object), &errors));
         }

@@ -1,7 +1,7 @@
 //! What one resource does beside the store when its objects come and go (cluster IPs of services, say): the
 //! begin/after hooks of the reference's generic registry.
 
-use binnacle_meta::Status;
+use binnacle_meta::{FieldErrors, Status};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
@@ -28,6 +28,13 @@ pub trait Hooks: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
+    /// What is wrong with the object, given what the rules of its kind found: for rules that must ask others, such as
+    /// the authorizers. Unlike the other hooks it is for subresources, too; `old` is `None` on create.
+    fn review<'a>(&'a self, review: Review<'a>, found: FieldErrors) -> BoxFuture<'a, FieldErrors> {
+        let _ = review;
+        Box::pin(async { found })
+    }
+
     /// The create or update for which `object` was prepared did not come about (`old`: what stays), or it was a dry run.
     fn abort<'a>(&'a self, context: &'a Context, object: &'a Value, old: Option<&'a Value>) -> BoxFuture<'a, ()> {
         let _ = (context, object, old);
@@ -45,6 +52,16 @@ pub trait Hooks: Send + Sync + 'static {
         let _ = (context, object);
         Box::pin(async {})
     }
+}
+
+/// An object that is to be written, in the stored version.
+#[derive(Clone, Copy)]
+pub struct Review<'a> {
+    pub context: &'a Context,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    pub object: &'a Value,
+    pub old: Option<&'a Value>,
 }
 
 /// Nothing beside the store.

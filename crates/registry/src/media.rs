@@ -83,7 +83,7 @@ impl StoredKind<'_> {
         if stored.starts_with(proto::MAGIC) {
             let envelope = proto::unwrap(stored).map_err(|error| error.to_string())?;
             if envelope.api_version == self.api_version && envelope.kind == self.kind {
-                return Ok(Cow::Borrowed(stored));
+                return Ok(self.completed(envelope.raw)?.map_or(Cow::Borrowed(stored), Cow::Owned));
             }
             let kind = kind_of(&envelope.api_version, &envelope.kind)?;
             let message = self.known(&kind)?;
@@ -116,6 +116,21 @@ impl StoredKind<'_> {
             .map_err(|error| error.to_string())
     }
 
+    /// The envelope with the defaults that the stored object lacks, if there are any.
+    fn completed(&self, raw: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let strategy = binnacle_kinds::strategy(self.group, self.kind);
+        if !strategy.completes_stored() {
+            return Ok(None);
+        }
+        let mut object = proto::decode_object(raw, self.message, self.api_version, self.kind, DEPTH)
+            .map_err(|error| error.to_string())?;
+        if !strategy.complete_stored(&mut object) {
+            return Ok(None);
+        }
+        canonical::canonicalize(&mut object, self.message);
+        Ok(Some(self.write(MediaType::Protobuf, &object)))
+    }
+
     fn known(&self, kind: &GroupVersionKind) -> Result<&'static Message, String> {
         let known = tables::kind(&kind.group, &kind.version, &kind.kind).filter(|_| kind.kind == self.kind);
         known.ok_or_else(|| format!("it is a {} of {}, which is not known here", kind.kind, kind.api_version()))
@@ -128,6 +143,7 @@ impl StoredKind<'_> {
             let conversion = conversion(&kind.group, &kind.version, &kind.kind).ok_or_else(unknown)?;
             (conversion.to_stored)(&mut object);
         }
+        binnacle_kinds::strategy(self.group, self.kind).complete_stored(&mut object);
         canonical::canonicalize(&mut object, self.message);
         Ok(self.write(MediaType::Protobuf, &object))
     }

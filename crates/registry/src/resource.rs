@@ -38,6 +38,8 @@ pub struct Resource {
     /// How the JSON of each object begins.
     pub(crate) type_meta: Bytes,
     pub(crate) forms: Forms,
+    /// How large the events were that watches of this version were sent.
+    pub sent: Arc<binnacle_watchcache::Distribution>,
 }
 
 /// The stored objects behind all versions of a resource.
@@ -90,6 +92,9 @@ pub struct Conversion {
     pub from_stored: fn(&mut Value),
 }
 
+/// The reference's bounds for the sizes of watch events, in bytes.
+const EVENT_SIZES: [f64; 8] = [1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0];
+
 impl Resource {
     /// A version of a collection, the n-th of those served.
     pub fn new(
@@ -102,7 +107,8 @@ impl Resource {
         let kind = GroupVersionKind::new(description.group, description.version, description.kind);
         let api_version = kind.api_version();
         let type_meta = Self::type_meta(description.kind, &api_version);
-        Self { description, message, collection, conversion, api_version, type_meta, forms: Forms::of_version(n) }
+        let sent = Arc::new(binnacle_watchcache::Distribution::new(&EVENT_SIZES));
+        Self { description, message, collection, conversion, api_version, type_meta, forms: Forms::of_version(n), sent }
     }
 
     /// The same resource behind other admission: what the server does on behalf of a request that was admitted as a
@@ -118,6 +124,7 @@ impl Resource {
             api_version: self.api_version.clone(),
             type_meta: self.type_meta.clone(),
             forms: self.forms,
+            sent: self.sent.clone(),
         }
     }
 

@@ -53,6 +53,9 @@ impl Collection {
     /// come back so. Answers show objects as they are read back.
     pub(crate) fn as_stored(&self, object: &mut Value) {
         nil::nil_empty(object, self.message);
+        if self.strategy.complete_stored(object) {
+            canonical::canonicalize(object, self.message);
+        }
     }
 
     pub(crate) fn decode_kv(&self, kv: &KeyValue) -> Result<Stored, Status> {

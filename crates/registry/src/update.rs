@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, ensure_namespace};
-use crate::hooks::{Hooks, NoHooks};
+use crate::hooks::{Hooks, NoHooks, Review};
 use crate::object;
 use crate::resource::Resource;
 use crate::stored::{Stored, store_failure};
@@ -102,7 +102,7 @@ impl Resource {
         // Subresources leave alone what hooks look after.
         let hooks: &dyn Hooks = if options.subresource.is_empty() { &*collection.hooks } else { &NoHooks };
         hooks.begin_update(context, &mut object, &old.object).await?;
-        let result = match self.validate_update(context, &options.subresource, &object, &old.object) {
+        let result = match self.validate_update(context, &options.subresource, &object, &old.object).await {
             Ok(()) => self.finish_update(context, options, &attributes, object, key, old, old_value).await,
             Err(status) => Err((object, status)),
         };
@@ -173,6 +173,7 @@ impl Resource {
         ensure_namespace(context, collection.namespaced, object)?;
         let old_member = |member: &str| old.at(&["metadata", member]).filter(|v| !v.is_null()).cloned();
         object::set_metadata(object, "generation", old_member("generation"));
+        context.restore_lists(object);
         if subresource.is_empty() {
             strategy.prepare_for_update(&situation, object, old);
         } else {
@@ -195,7 +196,13 @@ impl Resource {
     }
 
     /// The rules of metadata and kind; then the kind's warnings.
-    fn validate_update(&self, context: &Context, subresource: &str, object: &Value, old: &Value) -> Result<(), Status> {
+    async fn validate_update(
+        &self,
+        context: &Context,
+        subresource: &str,
+        object: &Value,
+        old: &Value,
+    ) -> Result<(), Status> {
         let object = &*context.as_sent(object);
         let collection = &self.collection;
         let (strategy, situation) = (collection.strategy, context.situation(self.api_version()));
@@ -215,11 +222,13 @@ impl Resource {
             let rule = |name: &str, prefix: bool| strategy.validate_name(name, prefix);
             errors.extend(validate_metadata::validate(new_metadata, collection.namespaced, rule, &path));
         }
-        errors.extend(if subresource.is_empty() {
+        let found = if subresource.is_empty() {
             strategy.validate_update(&situation, object, old)
         } else {
             strategy.validate_subresource(subresource, &situation, object, old)
-        });
+        };
+        let review = Review { context, subresource, object, old: Some(old) };
+        errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {
             return Err(Status::invalid(&collection.group_kind(), object::name(object), &errors));
         }
@@ -245,6 +254,7 @@ impl Resource {
         old_value: &Bytes,
     ) -> Result<Result<Stored, (Value, Option<binnacle_store::KeyValue>)>, (Value, Status)> {
         let collection = &self.collection;
+        context.withdraw_empties(&mut object);
         keep_unchanged_times(&old.object, &mut object);
         if let Err(status) =
             collection.admission.validate(attributes, &object, Some(&old.object), &context.remarks).await

@@ -27,6 +27,10 @@ impl Lookup {
     /// The field of that name, looked for from `hint` on.
     #[inline]
     pub(crate) fn find(&self, fields: &[Field], name: &str, hint: usize) -> Option<usize> {
+        // Decoded members carry the name of their field itself.
+        if fields.get(hint).is_some_and(|field| std::ptr::eq(field.name.as_str(), name)) {
+            return Some(hint);
+        }
         let wanted = digest(name.as_bytes());
         let n = self.digests.len().min(fields.len());
         let start = if hint < n { hint } else { 0 };

@@ -196,7 +196,7 @@ impl Object {
     fn position(&self, name: &str) -> Option<usize> {
         match &self.index {
             Some(index) => index.get(name).copied(),
-            None => self.entries.iter().position(|(n, _)| n.as_str() == name),
+            None => scan(&self.entries, name.as_bytes()),
         }
     }
 
@@ -204,6 +204,16 @@ impl Object {
         self.index = (self.entries.len() > INDEXED)
             .then(|| Box::new(self.entries.iter().enumerate().map(|(i, (name, _))| (name.clone(), i)).collect()));
     }
+}
+
+/// Looks at each member. Most have another length or first byte: that is seen without a call of `memcmp`, which took half
+/// of the time of a search.
+fn scan(entries: &[(Text, Value)], wanted: &[u8]) -> Option<usize> {
+    let first = wanted.first();
+    entries.iter().position(|(name, _)| {
+        let name = name.as_bytes();
+        name.len() == wanted.len() && name.first() == first && name == wanted
+    })
 }
 
 impl PartialEq for Object {

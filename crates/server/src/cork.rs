@@ -1,75 +1,50 @@
 //! Few large writes in place of many small ones. HTTP/2 hands down frames of at most 16 KiB, and TLS writes each record
-//! out as soon as it is sealed: a system call for each. Here they gather until the layer above flushes, as it does
-//! whenever it has nothing more to say.
+//! out as soon as it is sealed: a system call for each. Here TLS is told that the socket takes nothing until the layer
+//! above flushes, as it does whenever it has nothing more to say, or until enough has gathered. The sealed records wait
+//! where TLS has them and leave in one vectored write, without being copied once more.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::server::TlsStream;
 
-/// So much gathers before it is written without a flush. Below what the allocator maps and unmaps for each use.
-const GATHERED: usize = 96 * 1024;
+/// So much gathers before it is written without a flush.
+const ENOUGH: usize = 64 * 1024;
+/// What TLS may hold of records that the socket did not take.
+const HELD: usize = 96 * 1024;
 
-/// A stream whose writes gather until they are flushed. An idle one holds no buffer.
-pub(crate) struct Corked<S> {
+/// What lies below TLS: a stream that takes nothing while it is shut. It is open at first, for the handshake.
+pub(crate) struct Gate<S> {
     stream: S,
-    gathered: Vec<u8>,
-    /// How much of it is written.
-    written: usize,
+    shut: bool,
 }
 
-impl<S> Corked<S> {
+/// What lies above TLS, and opens and shuts the gate.
+pub(crate) struct Corked<S> {
+    tls: TlsStream<Gate<S>>,
+    /// Bytes taken since the gate was last open.
+    held: usize,
+}
+
+impl<S> Gate<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, gathered: Vec::new(), written: 0 }
+        Self { stream, shut: false }
     }
 }
 
-impl<S: AsyncWrite + Unpin> Corked<S> {
-    /// Writes all that gathered.
-    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.written < self.gathered.len() {
-            let count = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.gathered[self.written..]))?;
-            if count == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.written += count;
-        }
-        self.gathered = Vec::new();
-        self.written = 0;
-        Poll::Ready(Ok(()))
-    }
-
-    /// Makes room for at least one byte.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.gathered.len() >= GATHERED {
-            ready!(self.poll_drain(cx))?;
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn gather(&mut self, bytes: &[u8]) -> usize {
-        let count = bytes.len().min(GATHERED.saturating_sub(self.gathered.len()));
-        // Small answers should not cost a large buffer.
-        if self.gathered.capacity() < self.gathered.len() + count && self.gathered.len() + count > GATHERED / 8 {
-            self.gathered.reserve_exact(GATHERED - self.gathered.len());
-        }
-        self.gathered.extend_from_slice(&bytes[..count]);
-        count
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Corked<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Corked<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        ready!(this.poll_room(cx))?;
-        Poll::Ready(Ok(this.gather(bytes)))
+        // Nobody is woken when the gate opens: who opens it writes at once.
+        if this.shut { Poll::Pending } else { Pin::new(&mut this.stream).poll_write(cx, bytes) }
     }
 
     fn poll_write_vectored(
@@ -78,53 +53,143 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Corked<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        ready!(this.poll_room(cx))?;
-        Poll::Ready(Ok(pieces.iter().map(|piece| this.gather(piece)).sum()))
+        if this.shut { Poll::Pending } else { Pin::new(&mut this.stream).poll_write_vectored(cx, pieces) }
     }
 
     fn is_write_vectored(&self) -> bool {
-        true
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
+    pub(crate) fn new(mut tls: TlsStream<Gate<S>>) -> Self {
+        tls.get_mut().1.set_buffer_limit(Some(HELD));
+        Self { tls, held: 0 }
+    }
+
+    /// The stream with its gate open or shut.
+    fn gate(&mut self, shut: bool) -> Pin<&mut TlsStream<Gate<S>>> {
+        self.tls.get_mut().0.shut = shut;
+        Pin::new(&mut self.tls)
+    }
+
+    fn poll_gather(
+        &mut self,
+        mut write: impl FnMut(Pin<&mut TlsStream<Gate<S>>>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if self.held < ENOUGH
+            && let Poll::Ready(taken) = write(self.gate(true))
+        {
+            self.held += *taken.as_ref().unwrap_or(&0);
+            return Poll::Ready(taken);
+        }
+        // Enough, or more than TLS can hold.
+        self.held = 0;
+        write(self.gate(false))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        // Reading writes only what cannot wait: alerts.
+        self.get_mut().gate(false).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_gather(|tls| tls.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_gather(|tls| tls.poll_write_vectored(cx, pieces))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tls.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(this.poll_drain(cx))?;
-        Pin::new(&mut this.stream).poll_flush(cx)
+        ready!(this.gate(false).poll_flush(cx))?;
+        this.held = 0;
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        ready!(this.poll_drain(cx))?;
-        Pin::new(&mut this.stream).poll_shutdown(cx)
+        self.get_mut().gate(false).poll_shutdown(cx)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use std::sync::Arc;
+
+    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use rustls_pki_types::{PrivateKeyDer, ServerName};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio_rustls::{TlsAcceptor, TlsConnector, client};
 
     use super::*;
+
+    /// Both ends of a connection that has room for so many bytes.
+    async fn shaken(room: usize) -> (Corked<DuplexStream>, client::TlsStream<DuplexStream>) {
+        let own = rcgen::generate_simple_self_signed(["server".to_owned()]).unwrap();
+        let certificate = own.cert.der().clone();
+        let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+        let client = client.unwrap().with_root_certificates(roots).with_no_client_auth();
+        let server = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let server = server.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+        let (ours, theirs) = duplex(room);
+        let name = ServerName::try_from("server").unwrap();
+        let (ours, theirs) = tokio::join!(
+            TlsAcceptor::from(Arc::new(server)).accept(Gate::new(ours)),
+            TlsConnector::from(Arc::new(client)).connect(name, theirs)
+        );
+        (Corked::new(ours.unwrap()), theirs.unwrap())
+    }
 
     #[tokio::test]
     async fn nothing_is_lost_or_reordered() {
         // (bytes of each write, writes, whether each is flushed)
-        for (size, count, flushed) in [(1, 10, true), (1, 10, false), (16 * 1024, 40, false), (300 * 1024, 3, true)] {
-            let (ours, mut theirs) = duplex(1000);
+        for (size, count, flushed) in [
+            (1, 10, true),
+            (1, 10, false),
+            // More records than one system call takes.
+            (1, 3000, false),
+            (16 * 1024, 40, false),
+            (300 * 1024, 3, true),
+        ] {
+            let (mut ours, mut theirs) = shaken(1000).await;
             let reader = tokio::spawn(async move {
                 let mut all = Vec::new();
                 theirs.read_to_end(&mut all).await.unwrap();
                 all
             });
-            let mut ours = Corked::new(ours);
             let mut want = Vec::new();
             for n in 0..count {
                 let piece: Vec<u8> = (0..size).map(|i| (i + n * 7) as u8).collect();
                 ours.write_all(&piece).await.unwrap();
                 if flushed {
                     ours.flush().await.unwrap();
-                    assert_eq!(ours.gathered.capacity(), 0);
+                    assert!(!ours.tls.get_ref().1.wants_write());
                 }
-                assert!(ours.gathered.len() <= GATHERED);
                 want.extend(piece);
             }
             ours.shutdown().await.unwrap();
@@ -134,11 +199,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn little_waits_for_a_flush_and_much_does_not() {
+        let (mut ours, mut theirs) = shaken(1 << 20).await;
+        ours.write_all(&[1; 1000]).await.unwrap();
+        assert!(ours.tls.get_ref().1.wants_write());
+        ours.flush().await.unwrap();
+        ours.write_all(&[2; 2 * ENOUGH]).await.unwrap();
+        let mut read = vec![0; 1000 + ENOUGH];
+        theirs.read_exact(&mut read).await.unwrap();
+        assert!(read[..1000].iter().all(|byte| *byte == 1) && read[1000..].iter().all(|byte| *byte == 2));
+    }
+
+    #[tokio::test]
     async fn waits_when_the_peer_does_not_read() {
-        let (ours, _theirs) = duplex(10);
-        let mut ours = Corked::new(ours);
+        let (mut ours, _theirs) = shaken(2000).await;
         let mut taken = 0;
-        let all = vec![0; 2 * GATHERED];
+        let all = vec![0; 4 * HELD];
         let stuck = futures::future::poll_fn(|cx| {
             loop {
                 match Pin::new(&mut ours).poll_write(cx, &all[taken..]) {
@@ -147,6 +223,7 @@ mod tests {
                 }
             }
         });
-        assert_eq!(stuck.await, GATHERED);
+        let taken = stuck.await;
+        assert!((HELD - 20_000..HELD + 20_000).contains(&taken), "{taken}");
     }
 }

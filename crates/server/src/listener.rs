@@ -10,14 +10,15 @@ use binnacle_request::{Body, ConnectionInfo, Shutdown};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::server::Acceptor;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::answer::CloseConnection;
-use crate::cork::Corked;
+use crate::cork::{Corked, Gate};
 use crate::linger::Lingering;
 use crate::{Chain, Tls};
 
@@ -116,7 +117,8 @@ impl Listener {
     /// Accepts connections until the server stops, and hands back those that are still open.
     pub(crate) async fn accept(self, chain: Arc<Chain>) -> JoinSet<()> {
         let mut connections = JoinSet::new();
-        let certificates = self.tls.certificates().clone();
+        let tls = Arc::new(self.tls);
+        let certificates = tls.certificates().clone();
         if certificates.has_files() {
             let stopped = chain.shutdown().fired();
             connections.spawn(async move {
@@ -135,9 +137,7 @@ impl Listener {
                 Some(_) = connections.join_next() => {}
                 accepted = self.tcp.accept() => match accepted {
                     Ok((tcp, peer)) => {
-                        let own = tcp.local_addr().ok().map(|address| address.ip().to_canonical());
-                        let acceptor = TlsAcceptor::from(self.tls.for_address(own));
-                        connections.spawn(connection(acceptor, tcp, peer, self.max_streams, chain.clone()));
+                        connections.spawn(connection(tls.clone(), tcp, peer, self.max_streams, chain.clone()));
                     }
                     Err(error) => {
                         tracing::warn!("accepting a connection failed: {error}");
@@ -157,12 +157,12 @@ fn is_of_one_connection(error: &std::io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(acceptor: TlsAcceptor, tcp: TcpStream, peer: SocketAddr, max_streams: u32, chain: Arc<Chain>) {
+async fn connection(tls: Arc<Tls>, tcp: TcpStream, peer: SocketAddr, max_streams: u32, chain: Arc<Chain>) {
     // Answers are written in whole pieces, so waiting for more would only delay them.
     let _ = tcp.set_nodelay(true);
     let stopped = chain.shutdown().fired();
     let shaken = tokio::select! {
-        shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(Corked::new(tcp))) => shaken,
+        shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, tcp)) => shaken,
         () = stopped => return,
     };
     let error = match shaken {
@@ -174,7 +174,14 @@ async fn connection(acceptor: TlsAcceptor, tcp: TcpStream, peer: SocketAddr, max
     tracing::debug!("http: TLS handshake error from {peer}: {error}");
 }
 
-async fn serve(stream: TlsStream<Corked<TcpStream>>, peer: SocketAddr, max_streams: u32, chain: Arc<Chain>) {
+async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<TlsStream<Gate<TcpStream>>> {
+    let own = tcp.local_addr().ok().map(|address| address.ip().to_canonical());
+    let start = LazyConfigAcceptor::new(Acceptor::default(), Gate::new(tcp)).await?;
+    let config = tls.answer_to(&start.client_hello(), own);
+    start.into_stream(config).await
+}
+
+async fn serve(stream: TlsStream<Gate<TcpStream>>, peer: SocketAddr, max_streams: u32, chain: Arc<Chain>) {
     let (_, session) = stream.get_ref();
     let certificates =
         session.peer_certificates().unwrap_or_default().iter().map(|der| der.clone().into_owned()).collect();
@@ -183,6 +190,7 @@ async fn serve(stream: TlsStream<Corked<TcpStream>>, peer: SocketAddr, max_strea
     let info = Arc::new(ConnectionInfo::new(peer, certificates, alpn));
     let shutdown = chain.shutdown().clone();
     let leave = Arc::new(Notify::new());
+    let stream = Corked::new(stream);
 
     let service = service_fn({
         let leave = leave.clone();

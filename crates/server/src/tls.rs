@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::server::NoServerSessionStorage;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, NoServerSessionStorage};
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -19,6 +19,7 @@ pub use certificates::{CertificateFiles, Certificates, DefaultCertificate, Named
 pub use suites::TlsSettings;
 
 use certificates::Chooser;
+use suites::Preference;
 
 /// A serving certificate with its chain, and its key.
 pub struct TlsFiles {
@@ -62,7 +63,10 @@ impl TlsFiles {
 
 /// What the listener shakes hands with.
 pub struct Tls {
-    config: Arc<ServerConfig>,
+    /// For clients that have instructions for AES.
+    aes: Arc<ServerConfig>,
+    /// For those that have not.
+    chacha: Arc<ServerConfig>,
     certificates: Arc<Certificates>,
 }
 
@@ -75,35 +79,44 @@ impl Tls {
         authorities: Vec<DistinguishedName>,
     ) -> Result<Self, TlsError> {
         let unusable = |error: rustls::Error| TlsError::Unusable(error.to_string());
-        let provider = Arc::new(settings.provider());
-        let certificates = Certificates::load((*provider).clone(), default, named)?;
-        let verifier = Arc::new(AnyClient { provider: provider.clone(), authorities });
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&settings.versions())
-            .map_err(unusable)?
-            .with_client_cert_verifier(verifier)
-            .with_cert_resolver(Arc::new(Chooser { certificates: certificates.clone(), address: None }));
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        if settings.without_http2 {
-            config.alpn_protocols.remove(0);
-        }
+        let certificates = Certificates::load(settings.provider(Preference::Aes), default, named)?;
         // Resumption by tickets that the client keeps: nothing to hold for connections that are gone.
-        config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok(Self { config: Arc::new(config), certificates })
+        let ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
+        let config = |preference| {
+            let provider = Arc::new(settings.provider(preference));
+            let verifier = Arc::new(AnyClient { provider: provider.clone(), authorities: authorities.clone() });
+            let mut config = ServerConfig::builder_with_provider(provider)
+                .with_protocol_versions(&settings.versions())
+                .map_err(unusable)?
+                .with_client_cert_verifier(verifier)
+                .with_cert_resolver(Arc::new(Chooser { certificates: certificates.clone(), address: None }));
+            config.ignore_client_order = true;
+            config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            if settings.without_http2 {
+                config.alpn_protocols.remove(0);
+            }
+            config.ticketer = ticketer.clone();
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            Ok(Arc::new(config))
+        };
+        Ok(Self { aes: config(Preference::Aes)?, chacha: config(Preference::ChaCha)?, certificates })
     }
 
     pub fn certificates(&self) -> &Arc<Certificates> {
         &self.certificates
     }
 
-    /// The configuration for a connection to one of our addresses, which may have a certificate of its own for clients
-    /// that ask for no name.
-    pub(crate) fn for_address(&self, address: Option<IpAddr>) -> Arc<ServerConfig> {
+    /// The configuration for a client by its hello, on a connection to one of our addresses, which may have a
+    /// certificate of its own for clients that ask for no name.
+    pub(crate) fn answer_to(&self, hello: &ClientHello<'_>, address: Option<IpAddr>) -> Arc<ServerConfig> {
+        let config = match Preference::of_client(hello.cipher_suites()) {
+            Preference::Aes => &self.aes,
+            Preference::ChaCha => &self.chacha,
+        };
         match address.filter(|address| self.certificates.is_named(*address)) {
-            None => self.config.clone(),
+            None => config.clone(),
             Some(address) => {
-                let mut config = (*self.config).clone();
+                let mut config = (**config).clone();
                 config.cert_resolver =
                     Arc::new(Chooser { certificates: self.certificates.clone(), address: Some(address) });
                 Arc::new(config)

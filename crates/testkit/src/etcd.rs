@@ -23,6 +23,8 @@ pub struct Etcd {
     network: Option<Relays>,
     /// Under all members.
     disk: Option<SlowDisk>,
+    /// How `etcdctl` shows who it is.
+    identity: Vec<String>,
 }
 
 struct Member {
@@ -81,7 +83,13 @@ impl Etcd {
     /// One member that asks its clients for a certificate.
     #[must_use]
     pub fn secure(tls: &EtcdTls<'_>) -> Self {
-        Self::start(1, Some(tls), None, None)
+        Self::secure_cluster(1, tls)
+    }
+
+    /// Several members that ask their clients for a certificate, and not each other.
+    #[must_use]
+    pub fn secure_cluster(members: usize, tls: &EtcdTls<'_>) -> Self {
+        Self::start(members, Some(tls), None, None)
     }
 
     fn start(count: usize, tls: Option<&EtcdTls<'_>>, network: Option<Relays>, disk: Option<SlowDisk>) -> Self {
@@ -123,7 +131,11 @@ impl Etcd {
             Member { child: None, arguments, endpoint, known_as }
         });
         let members = members.collect();
-        let mut etcd = Self { members, temp, network, disk };
+        let identity = tls.map(|tls| {
+            let files = [("cacert", tls.ca), ("cert", tls.certificate), ("key", tls.key)];
+            files.map(|(name, path)| format!("--{name}={}", path.display())).to_vec()
+        });
+        let mut etcd = Self { members, temp, network, disk, identity: identity.unwrap_or_default() };
         for n in 0..count {
             etcd.spawn(n);
         }
@@ -210,16 +222,14 @@ impl Etcd {
     /// What `etcdctl` prints when it asks a member.
     #[must_use]
     pub fn ctl(&self, member: usize, arguments: &[&str]) -> String {
-        let endpoint = format!("--endpoints={}", self.members[member].endpoint);
-        let output = Command::new("etcdctl").env("ETCDCTL_API", "3").arg(endpoint).args(arguments).output().unwrap();
+        let output = self.etcdctl(member).args(arguments).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Puts a value of any bytes under a key.
     pub fn put(&self, key: &str, value: &[u8]) {
-        let endpoint = format!("--endpoints={}", self.members[0].endpoint);
-        let mut command = Command::new("etcdctl");
-        command.env("ETCDCTL_API", "3").args([&endpoint, "put", key]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut command = self.etcdctl(0);
+        command.args(["put", key]).stdin(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), value).unwrap();
         assert!(child.wait().unwrap().success());
@@ -228,13 +238,19 @@ impl Etcd {
     /// The bytes under a key, none if there is nothing.
     #[must_use]
     pub fn value(&self, key: &str) -> Vec<u8> {
-        let endpoint = format!("--endpoints={}", self.members[0].endpoint);
-        let mut command = Command::new("etcdctl");
-        command.env("ETCDCTL_API", "3").args([&endpoint, "get", key, "--print-value-only"]);
-        let mut value = command.output().unwrap().stdout;
+        let mut value = self.etcdctl(0).args(["get", key, "--print-value-only"]).output().unwrap().stdout;
         // A line end follows it.
         value.pop();
         value
+    }
+
+    fn etcdctl(&self, member: usize) -> Command {
+        let mut command = Command::new("etcdctl");
+        command
+            .env("ETCDCTL_API", "3")
+            .arg(format!("--endpoints={}", self.members[member].endpoint))
+            .args(&self.identity);
+        command
     }
 
     fn signal(&self, member: usize, signal: Signal) {

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
+mod authority;
 mod backend;
 mod etcd;
 mod hook;
@@ -22,6 +23,7 @@ mod temp_dir;
 mod tool;
 mod wait;
 
+pub use authority::Authority;
 pub use backend::Backend;
 pub use etcd::{Etcd, EtcdTls};
 pub use hook::Hook;

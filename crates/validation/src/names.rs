@@ -10,6 +10,7 @@ const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 
 const DNS1123_LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
 const DNS1123_SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+const CASELESS_SUBDOMAIN_MESSAGE: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
 const DNS1035_LABEL_MESSAGE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
 const WILDCARD_DNS1123_MESSAGE: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
 const LABEL_KEY_MESSAGE: &str =
@@ -59,6 +60,18 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
 /// A DNS-1123 subdomain where the field declares the format `k8s-long-name`.
 pub fn long_name(value: &str) -> Vec<String> {
     subdomain_with(value, max_bytes_error)
+}
+
+/// A subdomain in any case where the field declares the format `k8s-long-name-caseless`.
+pub fn long_name_caseless(value: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if value.len() > SUBDOMAIN_MAX {
+        messages.push(max_bytes_error(SUBDOMAIN_MAX));
+    }
+    if !is_dns1123_subdomain(&value.to_ascii_lowercase()) {
+        messages.push(regex_error(CASELESS_SUBDOMAIN_MESSAGE, DNS1123_SUBDOMAIN, &["Example.com"]));
+    }
+    messages
 }
 
 fn label_with(value: &str, too_long: fn(usize) -> String) -> Vec<String> {

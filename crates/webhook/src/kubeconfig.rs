@@ -70,11 +70,9 @@ pub fn parse(path: &Path, text: &[u8]) -> Result<Target, KubeconfigError> {
     let name = cluster.str_at(&["tls-server-name"]);
     target.server_name = (!name.is_empty()).then(|| name.to_owned());
 
-    let user = of("user");
-    match named(&config, "users", "user", user) {
-        Some(user) => (target.identity, target.credential) = credentials(user, dir)?,
-        None if user.is_empty() => {}
-        None => return Err(KubeconfigError::Invalid(format!("user {user:?} does not exist"))),
+    // Who is not among the users has no credentials, which client-go accepts as well.
+    if let Some(user) = named(&config, "users", "user", of("user")) {
+        (target.identity, target.credential) = credentials(user, dir)?;
     }
     Ok(target)
 }
@@ -166,6 +164,13 @@ mod tests {
         assert!(target.insecure && target.authorities.is_none());
         assert_eq!(target.identity.unwrap().key, b"b");
         assert!(matches!(target.credential, Credential::Basic { .. }));
+    }
+
+    #[test]
+    fn nobody() {
+        let text = config("{server: 'https://a'}", "{token: t}").replace("- name: u", "- name: other");
+        let target = parse(Path::new("/etc/config"), text.as_bytes()).unwrap();
+        assert!(target.identity.is_none() && matches!(target.credential, Credential::None));
     }
 
     #[test]

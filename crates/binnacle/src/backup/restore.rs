@@ -64,7 +64,7 @@ pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump
 /// Writes all objects in the order of their changes, and reads them back; how many had a lease that is over.
 async fn fill(store: Arc<EmbeddedStore>, contents: &Contents, reader: &mut Reader, path: &Path) -> Result<u64, Error> {
     let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
-    let mut target = Target::new(store.clone(), true, ROOT).await?;
+    let mut target = Target::embedded(store.clone(), ROOT).await?;
     for (lease, left) in &contents.leases {
         target.grant(*lease, *left).await?;
     }

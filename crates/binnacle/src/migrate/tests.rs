@@ -37,7 +37,7 @@ impl Stores {
 
     async fn begin<'a>(&self, root: &str, progress: &'a mut Progress) -> Result<Migration<'a>, String> {
         let marker = prepare(&*self.target, root, "the source", progress).await.map_err(|error| error.to_string())?;
-        let target = Target::new(self.target.clone(), true, root).await.expect("a target");
+        let target = Target::embedded(self.target.clone(), root).await.expect("a target");
         let source_root = "/registry/".to_owned();
         Ok(Migration { target, marker, source_root, target_root: root.to_owned(), progress })
     }

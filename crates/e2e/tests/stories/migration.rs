@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use binnacle_testkit::{Etcd, PATIENCE, Server, Signal, TempDir, Tool, wait_until, wait_until_blocking};
+use binnacle_testkit::{
+    Authority, Etcd, EtcdTls, PATIENCE, Server, Signal, TempDir, Tool, wait_until, wait_until_blocking,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
 use kube::{Client, ResourceExt};
@@ -46,8 +48,14 @@ async fn populate(client: &Client, count: usize) {
     events.create(&PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
 }
 
-/// Names and objects without their versions, in the order of their versions; and the newest version.
-async fn contents(client: &Client) -> (Vec<(String, Value)>, u64) {
+/// Names and objects without their versions, in the order of the versions; and the newest version.
+#[derive(Debug)]
+struct Contents {
+    objects: Vec<(String, Value)>,
+    newest: u64,
+}
+
+async fn contents(client: &Client) -> Contents {
     let list = maps(client).list(&ListParams::default()).await.unwrap();
     let newest = list.metadata.resource_version.unwrap().parse().unwrap();
     let version = |map: &ConfigMap| map.resource_version().unwrap().parse::<u64>().unwrap();
@@ -57,7 +65,13 @@ async fn contents(client: &Client) -> (Vec<(String, Value)>, u64) {
         map.metadata.resource_version = None;
         (map.name_any(), serde_json::to_value(map).unwrap())
     };
-    (items.into_iter().map(plain).collect(), newest)
+    Contents { objects: items.into_iter().map(plain).collect(), newest }
+}
+
+impl Contents {
+    fn assert_is(&self, before: &Self) {
+        assert_eq!(self.objects, before.objects);
+    }
 }
 
 fn data_of(server: &Server) -> String {
@@ -91,7 +105,7 @@ async fn there_and_back() {
     let mut server = Server::durable();
     let client = server.kube().await;
     populate(&client, 60).await;
-    let (before, version) = contents(&client).await;
+    let before = contents(&client).await;
     let (from, to) = (data_of(&server), store_of(&etcd));
     let running = Tool::run(&["migrate", "--from", &from, "--to", &to]);
     assert!(running.code == Some(1) && running.err.contains("--online"), "{running:?}");
@@ -103,10 +117,10 @@ async fn there_and_back() {
 
     let mut second = Server::durable_with(&[&etcd.servers()]);
     let client = second.kube().await;
-    let (after, newer) = contents(&client).await;
-    assert_eq!(after, before);
-    assert!(newer > version);
-    old_versions_are_gone(&client, version).await;
+    let after = contents(&client).await;
+    after.assert_is(&before);
+    assert!(after.newest > before.newest);
+    old_versions_are_gone(&client, before.newest).await;
     let events: Api<Event> = Api::namespaced(client.clone(), "moved");
     events.get("happened").await.unwrap();
     // The event ends within the time it had.
@@ -116,7 +130,7 @@ async fn there_and_back() {
     let seconds: u64 = left.split("remaining(").nth(1).unwrap().split('s').next().unwrap().parse().unwrap();
     assert!((3000..=3660).contains(&seconds), "{left}");
     maps(&client).create(&PostParams::default(), &config_map("new", "1")).await.unwrap();
-    let (before, version) = contents(&client).await;
+    let before = contents(&client).await;
     second.terminate();
 
     let back = TempDir::new();
@@ -125,10 +139,10 @@ async fn there_and_back() {
     Tool::succeed(&["check", &back.join("data")]);
     let third = Server::start(&["--data-dir", &back.join("data")]);
     let client = third.kube().await;
-    let (after, newer) = contents(&client).await;
-    assert_eq!(after, before);
-    assert!(newer > version);
-    old_versions_are_gone(&client, version).await;
+    let after = contents(&client).await;
+    after.assert_is(&before);
+    assert!(after.newest > before.newest);
+    old_versions_are_gone(&client, before.newest).await;
 }
 
 /// The tool is killed again and again while it copies, in both directions.
@@ -138,7 +152,7 @@ async fn killed_and_resumed() {
     let mut server = Server::durable();
     let client = server.kube().await;
     populate(&client, 400).await;
-    let (before, _) = contents(&client).await;
+    let before = contents(&client).await;
     server.terminate();
     let (from, to) = (data_of(&server), store_of(&etcd));
     let count = || {
@@ -156,7 +170,7 @@ async fn killed_and_resumed() {
     let done = finished.code == Some(0) || finished.err.contains("the target is not empty");
     assert!(done, "{finished:?}");
     let mut second = Server::durable_with(&[&etcd.servers()]);
-    assert_eq!(contents(&second.kube().await).await.0, before);
+    contents(&second.kube().await).await.assert_is(&before);
     second.terminate();
 
     let temp = TempDir::new();
@@ -169,7 +183,7 @@ async fn killed_and_resumed() {
         let outcome = tool.wait();
         if outcome.code.is_none() && Path::new(&data).join("store/log").exists() {
             // Half of the data is not served.
-            let said = refusal(&data);
+            let said = refusal(&[format!("--data-dir={data}")]);
             assert!(said.contains("a migration into this store was not finished"), "{said}");
             refused += 1;
         }
@@ -179,15 +193,96 @@ async fn killed_and_resumed() {
     assert!(finished.code == Some(0) || finished.err.contains("the target is not empty"), "{finished:?}");
     Tool::succeed(&["check", &data]);
     let third = Server::start(&["--data-dir", &data]);
-    assert_eq!(contents(&third.kube().await).await.0, before);
+    contents(&third.kube().await).await.assert_is(&before);
 }
 
-/// What the server says when it does not start on a data directory.
-fn refusal(data: &str) -> String {
+/// etcd is killed while it is filled, and while it is read: the tool waits for it. Meanwhile no server begins on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_dies_meanwhile() {
+    let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
+    let mut server = Server::durable();
+    let client = server.kube().await;
+    populate(&client, 600).await;
+    let before = contents(&client).await;
+    server.terminate();
+    let (from, to) = (data_of(&server), store_of(&etcd));
+    let back = TempDir::new();
+    let to_back = format!("embedded:{}", back.join("data"));
+    // At other moments each time.
+    for (from, to) in [(&from, &to), (&to, &to_back)] {
+        let mut tool = Tool::start(&["migrate", "--from", from, "--to", to]);
+        for pause in [0, 30, 10, 80] {
+            std::thread::sleep(Duration::from_millis(pause));
+            etcd.kill(0);
+            std::thread::sleep(Duration::from_millis(100));
+            etcd.restart(0);
+        }
+        let finished = !tool.runs();
+        let outcome = tool.wait();
+        println!("etcd died four times, the tool was through before: {finished}");
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        assert!(outcome.out.contains("are the same in both stores, in the same order of changes"), "{outcome:?}");
+    }
+    let last = Server::start(&["--data-dir", &back.join("data")]);
+    contents(&last.kube().await).await.assert_is(&before);
+}
+
+/// Three members with certificates, of which the leader dies; half of the data is not served from there either.
+#[tokio::test(flavor = "multi_thread")]
+async fn to_members_with_certificates() {
+    if !Etcd::available() {
+        return;
+    }
+    let authority = Authority::make();
+    let (certificate, key) = authority.issue("etcd");
+    let ca = authority.ca();
+    let mut etcd = Etcd::secure_cluster(3, &EtcdTls { ca: &ca, certificate: &certificate, key: &key });
+    let mut server = Server::durable();
+    let client = server.kube().await;
+    populate(&client, 300).await;
+    let before = contents(&client).await;
+    server.terminate();
+    let (certificate, key) = authority.issue("client");
+    let tls = |prefix: &str| {
+        let files = [("cafile", &ca), ("certfile", &certificate), ("keyfile", &key)];
+        files.map(|(name, path)| format!("--{prefix}{name}={}", path.display())).to_vec()
+    };
+    let (from, to) = (data_of(&server), store_of(&etcd));
+    let plain = Tool::run(&["doctor", &to, &tls("etcd-")[0]]);
+    assert_eq!(plain.code, Some(1), "whoever shows no certificate learns nothing: {plain:?}");
+
+    let mut arguments = vec!["migrate".to_owned(), format!("--from={from}"), format!("--to={to}")];
+    arguments.extend(tls("to-etcd-"));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let unfinished = "binnacle_migration/registry/";
+    etcd.put(unfinished, br#"{"source":"another","reached":0}"#);
+    let mut served = vec![etcd.servers()];
+    served.extend(tls("etcd-"));
+    let temp = TempDir::new();
+    let said = refusal(&[served.clone(), vec![format!("--data-dir={}", temp.join("data"))]].concat());
+    assert!(said.contains("a migration into this store was not finished"), "{said}");
+    let _ = etcd.ctl(0, &["del", unfinished]);
+
+    let tool = Tool::start(&arguments);
+    let leader = etcd.leader();
+    etcd.kill(leader);
+    let outcome = tool.wait();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    etcd.restart(leader);
+    let served: Vec<&str> = served.iter().map(String::as_str).collect();
+    let second = Server::durable_with(&served);
+    contents(&second.kube().await).await.assert_is(&before);
+    let mut doctor = vec!["doctor".to_owned(), to];
+    doctor.extend(tls("etcd-"));
+    Tool::succeed(&doctor.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+/// What the server says when it does not start.
+fn refusal(arguments: &[String]) -> String {
     let temp = TempDir::new();
     let log = temp.path().join("log");
     let mut program = binnacle_testkit::program();
-    program.args(["--secure-port=0", "--data-dir", data]).stderr(File::create(&log).unwrap());
+    program.arg("--secure-port=0").args(arguments).stderr(File::create(&log).unwrap());
     let mut child = program.stdout(Stdio::null()).spawn().unwrap();
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() {

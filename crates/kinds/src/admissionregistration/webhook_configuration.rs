@@ -10,7 +10,7 @@ use super::defaults::{matching, rules};
 use super::matching::{failure_policy, match_conditions, match_policy, reserved_name_warnings, rule};
 use crate::checks::{invalid_each, items, member, one_of, present, texts};
 use crate::expressions::Compiler;
-use crate::prepare::{default_to, first_generation, next_generation, objects_at, semantically_equal};
+use crate::prepare::{default_to, first_generation, next_generation_exact, objects_at, semantically_equal};
 use crate::{Situation, Strategy};
 
 pub(crate) struct MutatingWebhookConfiguration;
@@ -30,7 +30,7 @@ impl Strategy for MutatingWebhookConfiguration {
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        next_generation(object, old, &["webhooks"]);
+        next_generation_exact(object, old, "webhooks");
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
@@ -56,7 +56,7 @@ impl Strategy for ValidatingWebhookConfiguration {
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        next_generation(object, old, &["webhooks"]);
+        next_generation_exact(object, old, "webhooks");
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

@@ -49,6 +49,14 @@ impl Strategy for Job {
         set_template_defaults(spec.object_entry("template"));
     }
 
+    fn completes_stored(&self) -> bool {
+        true
+    }
+
+    fn complete_stored(&self, object: &mut Value) -> bool {
+        default_labels(object)
+    }
+
     fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
         const LABELS: &[&str] = &["metadata", "labels"];
         let none = object.object_at(LABELS).is_none_or(Object::is_empty);
@@ -58,11 +66,16 @@ impl Strategy for Job {
     }
 
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        let labelled =
+            object.object_at(&["spec", "template", "metadata", "labels"]).is_some_and(|labels| !labels.is_empty());
         if !object.bool_at(&["spec", "manualSelector"]) {
             generate_selector(object);
         }
         prepare_create(object, TEMPLATE);
-        default_labels(object);
+        // Where only the generated labels are there, the job shares them from the next time that it is read.
+        if labelled {
+            default_labels(object);
+        }
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
@@ -113,12 +126,14 @@ pub(super) fn set_failure_policy_defaults(spec: &mut Object) {
 
 /// A job without labels has those of its pods, the generated ones among them: that is why this is no default of the
 /// object as the client sent it.
-fn default_labels(object: &mut Value) {
+fn default_labels(object: &mut Value) -> bool {
     if object.object_at(&["metadata", "labels"]).is_none_or(Object::is_empty)
         && let Some(labels) = object.object_at(&["spec", "template", "metadata", "labels"]).cloned()
     {
         object.make_at(&["metadata"]).insert("labels", labels);
+        return true;
     }
+    false
 }
 
 /// Labels the pods so that a job finds its own and no others. What the client set itself stays; validation sees

@@ -6,7 +6,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
 use binnacle_schema::Value;
 
 use super::{pem, signer_name, x509};
-use crate::checks::{member, spec_path, texts};
+use crate::checks::{member, present, spec_path, texts};
 use crate::prepare::semantically_equal;
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
@@ -91,7 +91,9 @@ fn validate(request: &Value, old: Option<&Value>) -> FieldErrors {
     let (spec, path) = (member(request, "spec"), spec_path());
     let encoded = spec.str_at(&["request"]);
     if let Some(problem) = request_problem(encoded) {
-        let shown = if encoded.is_empty() { Shown::raw("null") } else { encoded.into() };
+        // No bytes are not the same as none.
+        let absent = present(spec, "request").is_none();
+        let shown = if absent { Shown::raw("null") } else { encoded.into() };
         errors.push(FieldError::invalid(&path.child("request"), shown, problem));
     }
     usages(spec, old.map(|old| member(old, "spec")), &path, &mut errors);

@@ -19,10 +19,21 @@ impl Strategy for PersistentVolumeClaim {
         set_claim_defaults(object.make_object());
     }
 
+    fn completes_stored(&self) -> bool {
+        true
+    }
+
+    /// A new claim is stored without a status.
+    fn complete_stored(&self, object: &mut Value) -> bool {
+        let lacks = object.str_at(&["status", "phase"]).is_empty();
+        if lacks {
+            object.make_at(&["status"]).insert("phase", "Pending");
+        }
+        lacks
+    }
+
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         object.make_object().remove("status");
-        // The zero status shows no phase: the default applies when it is read again.
-        default_zero(object.make_at(&["status"]), "phase", "Pending");
         settle_data_source(object.make_at(&["spec"]), None);
     }
 

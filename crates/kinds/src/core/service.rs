@@ -44,9 +44,10 @@ impl Strategy for Service {
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
-        type_change::drop_dependent_fields(object, old);
+        // What a client has left out counts as unchanged when it is looked at what a new type makes meaningless.
         allocated::keep_allocated(object, old);
         allocated::agree_on_cluster_ips(object, old);
+        type_change::drop_dependent_fields(object, old);
         type_change::drop_internal_policy(object);
     }
 
@@ -65,10 +66,6 @@ impl Strategy for Service {
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         validation::validate(object, None)
-    }
-
-    fn checks_metadata_on_update(&self) -> bool {
-        true
     }
 
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {

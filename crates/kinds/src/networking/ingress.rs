@@ -2,6 +2,7 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::metadata::shown;
 use binnacle_validation::{ip, names, ports};
 
 use crate::checks::{invalid_each, items, member, present, required_path_segment, spec_path};
@@ -108,7 +109,7 @@ fn spec(ingress: &Value, lenient: Leniency, errors: &mut FieldErrors) {
     let backend = present(spec, "defaultBackend");
     if spec.list_at(&["rules"]).is_empty() && backend.is_none() {
         let detail = "either `defaultBackend` or `rules` must be specified";
-        errors.push(FieldError::invalid(&path, binnacle_meta::Shown::raw("null"), detail));
+        errors.push(FieldError::invalid(&path, shown(Some(member(spec, "rules"))), detail));
     }
     if let Some(backend) = backend {
         validate_backend(backend, &path.child("defaultBackend"), errors);

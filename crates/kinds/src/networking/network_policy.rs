@@ -6,7 +6,7 @@ use binnacle_validation::metadata::shown;
 use binnacle_validation::{ip, names, ports, selectors};
 
 use crate::checks::{invalid_each, items, member, present, spec_path};
-use crate::prepare::{default_to, first_generation, next_generation, objects_at};
+use crate::prepare::{default_to, first_generation, next_generation_exact, objects_at};
 use crate::{Situation, Strategy};
 
 /// Each direction with the name of its peers.
@@ -33,7 +33,7 @@ impl Strategy for NetworkPolicy {
     }
 
     fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        next_generation(object, old, &["spec"]);
+        next_generation_exact(object, old, "spec");
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

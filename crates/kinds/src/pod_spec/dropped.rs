@@ -8,7 +8,20 @@ use crate::tree::{is_nil, struct_mut, structs_mut, text};
 
 /// The fields of a pod's spec that come with features.
 const SPEC: &[Gated] = &[
+    Gated { feature: "UserNamespacesSupport", fields: &[&["hostUsers"]] },
+    Gated { feature: "SupplementalGroupsPolicy", fields: &[&["securityContext", "supplementalGroupsPolicy"]] },
     Gated { feature: "PodLevelResources", fields: &[&["resources"]] },
+    // A pod whose containers refer to claims has claims itself.
+    Gated {
+        feature: "DynamicResourceAllocation",
+        fields: &[
+            &["resourceClaims"],
+            &["containers", "*", "resources", "claims"],
+            &["initContainers", "*", "resources", "claims"],
+            &["ephemeralContainers", "*", "resources", "claims"],
+        ],
+    },
+    Gated { feature: "SELinuxChangePolicy", fields: &[&["securityContext", "seLinuxChangePolicy"]] },
     Gated {
         feature: "MatchLabelKeysInPodTopologySpread",
         fields: &[&["topologySpreadConstraints", "*", "matchLabelKeys"]],
@@ -35,6 +48,10 @@ const SPEC: &[Gated] = &[
 
 /// The fields of a pod's status that come with features.
 const STATUS: &[Gated] = &[
+    Gated {
+        feature: "PodObservedGenerationTracking",
+        fields: &[&["observedGeneration"], &["conditions", "*", "observedGeneration"]],
+    },
     Gated { feature: "InPlacePodLevelResourcesVerticalScaling", fields: &[&["resources"], &["allocatedResources"]] },
     Gated { feature: "DRAExtendedResource", fields: &[&["extendedResourceClaimStatus"]] },
     Gated {
@@ -73,6 +90,9 @@ pub(crate) fn drop_disabled_spec_fields(spec: &mut Value, old: Option<&Value>) {
     if !enabled("ContainerRestartRules") && !has_restart_rules(old) {
         drop_restart_rules(spec);
     }
+    if !enabled("ImageVolume") && !old.is_some_and(|old| in_use(old, &["volumes", "*", "image"])) {
+        drop_image_volumes(spec);
+    }
     if !enabled("ContainerStopSignals") && !has_stop_signal(old) {
         for list in CONTAINERS {
             structs_mut(spec, list).for_each(drop_stop_signal);
@@ -103,6 +123,21 @@ fn drop_restart_rules(spec: &mut Object) {
             container.remove("restartPolicyRules");
             if list != "initContainers" || text(container, "restartPolicy") != "Always" {
                 container.remove("restartPolicy");
+            }
+        }
+    }
+}
+
+/// Volumes that are images go as a whole, and what mounts them.
+fn drop_image_volumes(spec: &mut Object) {
+    let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_list_mut) else { return };
+    let is_image = |volume: &Value| volume.get("image").is_some_and(|image| !image.is_null());
+    let names: Vec<String> = volumes.iter().filter(|v| is_image(v)).map(|v| v.str_at(&["name"]).to_owned()).collect();
+    volumes.retain(|volume| !is_image(volume));
+    for container in CONTAINERS.iter().filter(|_| !names.is_empty()) {
+        for container in structs_mut(spec, container) {
+            if let Some(mounts) = container.get_mut("volumeMounts").and_then(Value::as_list_mut) {
+                mounts.retain(|mount| !names.iter().any(|name| name == mount.str_at(&["name"])));
             }
         }
     }

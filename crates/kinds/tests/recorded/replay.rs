@@ -151,6 +151,8 @@ impl Replay {
             }
             return compare_errors(errors, expected, step);
         }
+        // Answers show the object as it is read back.
+        target.strategy().complete_stored(&mut object);
         canonical::canonicalize(&mut object, target.stored_message());
         self.objects.insert(path.to_owned(), established(object.clone()));
         if !errors.is_empty() {

@@ -52,6 +52,20 @@ impl Empties {
         self.0.iter().for_each(|empty| empty.restore(object));
     }
 
+    /// Puts the lists among them back where nothing stands now.
+    pub fn restore_lists(&self, object: &mut Value) {
+        self.0.iter().filter(|empty| empty.list).for_each(|empty| empty.restore(object));
+    }
+
+    /// Puts the maps among them back where nothing stands now.
+    pub fn restore_maps(&self, object: &mut Value) {
+        self.0.iter().filter(|empty| !empty.list).for_each(|empty| empty.restore(object));
+    }
+
+    pub fn has_maps(&self) -> bool {
+        self.0.iter().any(|empty| !empty.list)
+    }
+
     /// Takes them out where they are still empty.
     pub fn withdraw(&self, object: &mut Value) {
         self.0.iter().for_each(|empty| empty.withdraw(object));

@@ -2,7 +2,7 @@
 
 use rustls::crypto::ring::{cipher_suite as suite, kx_group as group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
-use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
+use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion, version};
 
 /// What the listener agrees to. The defaults are versions 1.2 and 1.3 with every suite that is safe.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +58,39 @@ const GROUPS: [(i64, &dyn SupportedKxGroup); 3] = [(23, group::SECP256R1), (24, 
 /// Numbers that Go knows and this server does not have: P-521 and the hybrids with ML-KEM.
 const OTHER_GROUPS: [i64; 4] = [25, 4587, 4588, 4589];
 
+/// Which of the suites that both sides have is taken. The server decides, as servers in Go do: AES with the shorter key
+/// first where both have instructions for it, else ChaCha20.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Preference {
+    Aes,
+    ChaCha,
+}
+
+impl Preference {
+    /// `offered` are the suites of a client, by its own preference: one without instructions for AES does not begin with
+    /// it.
+    pub(super) fn of_client(offered: &[CipherSuite]) -> Self {
+        let first = offered.iter().find_map(CipherSuite::as_str);
+        if has_aes() && first.is_some_and(|name| name.contains("_GCM_")) { Self::Aes } else { Self::ChaCha }
+    }
+
+    /// The lowest goes first.
+    fn rank(self, suite: &SupportedCipherSuite) -> (bool, bool) {
+        let name = suite.suite().as_str().unwrap_or_default();
+        (name.contains("CHACHA20") == (self == Self::Aes), name.contains("_256_"))
+    }
+}
+
+/// Whether this processor has instructions for AES.
+fn has_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}
+
 impl TlsSettings {
     /// `VersionTLS12`... Older versions than 1.2 are not spoken, whatever the minimum.
     pub fn set_min_version(&mut self, name: &str) -> Result<(), String> {
@@ -107,8 +140,9 @@ impl TlsSettings {
         Ok(())
     }
 
-    pub(super) fn provider(&self) -> CryptoProvider {
+    pub(super) fn provider(&self, preference: Preference) -> CryptoProvider {
         let mut provider = rustls::crypto::ring::default_provider();
+        provider.cipher_suites.sort_by_key(|suite| preference.rank(suite));
         if let Some(suites) = &self.suites {
             provider.cipher_suites.retain(|suite| suite.tls13().is_some() || suites.contains(suite));
         }
@@ -119,7 +153,7 @@ impl TlsSettings {
     }
 
     pub(super) fn versions(&self) -> Vec<&'static SupportedProtocolVersion> {
-        let has_tls12 = self.provider().cipher_suites.iter().any(|suite| suite.tls13().is_none());
+        let has_tls12 = self.provider(Preference::Aes).cipher_suites.iter().any(|suite| suite.tls13().is_none());
         if self.only_tls13 || !has_tls12 { vec![&version::TLS13] } else { vec![&version::TLS13, &version::TLS12] }
     }
 }
@@ -142,7 +176,9 @@ mod tests {
     fn suites() {
         let of = |names: &[&str]| {
             let mut settings = TlsSettings::default();
-            settings.set_suites(names).map(|()| (settings.provider().cipher_suites.len(), settings.versions().len()))
+            settings
+                .set_suites(names)
+                .map(|()| (settings.provider(Preference::Aes).cipher_suites.len(), settings.versions().len()))
         };
         for (names, want) in [
             (&[][..], Ok((9, 2))),
@@ -157,10 +193,29 @@ mod tests {
     }
 
     #[test]
+    fn preference() {
+        use CipherSuite as C;
+        let (aes128, aes256) = (C::TLS13_AES_128_GCM_SHA256, C::TLS13_AES_256_GCM_SHA384);
+        let (chacha, cbc) = (C::TLS13_CHACHA20_POLY1305_SHA256, C::TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA);
+        let aes = if has_aes() { Preference::Aes } else { Preference::ChaCha };
+        for (offered, want, first) in [
+            (&[aes256, aes128, chacha][..], aes, aes128),
+            (&[C::Unknown(0x0a0a), aes256], aes, aes128),
+            (&[chacha, aes128], Preference::ChaCha, chacha),
+            (&[cbc, aes128], Preference::ChaCha, chacha),
+            (&[], Preference::ChaCha, chacha),
+        ] {
+            assert_eq!(Preference::of_client(offered), want, "{offered:?}");
+            let taken = TlsSettings::default().provider(want).cipher_suites[0].suite();
+            assert_eq!(taken, if has_aes() { first } else { chacha }, "{offered:?}");
+        }
+    }
+
+    #[test]
     fn groups() {
         let of = |numbers: &[i64]| {
             let mut settings = TlsSettings::default();
-            settings.set_groups(numbers).map(|()| settings.provider().kx_groups.len())
+            settings.set_groups(numbers).map(|()| settings.provider(Preference::Aes).kx_groups.len())
         };
         for (numbers, want) in [
             (&[][..], Ok(3)),

@@ -69,7 +69,9 @@ pub(super) fn prepare_resize(object: &mut Value, old: &Value) {
         .collect();
     keep_main(object, old);
     let spec = object.make_at(&["spec"]);
-    set(spec, "resources", pod_resources);
+    if binnacle_features::enabled("InPlacePodLevelResourcesVerticalScaling") {
+        set(spec, "resources", pod_resources);
+    }
     for (list, containers) in merged {
         if !containers.is_empty() {
             spec.insert(list, containers);

@@ -28,7 +28,7 @@ pub(super) fn keep_allocated(object: &mut Value, old: &Value) {
             copy(spec, old, "clusterIPs");
         }
     }
-    if needs_node_port(old) && needs_node_port(spec) {
+    if is_given_node_ports(old) && is_given_node_ports(spec) {
         keep_node_ports(spec, old);
     }
     if needs_health_check_node_port(old) && needs_health_check_node_port(spec) && int(spec, "healthCheckNodePort") == 0
@@ -56,6 +56,12 @@ pub(super) fn agree_on_cluster_ips(object: &mut Value, old: &Value) {
             }
         }
     }
+}
+
+/// A load balancer can do without: who turns that off and names no node ports gives them back.
+fn is_given_node_ports(spec: &Object) -> bool {
+    let unwanted = spec.get("allocateLoadBalancerNodePorts").and_then(Value::as_bool) == Some(false);
+    needs_node_port(spec) && !(text(spec, "type") == "LoadBalancer" && unwanted)
 }
 
 /// Ports keep their node ports by name, unless another port has claimed the number.
@@ -101,6 +107,25 @@ mod tests {
                 value!({
                     "type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
                     "ports": [{"name": "b"}, {"name": "c", "nodePort": 30001i64}]
+                }),
+            ),
+            (
+                value!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": true, "ports": [{"name": "a"}]}),
+                value!({
+                    "type": "LoadBalancer", "allocateLoadBalancerNodePorts": true,
+                    "ports": [{"name": "a", "nodePort": 30000i64}],
+                    "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]
+                }),
+            ),
+            (
+                value!({
+                    "type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
+                    "ports": [{"name": "a"}, {"name": "b", "nodePort": 30001i64}]
+                }),
+                value!({
+                    "type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
+                    "ports": [{"name": "a"}, {"name": "b", "nodePort": 30001i64}],
+                    "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]
                 }),
             ),
             (

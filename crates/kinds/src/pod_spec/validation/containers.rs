@@ -142,7 +142,7 @@ pub(super) fn ephemeral(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldError
 }
 
 /// An init container that keeps running beside the others.
-pub(super) fn is_sidecar(container: &Value) -> bool {
+pub(crate) fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == "Always"
 }
 

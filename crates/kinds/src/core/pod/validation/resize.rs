@@ -1,5 +1,6 @@
 //! What a resize may change of a pod: the CPU and memory of its containers and of the pod (KEP-1287, KEP-5419).
 
+use binnacle_features::enabled;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 
@@ -7,6 +8,7 @@ use super::{SPEC, is_mirror, metadata_and_spec, nowhere};
 use crate::equality::equal;
 use crate::pod_spec::resources::qos_class;
 use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::containers::is_sidecar;
 use crate::tree::{keep_at, member};
 
 const CONTAINER: &str = "io.k8s.api.core.v1.Container";
@@ -43,6 +45,11 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
         LISTS.iter().any(|list| spec.object_at(&["resources", list]).is_some_and(|list| !list.is_empty()))
     };
     if has_own(spec) || has_own(old_spec) {
+        if !enabled("InPlacePodLevelResourcesVerticalScaling") {
+            let why = "resize of pods with pod-level resources is forbidden when InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled";
+            errors.push(FieldError::forbidden(&nowhere(), why));
+            return errors;
+        }
         of_pod(spec, old_spec, &mut rest, &path, &mut errors);
     }
     if !old.list_at(&["status", "nodeAllocatableResourceClaimStatuses"]).is_empty() {
@@ -54,6 +61,9 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
     }
     for list in ["initContainers", "containers"] {
         for (i, (new, old)) in spec.list_at(&[list]).iter().zip(old_spec.list_at(&[list])).enumerate() {
+            if list == "initContainers" && !may_resize(old) {
+                continue;
+            }
             let at = path.child(list).index(i).child("resources");
             for (kind, what) in [("requests", "resource requests"), ("limits", "resource limits")] {
                 if is_removed(new, old, kind) {
@@ -141,13 +151,20 @@ fn of_init_containers(spec: &Value, rest: &mut Value, old: &Value, path: &FieldP
     let known = spec.list_at(&["initContainers"]).iter().zip(old.list_at(&["initContainers"]));
     for (i, (container, (new, old))) in containers.zip(known).enumerate() {
         let at = path.child("initContainers").index(i);
+        if !may_resize(new) {
+            if !equal(CONTAINER, Some(new), Some(old)) {
+                let why = "resources for non-sidecar init containers are immutable";
+                errors.push(FieldError::forbidden(path, why));
+            }
+            continue;
+        }
         forget_changeable(container, old);
         forget_claims(container);
         if !equal(CONTAINER, Some(container), Some(old)) {
             let why = "only cpu and memory resources for init or sidecar containers are mutable";
             errors.push(FieldError::forbidden(&at, why));
         }
-        if new.str_at(&["restartPolicy"]) == "Always" || equal(CONTAINER, Some(new), Some(old)) {
+        if is_sidecar(new) || equal(CONTAINER, Some(new), Some(old)) {
             continue;
         }
         for policy in new.list_at(&["resizePolicy"]) {
@@ -157,6 +174,11 @@ fn of_init_containers(spec: &Value, rest: &mut Value, old: &Value, path: &FieldP
             }
         }
     }
+}
+
+/// Init containers that end could not be resized at first.
+fn may_resize(container: &Value) -> bool {
+    is_sidecar(container) || enabled("InPlacePodVerticalScalingInitContainers")
 }
 
 /// Makes CPU and memory what they were, so that any other change shows.

@@ -1,0 +1,68 @@
+//! A binding that came to be by splitting another: on clusters from before that, what administrators did to the one holds
+//! for the other as well, so that an upgrade opens nothing that was closed.
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_schema::Value;
+
+use crate::objects::Objects;
+
+/// Since v1.14 anonymous users see versions and health, and no longer what is served.
+const SOURCE: &str = "system:discovery";
+const TARGET: &str = "system:public-info-viewer";
+
+/// Makes the target, if it is missing, with subjects, labels and annotations of the source.
+pub(super) async fn ensure(objects: &Objects<'_>, wanted: &[Value]) -> Result<(), Status> {
+    let Some(source) = objects.get("", SOURCE).await? else { return Ok(()) };
+    let named = |binding: &&Value| binding.str_at(&["metadata", "name"]) == TARGET;
+    let Some(mut target) = wanted.iter().find(named).cloned() else { return Ok(()) };
+    if objects.get("", TARGET).await?.is_some() {
+        return Ok(());
+    }
+    let taken: [(&[&str], &str); 3] = [(&[], "subjects"), (&["metadata"], "labels"), (&["metadata"], "annotations")];
+    for (parents, member) in taken {
+        let path = [parents, &[member]].concat();
+        match source.at(&path).cloned() {
+            Some(value) => target.make_at(parents).insert(member, value),
+            None => target.make_at(parents).remove(member),
+        };
+    }
+    match objects.create("", target).await {
+        Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
+        created => created.map(|_| ()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::testing::Cluster;
+
+    #[tokio::test]
+    async fn what_was_closed_stays_closed() {
+        let resources = Cluster::resources();
+        let bindings = Objects::new(&resources, super::super::GROUP, "v1", "clusterrolebindings").unwrap();
+        let found = async |name| bindings.get("", name).await.unwrap().unwrap();
+        super::super::ensure(&resources).await.unwrap();
+        let authenticated = value!([
+            {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}
+        ]);
+        let close = |binding: &mut Value| {
+            binding.make_object().insert("subjects", authenticated.clone());
+            binding.make_at(&["metadata", "annotations"]).insert(super::super::AUTO_UPDATE, "false");
+        };
+        bindings.update("", SOURCE, "", close).await.unwrap();
+        bindings.delete("", TARGET).await.unwrap();
+        super::super::ensure(&resources).await.unwrap();
+        let target = found(TARGET).await;
+        assert_eq!(target.get("subjects"), Some(&authenticated));
+        assert_eq!(target.str_at(&["metadata", "annotations", super::super::AUTO_UPDATE]), "false");
+        assert_eq!(target.str_at(&["roleRef", "name"]), TARGET);
+        // Where both are there, nothing is taken over.
+        let open = |binding: &mut Value| drop(binding.make_object().remove("subjects"));
+        bindings.update("", SOURCE, "", open).await.unwrap();
+        super::super::ensure(&resources).await.unwrap();
+        assert_eq!(found(TARGET).await.get("subjects"), Some(&authenticated));
+    }
+}

@@ -1,0 +1,43 @@
+//! A certificate authority of a test's own, with its files.
+
+use std::path::PathBuf;
+
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+
+use crate::TempDir;
+
+/// Signs certificates for both ends of a connection on this machine. Its files go with the value.
+pub struct Authority {
+    temp: TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    #[must_use]
+    pub fn make() -> Self {
+        let temp = TempDir::new();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let _ = temp.file("ca.crt", &params.self_signed(&key).unwrap().pem());
+        Self { temp, issuer: Issuer::new(params, key) }
+    }
+
+    /// A certificate and its key, in files of this name.
+    #[must_use]
+    pub fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
+        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let mut params = CertificateParams::new(names).unwrap();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let certificate = self.temp.file(&format!("{name}.crt"), &certificate.pem());
+        (certificate.into(), self.temp.file(&format!("{name}.key"), &key.serialize_pem()).into())
+    }
+
+    /// Its own certificate.
+    #[must_use]
+    pub fn ca(&self) -> PathBuf {
+        self.temp.path().join("ca.crt")
+    }
+}
