@@ -113,6 +113,8 @@ pub enum ResponseStatus {
     Code(u16),
     /// The answer was a Status.
     Status(Arc<Status>, u16),
+    /// Nobody was known who could have been answered: by what they tried to be.
+    Unauthenticated(String),
     /// The server failed in a way that it has no Status for.
     Failure { code: u16, reason: &'static str, message: String },
     /// The client went before there was an answer.
@@ -123,6 +125,7 @@ impl ResponseStatus {
     pub fn code(&self) -> u16 {
         match self {
             Self::Code(code) | Self::Status(_, code) | Self::Failure { code, .. } => *code,
+            Self::Unauthenticated(_) => 401,
             Self::ClosedEarly => 200,
         }
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use binnacle_meta::io_error;
 use prometheus::Registry;
 
 use crate::auditor::{Auditor, ObjectReader};
@@ -94,7 +95,7 @@ pub struct TruncateOptions {
 pub enum OptionsError {
     #[error("loading audit policy file: {0}")]
     Policy(#[from] PolicyError),
-    #[error("ensureLogFile: {0}")]
+    #[error("ensureLogFile: {}", io_error(.0))]
     LogFile(std::io::Error),
     #[error("initializing audit webhook: {0}")]
     Webhook(String),

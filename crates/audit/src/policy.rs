@@ -4,6 +4,7 @@ mod read;
 
 use std::path::Path;
 
+use binnacle_meta::read_error;
 use binnacle_request::{AuditLevel, RequestInfo, User};
 
 use crate::event::Stages;
@@ -56,12 +57,7 @@ impl Policy {
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
         let shown = path.display();
         let text = std::fs::read(path).map_err(|error| {
-            let why = match error.kind() {
-                std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-                std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-                _ => error.to_string(),
-            };
-            PolicyError(format!("failed to read file path \"{shown}\": open {shown}: {why}"))
+            PolicyError(format!("failed to read file path \"{shown}\": {}", read_error(&shown.to_string(), &error)))
         })?;
         Self::parse(&text).map_err(|error| PolicyError(format!("{error}: from file {shown}")))
     }

@@ -100,6 +100,15 @@ impl Trail {
         });
     }
 
+    /// As [`Trail::answered`], of an answer to nobody: events tell by which credentials they tried to be somebody.
+    pub fn unauthenticated(&self, tried: &[&str]) {
+        let message = match tried {
+            [] => "Authentication failed, no credentials provided".to_owned(),
+            tried => format!("Authentication failed, attempted: {}", tried.join(", ")),
+        };
+        self.state.lock().status.get_or_insert(ResponseStatus::Unauthenticated(message));
+    }
+
     /// The head of the answer leaves.
     pub async fn started(&self) {
         self.emit(Stage::ResponseStarted).await;
@@ -124,9 +133,18 @@ impl Trail {
         }
     }
 
+    /// Whether so much time has passed that it will be told what took it.
+    pub fn is_slow(&self) -> bool {
+        self.total() > SLOW
+    }
+
+    fn total(&self) -> Duration {
+        self.record.received().elapsed().unwrap_or_default()
+    }
+
     /// Of requests that take long as a whole it is told which part of the way took how long. Watches are meant to last.
     fn tell_latencies(&self) {
-        let total = self.record.received().elapsed().unwrap_or_default();
+        let total = self.total();
         let watches = self.state.lock().begun.as_ref().is_some_and(|begun| begun.info.verb == "watch");
         if total <= SLOW || watches {
             return;

@@ -94,6 +94,16 @@ impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
     }
 }
 
+/// What to say of an `Authorization` header that is passed over because a space stands before its token: most likely it was
+/// meant.
+pub fn ignored_token(headers: &HeaderMap) -> Option<&'static str> {
+    let header = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
+    let mut parts = header.splitn(3, |byte| *byte == b' ');
+    let (scheme, token, more) = (parts.next()?, parts.next()?, parts.next());
+    (scheme.eq_ignore_ascii_case(b"bearer") && token.is_empty() && more.is_some())
+        .then_some("the provided Authorization header contains extra space before the bearer token, and is ignored")
+}
+
 /// The token of the first `Authorization` header, as bytes: a header need not be text.
 fn header_token(headers: &HeaderMap) -> Option<&[u8]> {
     let header = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
@@ -180,6 +190,7 @@ mod tests {
                 headers.insert(AUTHORIZATION, value.try_into().unwrap());
             }
             assert_eq!(ask(&headers).await, want.map(|n| n.map(str::to_owned)).map_err(str::to_owned), "{header:?}");
+            assert_eq!(ignored_token(&headers).is_some(), header == Some(b"Bearer  secret"), "{header:?}");
         }
         // Only the first header counts: a proxy in front may have looked at that one.
         let mut headers = HeaderMap::new();

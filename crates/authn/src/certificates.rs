@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use binnacle_meta::Text;
+use binnacle_meta::{Text, read_error};
 use binnacle_request::{ConnectionInfo, User};
 use parking_lot::Mutex;
 use rustls::server::WebPkiClientVerifier;
@@ -50,11 +50,11 @@ struct Current {
 /// Why a file of authorities cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthoritiesError {
-    #[error("open {path}: {error}")]
+    #[error("{}", read_error(path, error))]
     Unreadable { path: String, error: std::io::Error },
-    #[error("{path}: data does not contain any valid RSA or ECDSA certificates")]
+    #[error("error loading CA bundle for \"{path}\": data does not contain any valid RSA or ECDSA certificates")]
     Empty { path: String },
-    #[error("{path}: {error}")]
+    #[error("error loading CA bundle for \"{path}\": {error}")]
     Broken { path: String, error: String },
 }
 
@@ -63,6 +63,7 @@ pub(crate) struct Leaf {
     pub(crate) common_name: Text,
     /// Nobody without a common name; an error where the subject cannot be understood.
     pub(crate) user: Result<Option<Arc<User>>, AuthnError>,
+    pub(crate) not_after: SystemTime,
 }
 
 /// What was found out about the chain of a connection, by authorities.
@@ -96,6 +97,12 @@ impl Authorities {
     /// The names of the authorities, which clients are told to choose a certificate by.
     pub fn names(&self) -> Vec<DistinguishedName> {
         self.current.load().verifier.root_hint_subjects().to_vec()
+    }
+
+    /// Until when the certificate of a connection is valid, whoever has signed it.
+    pub(crate) fn not_after(connection: &ConnectionInfo) -> Option<SystemTime> {
+        let leaf = parse(connection.peer_certificates.first()?).ok()?;
+        Some(not_after(&leaf))
     }
 
     /// The certificate of a connection, if it has one; an error when nobody who counts has signed it. A chain is verified
@@ -177,7 +184,8 @@ fn not_after(certificate: &X509Certificate<'_>) -> SystemTime {
 fn subject(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Leaf {
     let names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
     let common_name = names.last().unwrap_or_default().into();
-    Leaf { common_name, user: user(certificate, der).map(|user| user.map(authenticated)) }
+    let user = user(certificate, der).map(|user| user.map(authenticated));
+    Leaf { common_name, user, not_after: not_after(certificate) }
 }
 
 /// Who the subject is; nobody without a common name.

@@ -23,7 +23,7 @@ mod x509;
 
 pub use anonymous::Anonymous;
 pub use authenticator::{Authenticated, Authenticator, AuthnError, Credentials, Notes, TokenAuthenticator};
-pub use bearer::{Bearer, TOKEN_PROTOCOL, TokenUnion};
+pub use bearer::{Bearer, TOKEN_PROTOCOL, TokenUnion, ignored_token};
 pub use bootstrap_token::{BootstrapSecret, BootstrapSecrets, BootstrapTokens};
 pub use certificates::{Authorities, AuthoritiesError};
 pub use front_proxy::{FrontProxy, FrontProxyOptions};

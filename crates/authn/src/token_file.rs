@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use binnacle_meta::Text;
+use binnacle_meta::{Text, read_error};
 use binnacle_request::{BoxFuture, User};
 use sha2::{Digest, Sha256};
 
@@ -21,7 +21,7 @@ pub struct TokenFile {
 /// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
-    #[error("open {path}: {error}")]
+    #[error("{}", read_error(path, error))]
     Unreadable { path: String, error: std::io::Error },
     #[error("token file '{path}' must have at least 3 columns (token, user name, user uid), found {found}")]
     Columns { path: String, found: usize },
@@ -125,6 +125,6 @@ mod tests {
             assert_eq!(TokenFile::parse("t", file.as_bytes()).err().unwrap().to_string(), want);
         }
         let error = TokenFile::load(Path::new("/nonexistent/tokens")).err().unwrap().to_string();
-        assert!(error.starts_with("open /nonexistent/tokens: No such file"), "{error}");
+        assert!(error.starts_with("open /nonexistent/tokens: no such file"), "{error}");
     }
 }

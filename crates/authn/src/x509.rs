@@ -1,19 +1,59 @@
 //! Client certificates: the common name is the user, the organizations are the groups.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use binnacle_metrics::keep;
 use binnacle_request::BoxFuture;
+use prometheus::{Histogram, HistogramOpts, Registry};
 
 use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
+
+/// From none to a year, in seconds.
+const LIFETIMES: [f64; 14] = [
+    0.0,
+    1800.0,
+    3600.0,
+    7200.0,
+    21600.0,
+    43200.0,
+    86400.0,
+    172_800.0,
+    345_600.0,
+    604_800.0,
+    2_592_000.0,
+    7_776_000.0,
+    15_552_000.0,
+    31_104_000.0,
+];
 
 /// Accepts certificates that chain to one of the authorities of `--client-ca-file`.
 pub struct X509 {
     authorities: Arc<Authorities>,
+    lifetimes: Option<Histogram>,
 }
 
 impl X509 {
     pub fn new(authorities: Arc<Authorities>) -> Self {
-        Self { authorities }
+        Self { authorities, lifetimes: None }
+    }
+
+    /// Counts how long the certificates that are shown are still good for, in the family
+    /// `apiserver_client_certificate_expiration_seconds`.
+    pub fn counted(self, registry: &Registry) -> Result<Self, prometheus::Error> {
+        let opts = HistogramOpts::new(
+            "apiserver_client_certificate_expiration_seconds",
+            "[ALPHA] Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+        );
+        let lifetimes = keep(registry, Histogram::with_opts(opts.buckets(LIFETIMES.to_vec()))?)?;
+        Ok(Self { lifetimes: Some(lifetimes), ..self })
+    }
+
+    fn count(&self, not_after: Option<SystemTime>) {
+        if let (Some(lifetimes), Some(not_after)) = (&self.lifetimes, not_after) {
+            let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+            lifetimes.observe(seconds(not_after) - seconds(SystemTime::now()));
+        }
     }
 }
 
@@ -23,7 +63,13 @@ impl Authenticator for X509 {
         credentials: Credentials<'a>,
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
         Box::pin(async move {
-            let Some(leaf) = self.authorities.verify(credentials.connection)? else { return Ok(None) };
+            let verified = self.authorities.verify(credentials.connection);
+            self.count(match &verified {
+                Ok(leaf) => leaf.as_ref().map(|leaf| leaf.not_after),
+                // Also of those that nobody has signed who counts.
+                Err(_) => Authorities::not_after(credentials.connection),
+            });
+            let Some(leaf) = verified? else { return Ok(None) };
             Ok(leaf.user.clone()?.map(Authenticated::new))
         })
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use binnacle_authn::{Authenticator, Authorities, Credentials, FrontProxy, FrontProxyOptions, Union, X509};
 use binnacle_request::ConnectionInfo;
@@ -62,6 +63,29 @@ async fn ask(who: &dyn Authenticator, connection: &ConnectionInfo, sent: &[(&str
     }
 }
 
+/// Of each request with a certificate it is counted how long that is good for, whoever has signed it.
+#[tokio::test]
+async fn lifetimes_are_counted() {
+    let (issuer, pem) = authority("ca");
+    let (stranger, _) = authority("ca");
+    let registry = prometheus::Registry::new();
+    let authorities = Arc::new(Authorities::from_pem("ca", pem.as_bytes()).unwrap());
+    let x509 = X509::new(authorities).counted(&registry).unwrap();
+    let ends = |time: SystemTime| move |params: &mut CertificateParams| params.not_after = time.into();
+    let in_hours = |hours: u64| SystemTime::now() + Duration::from_secs(hours * 3600);
+    for (issuer, not_after, known) in
+        [(&issuer, in_hours(5), true), (&issuer, in_hours(24 * 3), true), (&stranger, in_hours(24 * 3), false)]
+    {
+        let connection = leaf(issuer, &[cn("me")], ends(not_after));
+        assert_eq!(ask(&x509, &connection, &[]).await.is_ok(), known);
+    }
+    let families = registry.gather();
+    assert_eq!(families[0].name(), "apiserver_client_certificate_expiration_seconds");
+    let counted = families[0].get_metric()[0].get_histogram();
+    let up_to = |bound: f64| counted.get_bucket().iter().find(|b| b.upper_bound() == bound).unwrap().cumulative_count();
+    assert_eq!((counted.get_sample_count(), up_to(7200.0), up_to(21600.0), up_to(345_600.0)), (3, 0, 1, 3));
+}
+
 fn x509(pem: &str) -> (X509, Arc<Authorities>) {
     let authorities = Arc::new(Authorities::from_pem("ca", pem.as_bytes()).unwrap());
     (X509::new(authorities.clone()), authorities)
@@ -117,7 +141,8 @@ async fn subjects() {
 
 #[test]
 fn bundles() {
-    for (pem, want) in [("", "ca: data does not contain any valid"), ("-----BEGIN CERTIFICATE-----\nAAAA\n", "ca: ")] {
+    let empty = "error loading CA bundle for \"ca\": data does not contain any valid RSA or ECDSA certificates";
+    for (pem, want) in [("", empty), ("-----BEGIN CERTIFICATE-----\nAAAA\n", "error loading CA bundle for \"ca\": ")] {
         let error = Authorities::from_pem("ca", pem.as_bytes()).err().unwrap().to_string();
         assert!(error.starts_with(want), "{error}");
     }

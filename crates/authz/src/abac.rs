@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use binnacle_meta::Text;
+use binnacle_meta::{Text, read_error};
 use binnacle_request::{BoxFuture, Decision, User};
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ pub struct Abac {
 /// Why a file is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum AbacError {
-    #[error("open {path}: {error}")]
+    #[error("{}", read_error(path, error))]
     Unreadable { path: String, error: std::io::Error },
     #[error("error reading policy file {path}, line {line}: {text}: {why}")]
     Line { path: String, line: usize, text: String, why: String },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_schema::{Field, Finding, Findings, Limits, Message, MessageRef, Ty, Value, decode, yaml};
+use binnacle_schema::{Field, Finding, Findings, Limits, Message, MessageRef, Ty, Value, decode, json, yaml};
 
 /// How files of one kind are written.
 pub struct Format {
@@ -32,6 +32,13 @@ impl Types {
     fn name(self, name: &str) -> String {
         format!("apiserver.{}.{name}", self.0)
     }
+}
+
+/// Whether a tree is of a form that can say what it is.
+pub fn check_type(tree: &Value) -> Result<(), ReadError> {
+    let text = json::to_string(tree);
+    let read = json::type_meta(text.as_bytes(), &Limits::default());
+    read.map(drop).map_err(|error| ReadError(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
 /// A field that holds text.
@@ -80,6 +87,7 @@ impl Format {
 
     /// The version that a file is written in.
     fn version(&self, tree: &Value, text: &[u8]) -> Result<&'static str, ReadError> {
+        check_type(tree)?;
         let (api_version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
         for (name, value) in [("Kind", kind), ("apiVersion", api_version)] {
             if value.is_empty() {
@@ -135,6 +143,12 @@ mod tests {
             (
                 format!("{v1}parts: a"),
                 Err("json: cannot unmarshal string into Go struct field Thing.parts of type []v1.Part".to_owned()),
+            ),
+            (
+                "- a".to_owned(),
+                Err("couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct \
+                     { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }"
+                    .to_owned()),
             ),
             (
                 format!("{v1}other: a\nother: b"),

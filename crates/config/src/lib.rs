@@ -8,5 +8,5 @@ mod format;
 mod metrics;
 
 pub use followed::Followed;
-pub use format::{Format, ReadError, Types, list, text};
+pub use format::{Format, ReadError, Types, check_type, list, text};
 pub use metrics::{ReloadMetrics, hash};

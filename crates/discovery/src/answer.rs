@@ -177,15 +177,16 @@ const AGGREGATED: [&str; 2] = ["apidiscovery.k8s.io/v2", "APIGroupDiscoveryList"
 
 impl<'a> Place<'a> {
     fn of(path: &'a str) -> Option<Self> {
-        let mut segments = path.strip_prefix('/')?.split('/');
+        let path = path.strip_prefix('/')?;
+        // Slashes at the end do not matter but behind `apis`, where none of them or one has a meaning.
+        let trimmed = path.trim_end_matches('/');
+        let slash = path.len() > trimmed.len();
+        let mut segments = trimmed.split('/');
         let root = segments.next()?;
-        let mut rest: Vec<&str> = segments.take(4).collect();
-        let slash = rest.last() == Some(&"");
-        if slash {
-            rest.pop();
-        }
+        let rest: Vec<&str> = segments.take(4).collect();
         match (root, rest.as_slice()) {
             (_, segments) if segments.contains(&"") => None,
+            ("apis", []) if path.len() > trimmed.len() + 1 => None,
             ("api", []) => Some(Self::Core),
             ("api", [version]) => Some(Self::Version("", version)),
             ("apis", []) => Some(Self::Groups { slash }),
@@ -275,7 +276,11 @@ mod tests {
             ("/apis/apps/v1/", Some(Place::Version("apps", "v1"))),
             ("/apis/apps/v1/deployments", None),
             ("/apis//v1", None),
-            ("/api//", None),
+            ("/api//", Some(Place::Core)),
+            ("/api/v1//", Some(Place::Version("", "v1"))),
+            ("/apis/apps//", Some(Place::Group("apps"))),
+            ("/apis//", None),
+            ("//api", None),
             ("/apiserver", None),
             ("/", None),
             ("", None),

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_meta::read_error;
 use sha2::{Digest, Sha256};
 
 use crate::config::{ConfigError, Configuration};
@@ -42,8 +43,8 @@ fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
         let shown = path.display();
         ConfigError(format!(
             "error while parsing file: error while loading file: error reading encryption provider configuration file \
-             \"{shown}\": open {shown}: {}",
-            error.kind()
+             \"{shown}\": {}",
+            read_error(&shown.to_string(), &error)
         ))
     })
 }

@@ -103,6 +103,10 @@ impl Api {
     }
 
     async fn dispatch(&self, request: Request, info: &RequestInfo, warnings: &Warnings) -> Answer {
+        if info.verb == "proxy" {
+            // There was a verb of that name in paths once.
+            return Err(Status::path_not_found());
+        }
         let description = self
             .discovery
             .served()
@@ -265,14 +269,14 @@ impl Api {
 }
 
 impl Link for Api {
-    /// Everything below `/api`, and what is below `/apis` in a group that is served.
+    /// Everything below `/api`, and what is below `/apis` in a group that is served. Slashes in front of that are no help.
     fn claims(&self, info: &RequestInfo) -> bool {
-        let path = info.path.trim_start_matches('/');
-        let mut segments = path.split('/');
+        let mut segments = info.path.strip_prefix('/').unwrap_or_default().split('/');
         match segments.next() {
             Some("api") => true,
             Some("apis") => match segments.next() {
-                None | Some("") => true,
+                None => true,
+                Some("") => segments.next().is_none(),
                 Some(group) => self.discovery.served().group(group).is_some(),
             },
             _ => false,

@@ -1,7 +1,9 @@
 //! What audit events tell of objects: those that were sent, as they were understood, and those that are answered.
 
+use std::borrow::Cow;
+
 use binnacle_kinds::tables;
-use binnacle_meta::GroupVersion;
+use binnacle_meta::{GroupVersion, Text};
 use binnacle_registry::object;
 use binnacle_request::{AuditLevel, ObjectNotes, Record};
 use binnacle_schema::{Limits, Value, json, proto, yaml};
@@ -69,13 +71,20 @@ pub fn read_object(media_type: &str, body: &Bytes, omit_managed_fields: bool) ->
 
 fn encoded(object: &Value, omit_managed_fields: bool) -> Bytes {
     let mut out = Vec::with_capacity(1024);
+    let mut object = Cow::Borrowed(object);
     if omit_managed_fields {
-        let mut object = object.clone();
-        without_managed_fields(&mut object);
-        json::write(&object, &mut out);
-    } else {
-        json::write(object, &mut out);
+        without_managed_fields(object.to_mut());
     }
+    // Where the client has left out what it is, that was added behind all else.
+    let added = object.as_object().is_some_and(|members| {
+        members.get("kind").is_some() && members.iter().next().is_some_and(|(name, _)| name != "kind")
+    });
+    if added && let Some(members) = object.to_mut().as_object_mut() {
+        let first = ["kind", "apiVersion"].map(|name| (Text::new_static(name), members.remove(name)));
+        let first = first.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        *members = first.chain(std::mem::take(members)).collect();
+    }
+    json::write(&object, &mut out);
     out.into()
 }
 
@@ -144,6 +153,10 @@ mod tests {
         assert_eq!((noted.object.name.as_str(), noted.object.uid.as_str()), ("a", "u"));
         assert_eq!(noted.request_object, None);
         record.begin_audit().decide(AuditLevel::Request, false);
+        let object = json::parse(br#"{"spec":{},"apiVersion":"v1","kind":"Pod"}"#, &Limits::default()).unwrap();
+        note_request_object(&record, &object);
+        let noted = record.begin_audit().noted().request_object;
+        assert_eq!(noted.as_deref(), Some(&br#"{"kind":"Pod","apiVersion":"v1","spec":{}}"#[..]));
         note_patch(&record, b"a: [1]", true);
         assert_eq!(record.begin_audit().noted().request_object.as_deref(), Some(&br#"{"a":[1]}"#[..]));
     }

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use binnacle_meta::Status;
 use binnacle_registry::{Page, Resource};
+use binnacle_request::latency::{Part, measure};
 use binnacle_request::{Body, Response};
 use binnacle_schema::{Object, Value, json, proto};
 use binnacle_watchcache::Entry;
@@ -87,7 +88,7 @@ fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut pa
     let mut first = true;
     let mut pending: std::vec::IntoIter<Arc<Entry>> = Vec::new().into_iter();
     let mut done = false;
-    let pieces = std::iter::from_fn(move || {
+    let mut piece = move || {
         if done {
             return None;
         }
@@ -117,8 +118,11 @@ fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut pa
                 return Some(Ok(Bytes::from(full)));
             }
         }
-    });
-    Body::stream(futures::stream::iter(pieces))
+    };
+    // What is made of each item is measured there.
+    let whole = output.transform == Transform::None;
+    let pieces = move || if whole { measure(Part::Serialize, &mut piece) } else { piece() };
+    Body::stream(futures::stream::iter(std::iter::from_fn(pieces)))
 }
 
 /// One item or row, without separator.
@@ -136,13 +140,19 @@ fn write_item(
             out.extend_from_slice(&json[resource.item_offset()..]);
         }
         Transform::Table(version) => {
-            let object = resource.collection.decode(entry.value(), entry.revision())?;
-            let columns = table::columns(resource);
-            json::write(&table::row(resource, columns, &object, include, version, SystemTime::now().into()), out);
+            let row = measure(Part::Transform, || {
+                let object = resource.collection.decode(entry.value(), entry.revision())?;
+                let columns = table::columns(resource);
+                Ok::<_, Status>(table::row(resource, columns, &object, include, version, SystemTime::now().into()))
+            })?;
+            measure(Part::Serialize, || json::write(&row, out));
         }
         Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
-            let object = resource.collection.decode(entry.value(), entry.revision())?;
-            json::write(&partial_item(resource, &object, version), out);
+            let item = measure(Part::Transform, || {
+                let object = resource.collection.decode(entry.value(), entry.revision())?;
+                Ok::<_, Status>(partial_item(resource, &object, version))
+            })?;
+            measure(Part::Serialize, || json::write(&item, out));
         }
     }
     Ok(())
@@ -245,13 +255,16 @@ fn protobuf(resource: &Arc<Resource>, mut page: Page) -> Result<Body, Status> {
     let version = page.revision.0.to_string();
     let (token, remaining) = (page.continue_token.clone().unwrap_or_default(), page.remaining);
     let mut entries = Vec::new();
-    let mut length = 0;
-    while let Some(chunk) = page.next_chunk() {
-        for entry in chunk {
-            length += proto::list_item_len(resource.protobuf(&entry)?.len());
-            entries.push(entry);
+    let length = measure(Part::Serialize, || {
+        let mut length = 0;
+        while let Some(chunk) = page.next_chunk() {
+            for entry in chunk {
+                length += proto::list_item_len(resource.protobuf(&entry)?.len());
+                entries.push(entry);
+            }
         }
-    }
+        Ok::<_, Status>(length)
+    })?;
     let meta = proto::ListMeta {
         resource_version: &version,
         continue_token: &token,
@@ -262,7 +275,7 @@ fn protobuf(resource: &Arc<Resource>, mut page: Page) -> Result<Body, Status> {
     let resource = Arc::clone(resource);
     let mut entries = entries.into_iter();
     let mut done = false;
-    let pieces = std::iter::from_fn(move || {
+    let mut piece = move || {
         if done {
             return None;
         }
@@ -287,6 +300,7 @@ fn protobuf(resource: &Arc<Resource>, mut page: Page) -> Result<Body, Status> {
                 return Some(Ok(Bytes::from(full)));
             }
         }
-    });
+    };
+    let pieces = std::iter::from_fn(move || measure(Part::Serialize, &mut piece));
     Ok(Body::stream(futures::stream::iter(pieces)))
 }

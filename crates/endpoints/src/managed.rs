@@ -3,10 +3,24 @@
 use std::borrow::Cow;
 
 use binnacle_kinds::tables;
-use binnacle_meta::GroupVersion;
+use binnacle_meta::{GroupVersion, Status, StatusReason};
 use binnacle_patch::apply;
 use binnacle_registry::{Context, Resource, object};
 use binnacle_schema::{Message, Value};
+
+/// An object sent in fewer bytes does not become too large for the store by what is noted about it.
+pub(crate) const LARGE: usize = 128 << 10;
+
+/// Whether the store refused a write for its size. etcd takes 1.5 MiB, unless it was told otherwise.
+pub(crate) fn is_too_large(status: &Status) -> bool {
+    status.is(StatusReason::InternalError) && status.message().ends_with("etcdserver: request is too large")
+}
+
+/// Takes the notes away, which may be half of a large object: without them it may be stored after all, and nobody but
+/// server-side apply needs them.
+pub(crate) fn forget(object: &mut Value) {
+    object::set_metadata(object, "managedFields", None);
+}
 
 /// Notes the manager of all fields of a new object, which is in the resource's version.
 pub(crate) fn created(context: &Context, resource: &Resource, manager: &str, object: &mut Value) {

@@ -2,6 +2,7 @@
 
 use binnacle_meta::Status;
 use binnacle_registry::{Resource, Warnings};
+use binnacle_request::latency::{Part, measure};
 use binnacle_request::{Body, Response};
 use binnacle_schema::{Message, Value, canonical, json, proto, yaml};
 use http::StatusCode;
@@ -20,13 +21,17 @@ pub fn object(
 ) -> Result<Response, Status> {
     let value = match output.transform {
         Transform::None => {
-            resource.from_stored(&mut object);
-            canonical::canonicalize(&mut object, resource.message);
+            measure(Part::Transform, || {
+                resource.from_stored(&mut object);
+                canonical::canonicalize(&mut object, resource.message);
+            });
             let body = encode(&object, Some(resource.message), output.encoding, output.pretty);
             return Ok(bytes(code, output.encoding.media_type(), body));
         }
-        Transform::Table(version) => table::of_object(resource, &object, include, version),
-        Transform::PartialMetadata(version) => partial::of_object(resource, &object, version),
+        Transform::Table(version) => measure(Part::Transform, || table::of_object(resource, &object, include, version)),
+        Transform::PartialMetadata(version) => {
+            measure(Part::Transform, || partial::of_object(resource, &object, version))
+        }
         Transform::PartialMetadataList(_) => {
             return Err(Status::not_acceptable_text(
                 "you requested PartialObjectMetadataList, but the requested object is not a list",
@@ -52,6 +57,10 @@ pub fn status(output: Output, code: u16, status: &Status) -> Response {
 
 /// The bytes of a value. Protobuf needs the schema and wraps the object in its envelope.
 pub(crate) fn encode(value: &Value, message: Option<&Message>, encoding: Encoding, pretty: bool) -> Vec<u8> {
+    measure(Part::Serialize, || encoded(value, message, encoding, pretty))
+}
+
+fn encoded(value: &Value, message: Option<&Message>, encoding: Encoding, pretty: bool) -> Vec<u8> {
     let mut body = Vec::with_capacity(1024);
     match encoding {
         Encoding::Json if pretty => {

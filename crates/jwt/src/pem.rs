@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use binnacle_meta::read_error;
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -10,7 +11,7 @@ use crate::{KeyError, PrivateKey, PublicKey};
 /// Why a file of keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
-    #[error("open {path}: {error}")]
+    #[error("{}", read_error(path, error))]
     Unreadable { path: String, error: std::io::Error },
     #[error("error reading private key file {path}: {error}")]
     Private { path: String, error: KeyError },

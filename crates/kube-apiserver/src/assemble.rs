@@ -87,7 +87,7 @@ pub(crate) enum StartError {
     Issuers(#[from] IssuersError),
     #[error("cannot use the server's own authority: {0}")]
     OwnAuthority(#[from] AuthoritiesError),
-    #[error("unable to load server certificate: {0}")]
+    #[error(transparent)]
     Tls(#[from] TlsError),
     #[error(transparent)]
     Audit(#[from] binnacle_audit::OptionsError),

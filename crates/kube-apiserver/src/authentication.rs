@@ -28,12 +28,12 @@ use crate::issuers::MadeIssuers;
 pub(crate) enum AuthenticationError {
     #[error(transparent)]
     Tokens(#[from] TokenFileError),
-    #[error("unable to load client CA file: {0}")]
-    ClientCa(#[source] AuthoritiesError),
-    #[error("failed to load the authorities for request headers: {0}")]
-    ProxyCa(#[source] AuthoritiesError),
-    #[error("failed to build token generator: {0}")]
+    #[error(transparent)]
+    Authorities(#[from] AuthoritiesError),
+    #[error(transparent)]
     Keys(#[from] KeyFileError),
+    #[error("failed to parse service-account-issuer-key-file: {0}")]
+    SigningKey(#[source] KeyFileError),
     #[error("cannot use the server's own key for service account tokens: {0}")]
     OwnKey(#[from] KeyError),
     #[error(transparent)]
@@ -64,10 +64,11 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    fn load(path: &Path) -> Result<Self, AuthoritiesError> {
+    /// `what` is what they are there for, which messages tell beside the path.
+    fn load(what: &str, path: &Path) -> Result<Self, AuthoritiesError> {
         let shown = path.display().to_string();
         let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
-        Self::new(&shown, &pem)
+        Self::new(&format!("{what}::{shown}"), &pem)
     }
 
     /// `path` is for messages.
@@ -85,19 +86,19 @@ impl Named {
         }
         Ok(Self {
             tokens: flags.token_auth_file.as_deref().map(TokenFile::load).transpose()?,
-            clients: flags
-                .client_ca_file
-                .as_deref()
-                .map(Bundle::load)
-                .transpose()
-                .map_err(AuthenticationError::ClientCa)?,
+            clients: flags.client_ca_file.as_deref().map(|path| Bundle::load("client-ca-bundle", path)).transpose()?,
             proxies: flags
                 .request_header
                 .as_ref()
-                .map(|header| Bundle::load(&header.client_ca_file))
+                .map(|header| Bundle::load("request-header", &header.client_ca_file))
+                .transpose()?,
+            signing: flags
+                .service_accounts
+                .signing_key_file
+                .as_deref()
+                .map(load_private)
                 .transpose()
-                .map_err(AuthenticationError::ProxyCa)?,
-            signing: flags.service_accounts.signing_key_file.as_deref().map(load_private).transpose()?,
+                .map_err(AuthenticationError::SigningKey)?,
             keys,
             webhook: flags.webhook.as_ref().map(|webhook| webhook_tokens(webhook, audiences(flags))).transpose()?,
         })
@@ -217,7 +218,7 @@ pub(crate) fn build(
         proxy_prefixes.clone_from(&options.extra_prefixes);
         known.push(Box::new(FrontProxy::new(proxies.authorities, options, audiences.clone())));
     }
-    known.push(Box::new(X509::new(clients.authorities.clone())));
+    known.push(Box::new(X509::new(clients.authorities.clone()).counted(metrics.registry())?));
     known.push(Box::new(Bearer::new(tokens)));
     let known = Union::new(known);
     let authenticator: Arc<dyn Authenticator> = match &issuers.anonymous {

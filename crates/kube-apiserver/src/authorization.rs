@@ -9,6 +9,7 @@ use binnacle_authz::{
 };
 use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_controlplane::{RolesFeed, follow_nodes, node_rules};
+use binnacle_meta::read_error;
 use binnacle_registry::ResourceSet;
 use binnacle_request::Shutdown;
 use tokio::task::JoinSet;
@@ -43,7 +44,8 @@ impl Prepared {
         let (config, file) = match &flags.source {
             Source::Flags(config) => (config.clone(), None),
             Source::File(path) => {
-                let data = std::fs::read(path).map_err(|error| failed(format!("open {}: {error}", path.display())))?;
+                let data =
+                    std::fs::read(path).map_err(|error| failed(read_error(&path.display().to_string(), &error)))?;
                 let config = AuthorizationConfig::parse(&data, &[]).map_err(failed)?;
                 (config, Some((path.clone(), data)))
             }
@@ -52,7 +54,7 @@ impl Prepared {
         let abac = match policies {
             None => None,
             Some(None) => return Err(failed("authorization-mode ABAC's authorization policy file not passed")),
-            Some(Some(path)) => Some(Arc::new(Abac::load(path).map_err(failed)?)),
+            Some(Some(path)) => Some(Arc::new(Abac::load(path).map_err(invalid)?)),
         };
         let paths = match &flags.always_allow_paths[..] {
             [] => None,
@@ -79,7 +81,7 @@ impl Prepared {
             nodes = Some(graph);
         }
         let parts = Parts { abac: self.abac, node, rbac, paths: self.paths, metrics };
-        let union = parts.assemble(&self.config).map_err(failed)?;
+        let union = parts.assemble(&self.config).map_err(invalid)?;
         let Some((path, data)) = self.file else {
             return Ok(Made { authorizer: Arc::new(union), roles, nodes, file: None });
         };
@@ -105,6 +107,10 @@ impl Made {
 
 fn has(config: &AuthorizationConfig, mode: &AuthorizerMode) -> bool {
     config.authorizers.iter().any(|authorizer| authorizer.mode == *mode)
+}
+
+fn invalid(why: impl std::fmt::Display) -> AuthorizationError {
+    AuthorizationError(format!("invalid authorization config: {why}"))
 }
 
 fn failed(why: impl ToString) -> AuthorizationError {

@@ -320,7 +320,7 @@ mod tests {
                 "invalid argument \"5\" for \"--kubelet-timeout\" flag: time: missing unit in duration \"5\"",
             ),
             (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
-            (&["--logging-format=xml"], "[logging.format: Invalid value: \"xml\": Unsupported log format]"),
+            (&["--logging-format=xml"], "format: Invalid value: \"xml\": Unsupported log format"),
             (
                 &["--oidc-client-id=a"],
                 "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",

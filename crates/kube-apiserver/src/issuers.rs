@@ -7,7 +7,7 @@ use binnacle_authn::config::{AnonymousConfig, AuthenticationConfig, Checked, Con
 use binnacle_authn::{IssuerOptions, Issuers, IssuersFile, JwtMetrics};
 use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_jwt::Algorithm;
-use binnacle_meta::go_quote;
+use binnacle_meta::{go_quote, read_error};
 use binnacle_webhook::TargetError;
 
 use crate::authentication::audiences;
@@ -19,7 +19,7 @@ use crate::identity::identity;
 pub(crate) enum IssuersError {
     #[error("failed to load authentication configuration from file {}: {why}", go_quote(path))]
     File { path: String, why: String },
-    #[error("Failed to read the CA file {path}: {error}")]
+    #[error("{}", read_error(path, error))]
     Authorities { path: String, error: std::io::Error },
     #[error(
         "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication \
@@ -66,8 +66,7 @@ impl NamedIssuers {
             flags::Issuers::File(path) => {
                 let shown = path.display().to_string();
                 let failed = |why: String| IssuersError::File { path: shown.clone(), why };
-                let data =
-                    std::fs::read(path).map_err(|error| failed(format!("open {shown}: {}", go_error(&error))))?;
+                let data = std::fs::read(path).map_err(|error| failed(read_error(&shown, &error)))?;
                 let config = AuthenticationConfig::parse(&data).map_err(|error| failed(error.to_string()))?;
                 file = Some((path.clone(), data));
                 config
@@ -111,12 +110,4 @@ fn authorities(path: &Path) -> Result<String, IssuersError> {
     let text =
         std::fs::read(path).map_err(|error| IssuersError::Authorities { path: path.display().to_string(), error })?;
     Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-fn go_error(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    }
 }

@@ -40,25 +40,23 @@ impl OpenIdLink {
         let mut algorithms: Vec<&str> = keys.iter().map(|key| key.algorithm().name()).collect();
         algorithms.sort_unstable();
         algorithms.dedup();
-        let configuration = json!({
-            "issuer": issuer,
-            "jwks_uri": keys_url,
-            "response_types_supported": ["id_token"],
-            "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": algorithms,
-        });
-        let set: Vec<Value> = keys.iter().map(PublicKey::to_jwk).collect();
-        Ok(Self {
-            configuration: configuration.to_string().into_bytes().into(),
-            keys: json!({"keys": set}).to_string().into_bytes().into(),
-        })
+        let configuration = ordered(&[
+            ("issuer", json!(issuer)),
+            ("jwks_uri", json!(keys_url)),
+            ("response_types_supported", json!(["id_token"])),
+            ("subject_types_supported", json!(["public"])),
+            ("id_token_signing_alg_values_supported", json!(algorithms)),
+        ]);
+        let keys: Vec<String> = keys.iter().map(|key| key_text(&key.to_jwk())).collect();
+        let keys = format!("{{\"keys\":[{}]}}", keys.join(","));
+        Ok(Self { configuration: configuration.into(), keys: keys.into() })
     }
 
     fn answer(&self, request: &Request) -> Response {
         if request.method != Method::GET {
             return failure_response(&Status::method_not_allowed(), &request.headers);
         }
-        let (body, kind) = match request.info.path.as_str() {
+        let (body, kind) = match request.info.path.trim_end_matches('/') {
             KEYS => (&self.keys, "application/jwk-set+json"),
             _ => (&self.configuration, "application/json"),
         };
@@ -69,6 +67,18 @@ impl OpenIdLink {
     }
 }
 
+/// An object with its members in the reference's order, which a map would sort.
+fn ordered(members: &[(&str, Value)]) -> String {
+    let members: Vec<String> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+fn key_text(key: &Value) -> String {
+    const ORDER: [&str; 8] = ["use", "kty", "kid", "crv", "alg", "x", "y", "n"];
+    let named = ORDER.iter().chain(&["e"]).filter_map(|name| Some((*name, key.get(name)?.clone())));
+    ordered(&named.collect::<Vec<_>>())
+}
+
 /// Where the key set of a server is that clients reach at an address.
 pub(crate) fn keys_url(address: &str) -> String {
     format!("https://{address}{KEYS}")
@@ -76,7 +86,7 @@ pub(crate) fn keys_url(address: &str) -> String {
 
 impl Link for OpenIdLink {
     fn claims(&self, info: &RequestInfo) -> bool {
-        matches!(info.path.as_str(), CONFIGURATION | KEYS)
+        matches!(info.path.trim_end_matches('/'), CONFIGURATION | KEYS)
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {

@@ -46,35 +46,36 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
         (&["--authorization-mode=ABAC"], "authorization-mode ABAC's authorization policy file not passed"),
         (
             &["--authorization-mode=ABAC", "--authorization-policy-file", &junk],
-            &format!("error reading policy file {junk}, line 1: no certificate: "),
+            &format!("invalid authorization config: error reading policy file {junk}, line 1: no certificate: "),
         ),
-        (&["--authorization-config", &missing], &format!("open {missing}: No such file")),
+        (&["--authorization-config", &missing], &format!("open {missing}: no such file")),
         (&["--authorization-config", &junk], "failed to load AuthorizationConfiguration from file: "),
         (
             &["--authorization-mode=Webhook", "--authorization-webhook-config-file", &missing],
-            &format!("open {missing}: "),
+            &format!("invalid authorization config: stat {missing}: no such file or directory"),
         ),
         (&["--secure-port", &taken_port], &in_use),
-        (&["--token-auth-file", &missing], &format!("open {missing}: No such file")),
+        (&["--token-auth-file", &missing], &format!("open {missing}: no such file")),
         (&["--token-auth-file", &bad_tokens], &format!("token file '{bad_tokens}' must have at least 3 columns ")),
-        (&["--client-ca-file", &missing], &format!("unable to load client CA file: open {missing}: No such file")),
+        (&["--client-ca-file", &missing], &format!("open {missing}: no such file or directory")),
         (
             &["--client-ca-file", &junk],
             &format!(
-                "unable to load client CA file: {junk}: data does not contain any valid RSA or ECDSA certificates"
+                "error loading CA bundle for \"client-ca-bundle::{junk}\": data does not contain any valid RSA or ECDSA \
+                 certificates"
             ),
         ),
         (
             &["--tls-cert-file", &missing, "--tls-private-key-file", &missing],
-            &format!("unable to load server certificate: open {missing}: No such file"),
+            &format!("open {missing}: no such file or directory"),
         ),
         (
             &["--tls-cert-file", &junk, "--tls-private-key-file", &junk],
-            &format!("unable to load server certificate: {junk}: "),
+            "tls: failed to find any PEM data in certificate input",
         ),
         (
             &["--tls-cert-file", &certificate, "--tls-private-key-file", &other_key],
-            "unable to load server certificate: tls: ",
+            "tls: private key does not match public key",
         ),
     ] {
         let mut all = vec!["--data-dir", &data];

@@ -143,7 +143,7 @@ impl Status {
 
     /// `resource "name" is forbidden: why`; the empty resource and name are left out of the sentence.
     pub fn forbidden(resource: &GroupResource, name: &str, why: impl std::fmt::Display) -> Self {
-        let message = if resource.resource.is_empty() {
+        let message = if resource.resource.is_empty() && resource.group.is_empty() {
             format!("forbidden: {why}")
         } else if name.is_empty() {
             format!("{resource} is forbidden: {why}")

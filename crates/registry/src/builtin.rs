@@ -13,6 +13,7 @@ use crate::admission::Admission;
 use crate::counts::Counts;
 use crate::hooks::{Hooks, NoHooks};
 use crate::index::ResourceIndexer;
+use crate::request_store::RequestStore;
 use crate::resource::{Collection, Conversion, Resource, Written};
 use crate::storage::StorageOptions;
 
@@ -86,7 +87,7 @@ impl BuiltIn {
             admission: self.admission.clone(),
             ttl: storage.expires.then(|| Arc::new(self.storage.leases(store.clone(), counts.clone()))),
             counts,
-            store: store.clone(),
+            store: RequestStore::new(store.clone()),
             cached: !self.storage.uncached.has(&resource),
             media_type: self.storage.media_type,
             delete_workers: self.storage.delete_workers,

@@ -17,6 +17,7 @@ impl Resource {
         if !self.collection.cached || self.collection.is_unreadable().await {
             return self.get_stored(context, name, version).await;
         }
+        self.collection.check_place(&context.namespace, Some(name))?;
         let cache = &self.collection.cache;
         let failed = |error| self.collection.cache_failure(error);
         let path = self.collection.path(&context.namespace, name);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::{FieldSelector, LabelSelector, Status, Text};
+use binnacle_request::latency::{Part, measure, measured};
 use binnacle_store::{RangeRequest, Revision, StoreError, prefix_end};
 use binnacle_watchcache::{BLOCK_TIMEOUT, CacheError, Cursor, Entry, Interest, Selection, Snapshot};
 use bytes::Bytes;
@@ -81,6 +82,7 @@ impl Resource {
     pub async fn list(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let collection = &self.collection;
         let namespace = if collection.namespaced { context.namespace.as_str() } else { "" };
+        collection.check_place(namespace, None)?;
         let selection = collection.selection(namespace, &options.labels, &options.fields);
         let scope = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
         let (version, start) = match &options.continue_token {
@@ -116,7 +118,7 @@ impl Resource {
         let failed = |error| collection.cache_failure(error);
         let snapshot = match version {
             Match::Consistent => {
-                let waited = collection.cache.wait_consistent(deadline()).await;
+                let waited = measured(Part::Storage, collection.cache.wait_consistent(deadline())).await;
                 collection.counts.add_consistent(waited.is_ok());
                 waited.map_err(failed)?
             }
@@ -190,7 +192,7 @@ impl Resource {
             let read = response.kvs.len();
             fetched += read;
             for (i, kv) in response.kvs.into_iter().enumerate() {
-                let entry = collection.cache.entry(&kv);
+                let entry = measure(Part::Decode, || collection.cache.entry(&kv));
                 evaluated += 1;
                 from = [&kv.key[..], b"\0"].concat();
                 if !selection.selects(&entry) {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use binnacle_kinds::Strategy;
-use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource, Status, Text};
+use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource, Status, Text, go_quote};
 use binnacle_patch::apply::Update;
 use binnacle_resources::{ResourceDescription, Storage};
 use binnacle_schema::decode::Empties;
 use binnacle_schema::{Message, Value};
-use binnacle_store::Store;
 use binnacle_watchcache::{Cache, FormBudget};
 use bytes::Bytes;
 
@@ -18,6 +17,7 @@ use crate::counts::Counts;
 use crate::forms::Forms;
 use crate::hooks::Hooks;
 use crate::media::{MediaType, StoredKind};
+use crate::request_store::RequestStore;
 use crate::ttl::Leases;
 
 /// Whom `managedFields` name for what the server writes by itself.
@@ -53,7 +53,7 @@ pub struct Collection {
     pub strategy: &'static dyn Strategy,
     pub hooks: Arc<dyn Hooks>,
     pub admission: Arc<dyn Admission>,
-    pub store: Arc<dyn Store>,
+    pub store: RequestStore,
     pub cache: Arc<Cache>,
     /// Whether reads are served by the cache.
     pub cached: bool,
@@ -209,16 +209,10 @@ impl Collection {
     /// The key of an object. Names were validated when the object was made; one that could not have been is refused
     /// here, so that no key outside of the collection can be built.
     pub fn key(&self, namespace: &str, name: &str) -> Result<Bytes, Status> {
-        if name.is_empty() {
-            return Err(Status::bad_request("Name parameter required."));
-        }
-        let problems = binnacle_validation::names::path_segment(name, false);
-        if !problems.is_empty() {
-            return Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {}", problems.join(";"))));
-        }
         if self.namespaced && namespace.is_empty() {
             return Err(Status::bad_request("Namespace parameter required."));
         }
+        self.check_place(namespace, Some(name))?;
         let mut key = Vec::with_capacity(self.prefix.len() + namespace.len() + 1 + name.len());
         key.extend_from_slice(&self.prefix);
         if self.namespaced {
@@ -227,6 +221,28 @@ impl Collection {
         }
         key.extend_from_slice(name.as_bytes());
         Ok(Bytes::from(key))
+    }
+
+    /// Whether objects can be at a place: of a name, or all of a namespace. What would lead elsewhere among keys is no name,
+    /// also where nothing but the cache is asked.
+    pub(crate) fn check_place(&self, namespace: &str, name: Option<&str>) -> Result<(), Status> {
+        if let Some(name) = name {
+            if name.is_empty() {
+                return Err(Status::bad_request("Name parameter required."));
+            }
+            let problems = binnacle_validation::names::path_segment(name, false);
+            if !problems.is_empty() {
+                return Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {}", problems.join(";"))));
+            }
+        }
+        if self.namespaced && (matches!(namespace, "." | "..") || namespace.contains('/')) {
+            let prefix = self.prefix.strip_prefix(self.root.as_bytes()).unwrap_or(&self.prefix);
+            let prefix = String::from_utf8_lossy(prefix);
+            let place = format!("/{}{namespace}", prefix.trim_start_matches('/'));
+            let key = name.map_or(place.clone(), |name| format!("{place}/{name}"));
+            return Err(Status::unknown(500, &format!("invalid key: {}", go_quote(&key))));
+        }
+        Ok(())
     }
 
     /// How the cache names an object.

@@ -99,6 +99,11 @@ pub async fn working_for<T>(record: &Arc<Record>, work: impl Future<Output = T>)
     CURRENT.scope(record.clone(), work).await
 }
 
+/// As [`working_for`], of one step of something that is polled.
+pub fn stepping_for<T>(record: &Arc<Record>, step: impl FnOnce() -> T) -> T {
+    CURRENT.sync_scope(record.clone(), step)
+}
+
 /// Measures a part of the work for the request that is being worked for, if there is one.
 pub async fn measured<T>(part: Part, work: impl Future<Output = T>) -> T {
     let began = Instant::now();
@@ -153,10 +158,10 @@ mod tests {
         let record = Record::open(Method::GET, "/".into(), None, None);
         let got = working_for(&record, async {
             measured(Part::Storage, tokio::time::sleep(Duration::from_millis(2))).await;
-            measure(Part::Serialize, || std::thread::sleep(Duration::from_millis(1)));
             7
         });
         assert_eq!(got.await, 7);
+        stepping_for(&record, || measure(Part::Serialize, || std::thread::sleep(Duration::from_millis(1))));
         assert!(record.latency(Part::Storage) >= Duration::from_millis(2));
         assert!(record.latency(Part::Serialize) >= Duration::from_millis(1));
     }

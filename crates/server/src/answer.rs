@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_meta::{Status, StatusReason};
+use binnacle_meta::Status;
 use binnacle_request::{AnsweredStatus, Body, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -15,6 +15,8 @@ pub type FailureWriter = fn(&Status, &HeaderMap) -> Response;
 pub(crate) enum Refusal {
     /// A Status in the representation that the client prefers.
     Status(Status),
+    /// A Status whose message quotes what the client chose: browsers must not take it for anything else.
+    Quoting(Status),
     /// A Status for a caller that is nobody, whose connection is not kept: see [`CloseConnection`].
     StatusThenClose(Status),
     /// The server is too busy, or about to stop; who comes back later is served.
@@ -32,12 +34,10 @@ impl From<Status> for Refusal {
 impl Refusal {
     pub(crate) fn into_response(self, write: FailureWriter, headers: &HeaderMap) -> Response {
         match self {
-            Self::Status(status) => {
+            Self::Status(status) => write(&status, headers),
+            Self::Quoting(status) => {
                 let mut response = write(&status, headers);
-                if status.is(StatusReason::Forbidden) {
-                    // Its message quotes what the client chose.
-                    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-                }
+                response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
                 response
             }
             Self::StatusThenClose(status) => {
@@ -62,6 +62,10 @@ impl Refusal {
 /// without an identity do not get to keep a connection, as in the reference (`UnauthenticatedHTTP2DOSMitigation`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CloseConnection;
+
+/// An answer's extension: it was given before anything is audited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unaudited;
 
 /// An answer's extension: it stands in for one that a panic prevented. With the message of the panic.
 #[derive(Clone, Debug)]

@@ -3,18 +3,18 @@
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use binnacle_audit::{Auditor, Trail};
 use binnacle_authz::Authorizer;
 use binnacle_flowcontrol::FlowControl;
-use binnacle_request::latency;
+use binnacle_request::latency::{self, Part};
 use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown, Upgrade};
 use bytes::Bytes;
 use http::HeaderValue;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::answer::Refusal;
+use crate::answer::{Refusal, Unaudited};
 use crate::compress::{self, Gzip};
 use crate::filters::audit::Ending;
 use crate::filters::authenticate::Authentication;
@@ -93,6 +93,9 @@ impl Chain {
         let gzip_accepted = compress::accepted(request.headers());
         let record = filters::record::open(&request, &connection, &self.config.metrics);
         let (upgrade, kept) = filters::upgrade::of(request.extensions_mut());
+        let audited = self.config.options.auditor.is_some();
+        let query = request.uri().query().unwrap_or_default();
+        let tried = audited.then(|| filters::audit::Tried::of(request.headers(), query, &connection));
         let trail = filters::audit::open(self.config.options.auditor.as_ref(), &record, request.headers(), &connection);
         let options = &self.config.options;
         let origin = options.cors.as_ref().and_then(|cors| cors.origin(request.headers()));
@@ -113,14 +116,15 @@ impl Chain {
         if let Some(trail) = trail {
             let mut info = None;
             record.note(|facts| info = facts.info.clone());
-            ending = filters::audit::answered(trail, info, filters::audit::Head::of(&answer)).await;
+            let head = filters::audit::Head::of(&answer);
+            ending = filters::audit::answered(trail, tried.unwrap_or_default(), info, head).await;
         }
         if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
             // The answer ends with its head; what it began goes on.
             kept.keep(ending.take());
         }
         let (answer, gzip) = if gzip_accepted { compress::begin(answer).await } else { (answer, None) };
-        answer.map(|body| Tracked { body, record, ending, gzip })
+        answer.map(|body| Tracked { body, record, ending, gzip, handed: None })
     }
 
     /// From the first look at the path to the link that answers, or the first filter that refuses.
@@ -145,7 +149,7 @@ impl Chain {
             Err(refusal) => return refuse(refusal),
         };
         if let Err(refusal) = filters::draining::check(config.options.draining.as_ref(), &info, &parts) {
-            return refuse(refusal);
+            return unaudited(refuse(refusal));
         }
         // Held by the record, which outlasts the answer where a connection is upgraded.
         record.hold(filters::inflight::count(&self.inflight, &info));
@@ -154,7 +158,7 @@ impl Chain {
             Err(refusal) => return refuse(refusal),
         };
         if let Some(preflight) = preflight {
-            return preflight;
+            return unaudited(preflight);
         }
         let mut belongs = Belongs::default();
         let granted = {
@@ -241,6 +245,11 @@ impl Chain {
     }
 }
 
+fn unaudited(mut response: Response) -> Response {
+    response.extensions_mut().insert(Unaudited);
+    response
+}
+
 /// The body of an answer. It counts what is sent, keeps the request's record open until everything has been sent, has its
 /// end audited, and turns a panic while sending into the end of that one stream.
 pub struct Tracked {
@@ -248,12 +257,23 @@ pub struct Tracked {
     record: Arc<Record>,
     ending: Option<Ending>,
     gzip: Option<Gzip>,
+    /// When the piece was handed over that is being sent.
+    handed: Option<Instant>,
 }
 
 impl Tracked {
+    /// Whoever asks for the next piece has sent the one before.
+    fn taken(&mut self) {
+        if let Some(at) = self.handed.take() {
+            self.record.took(Part::Write, at.elapsed());
+        }
+    }
+
     /// The next frame as it was made.
     fn poll_plain(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let polled = filters::panics::catch(&self.record, || Pin::new(&mut self.body).poll_frame(cx));
+        let (record, body) = (&self.record, &mut self.body);
+        let step = || latency::stepping_for(record, || Pin::new(body).poll_frame(cx));
+        let polled = filters::panics::catch(record, step);
         let polled = polled.unwrap_or_else(|message| {
             // Whatever the panic left behind is not asked again.
             self.body = Body::empty();
@@ -303,11 +323,13 @@ impl HttpBody for Tracked {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
+        this.taken();
         let polled = this.poll_encoded(cx);
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(data) = frame.data_ref()
         {
             this.record.add_response_bytes(data.len() as u64);
+            this.handed = Some(Instant::now());
         }
         if let (Poll::Ready(None), Some(ending)) = (&polled, &mut this.ending) {
             // It has ended, and is not asked again while this waits.
@@ -323,6 +345,13 @@ impl HttpBody for Tracked {
 
     fn size_hint(&self) -> SizeHint {
         if self.gzip.is_some() { SizeHint::default() } else { self.body.size_hint() }
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        // Before the end is audited, which is when its fields are dropped.
+        self.taken();
     }
 }
 

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use binnacle_meta::read_error;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -30,7 +31,7 @@ pub struct TlsFiles {
 /// Why the serving certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("open {path}: {error}")]
+    #[error("{}", read_error(path, error))]
     Unreadable { path: String, error: std::io::Error },
     #[error("{path}: {error}")]
     Broken { path: String, error: String },
@@ -42,21 +43,19 @@ pub enum TlsError {
 
 impl TlsFiles {
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let (certificate_path, key_path) = (certificate.display().to_string(), key.display().to_string());
-        let read = |path: &Path, shown: &str| {
-            std::fs::read(path).map_err(|error| TlsError::Unreadable { path: shown.to_owned(), error })
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|error| TlsError::Unreadable { path: path.display().to_string(), error })
         };
-        let certificate = read(certificate, &certificate_path)?;
-        let key = read(key, &key_path)?;
-        let broken = |path: &str, error: String| TlsError::Broken { path: path.to_owned(), error };
+        let path = certificate.display().to_string();
+        let (certificate, key) = (read(certificate)?, read(key)?);
         let chain = CertificateDer::pem_slice_iter(&certificate)
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| broken(&certificate_path, error.to_string()))?;
+            .map_err(|error| TlsError::Broken { path, error: error.to_string() })?;
         if chain.is_empty() {
-            return Err(broken(&certificate_path, "failed to find any PEM certificate in it".to_owned()));
+            return Err(TlsError::Unusable("failed to find any PEM data in certificate input".to_owned()));
         }
         let key = PrivateKeyDer::from_pem_slice(&key)
-            .map_err(|error| broken(&key_path, format!("failed to find a PEM private key in it: {error}")))?;
+            .map_err(|_| TlsError::Unusable("failed to find any PEM data in key input".to_owned()))?;
         Ok(Self { chain, key })
     }
 }

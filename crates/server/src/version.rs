@@ -48,7 +48,7 @@ impl Link for VersionLink {
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
-            if !matches!(request.info.path.as_str(), "/version" | "/version/") {
+            if request.info.path.trim_end_matches('/') != "/version" {
                 return (self.failure)(&Status::path_not_found(), &request.headers);
             }
             if request.method != Method::GET {

@@ -113,6 +113,7 @@ fn write_status(status: &ResponseStatus, object: &mut Members<'_>) {
     object.nested("metadata", |_| {});
     match status {
         ResponseStatus::Code(_) => {}
+        ResponseStatus::Unauthenticated(message) => object.text("message", message),
         ResponseStatus::Status(status, _) => write_full_status(status, object),
         ResponseStatus::Failure { reason, message, .. } => {
             object.text("status", "Failure");

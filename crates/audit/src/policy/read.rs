@@ -1,6 +1,6 @@
 //! Reads and checks policy files. What the reference warns about (unknown fields, fields given twice) is warned about.
 
-use binnacle_config::{Format, Types, list, text};
+use binnacle_config::{Format, Types, check_type, list, text};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion, Shown, aggregate};
 use binnacle_request::AuditLevel;
 use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
@@ -23,6 +23,7 @@ pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
     if tree.is_null() {
         tree = Value::Object(Object::new());
     }
+    check_type(&tree).map_err(|error| failed(error.0))?;
     check_kind(&tree)?;
     let (value, findings) = FORMAT.decode(tree, twice, "v1").map_err(|error| failed(with_go_types(error.0)))?;
     if let Some(strict) = findings.strict_error() {
@@ -292,6 +293,12 @@ mod tests {
             (
                 "apiVersion: audit.k8s.io/v1\nkind: Event",
                 "failed decoding: converting (v1.Event) to (audit.Policy): unknown conversion",
+            ),
+            (
+                "'x'",
+                "failed decoding: couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of \
+                 type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+                 \"json:\\\"kind,omitempty\\\"\" }",
             ),
             (v1, "loaded illegal policy with 0 rules"),
             (&format!("{v1}rules: []"), "loaded illegal policy with 0 rules"),

@@ -107,6 +107,9 @@ impl EscalationHooks {
         if role.kind == "Role" && namespace.is_empty() {
             return Err(Status::bad_request("Namespace parameter required."));
         }
+        if role.name.is_empty() && matches!(role.kind, "Role" | "ClusterRole") {
+            return Err(Status::bad_request("Name parameter required."));
+        }
         let rules = self.feed.index().role_rules(role, namespace).map_err(|why| match why {
             // The reference names the resource of the request here, not that of what is missing.
             NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),

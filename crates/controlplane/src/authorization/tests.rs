@@ -168,6 +168,8 @@ async fn escalate_and_bind() {
         ("clusterrolebindings", "", "ClusterRole", "strong", 403),
         ("clusterrolebindings", "", "Role", "strong", 400),
         ("rolebindings", "n", "Role", "gone", 404),
+        ("rolebindings", "n", "Role", "", 400),
+        ("clusterrolebindings", "", "ClusterRole", "", 400),
         ("rolebindings", "n", "Robot", "strong", 500),
     ] {
         let name = format!("{kind}-{role}").to_lowercase();

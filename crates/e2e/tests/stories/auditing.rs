@@ -88,6 +88,7 @@ async fn the_log_tells_who_did_what() {
     let [refused] = of(&events, "refused")[..] else { panic!("{events:?}") };
     assert_eq!((&refused["stage"], &refused["responseStatus"]["code"]), (&"ResponseStarted".into(), &401.into()));
     assert_eq!(refused["user"], serde_json::json!({}));
+    assert_eq!(refused["responseStatus"]["message"], "Authentication failed, attempted: bearer");
 }
 
 /// `/dev/full` is a disk that is full.

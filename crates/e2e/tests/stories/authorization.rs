@@ -196,6 +196,27 @@ async fn paths_that_pretend() {
     }
 }
 
+/// What no path leads to is not found by those either who may do everything, and names that are none are told to be.
+#[tokio::test(flavor = "multi_thread")]
+async fn paths_that_lead_nowhere() {
+    let rig = Rig::start(TempDir::new(), &[]);
+    for (path, code, said) in [
+        ("//api/v1/pods", 404, "404 page not found"),
+        ("/apis//apps/v1/deployments", 404, "404 page not found"),
+        ("/apis//", 404, "404 page not found"),
+        ("/api/v1/proxy/namespaces/default", 404, "the server could not find the requested resource"),
+        ("/api/v1/namespaces/default/configmaps/..", 400, "Name parameter invalid: \\\"..\\\": may not be '..'"),
+        ("/api/v1/namespaces/default/configmaps/%2e", 400, "Name parameter invalid: \\\".\\\": may not be '.'"),
+        ("/api/v1/namespaces/%2e%2e/pods", 500, "invalid key: \\\"/pods/..\\\""),
+        ("/api/v1/namespaces/./configmaps/x", 500, "invalid key: \\\"/configmaps/./x\\\""),
+        ("/api/v1//", 200, "APIResourceList"),
+        ("/apis/apps//", 200, "APIGroup"),
+    ] {
+        let answer = rig.send("root", "GET", path, &Value::Null).await;
+        assert!(answer.status == code && answer.body.contains(said), "{path}: {} {}", answer.status, answer.body);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_read_what_their_pods_need() {
     let rig = Rig::start(TempDir::new(), &[]);

@@ -296,3 +296,34 @@ async fn without_a_watch_cache() {
         assert!(matches!(event, Some(WatchEvent::Deleted(_))), "{event:?}");
     }
 }
+
+/// etcd bounds the size of a write: what only the notes of field managers make too large is written without them, unless
+/// they are what the write is about.
+#[tokio::test(flavor = "multi_thread")]
+async fn notes_yield_to_the_size() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let servers = servers(&etcd, 1).await;
+    let client = servers[0].kube().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let entry =
+        |i: u32| (format!("a-key-so-long-that-its-note-is-about-as-large-as-the-entry-itself-and-that-{i}"), "A");
+    let data: std::collections::BTreeMap<_, _> = (0..9999).map(entry).collect();
+    let large = |name: &str| -> ConfigMap {
+        serde_json::from_value(json!({"metadata": {"name": name}, "data": data})).unwrap()
+    };
+    let created = maps.create(&PostParams::default(), &large("created")).await.unwrap();
+    assert_eq!((created.managed_fields().len(), created.data.unwrap().len()), (0, 9999));
+    let mut small = maps.create(&PostParams::default(), &config_map("updated", "1")).await.unwrap();
+    small.data = large("updated").data;
+    let updated = maps.replace("updated", &PostParams::default(), &small).await.unwrap();
+    assert_eq!((updated.managed_fields().len(), updated.data.unwrap().len()), (0, 9999));
+    maps.create(&PostParams::default(), &config_map("patched", "1")).await.unwrap();
+    let patch = Patch::Merge(json!({"data": data}));
+    let patched = maps.patch("patched", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!((patched.managed_fields().len(), patched.data.unwrap().len()), (0, 10_000));
+    let apply = Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "created"}}));
+    let kube::Error::Api(status) = maps.patch("created", &PatchParams::apply("a"), &apply).await.unwrap_err() else {
+        panic!("no status")
+    };
+    assert_eq!(status.message, "Internal error occurred: etcdserver: request is too large");
+}

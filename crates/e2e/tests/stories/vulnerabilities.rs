@@ -1,6 +1,9 @@
 //! Vulnerabilities that the Go server has had, each as the attack that must fail here. What stands behind a name is told in
 //! the Kubernetes CVE feed.
 
+mod leaks;
+mod network;
+
 use std::time::{Duration, Instant};
 
 use binnacle_testkit::https::{Client, Handshake};

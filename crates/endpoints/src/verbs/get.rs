@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::Status;
 use binnacle_registry::Match;
+use binnacle_request::latency::{Part, measure};
 
 use super::{Answer, Call};
 use crate::negotiate::{Encoding, Transform};
@@ -20,17 +21,23 @@ pub(crate) async fn handle(call: Call) -> Answer {
     if output.transform == Transform::None && !output.pretty {
         match output.encoding {
             Encoding::Json => {
-                let json = resource.json(&entry)?;
-                let mut body = Vec::with_capacity(json.len() + 1);
-                body.extend_from_slice(&json);
-                body.push(b'\n');
+                let body = measure(Part::Serialize, || {
+                    let json = resource.json(&entry)?;
+                    let mut body = Vec::with_capacity(json.len() + 1);
+                    body.extend_from_slice(&json);
+                    body.push(b'\n');
+                    Ok::<_, Status>(body)
+                })?;
                 return Ok(respond::bytes(200, Encoding::Json.media_type(), body));
             }
             Encoding::Protobuf => {
-                let message = resource.protobuf(&entry)?;
-                let body = binnacle_schema::proto::wrap(resource.api_version(), resource.description.kind, |raw| {
-                    raw.extend_from_slice(&message);
-                });
+                let body = measure(Part::Serialize, || {
+                    let message = resource.protobuf(&entry)?;
+                    let kind = resource.description.kind;
+                    Ok::<_, Status>(binnacle_schema::proto::wrap(resource.api_version(), kind, |raw| {
+                        raw.extend_from_slice(&message);
+                    }))
+                })?;
                 return Ok(respond::bytes(200, Encoding::Protobuf.media_type(), body));
             }
             Encoding::Yaml => {}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_registry::{UpdateOptions, object};
+use binnacle_schema::Value;
 
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
 use crate::params::{self, WriteKind};
@@ -29,14 +30,23 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         uid: (!uid.is_empty()).then(|| uid.into()),
     };
     let manager = call.manager(&params);
-    let updated = resource
-        .update(&context, call.name(), &options, &mut |live| {
+    let mut noted = true;
+    let updated = loop {
+        let mut change = |live: Option<&Value>| {
             let mut object = sent.clone();
-            managed::updated(&context, &resource, &manager, &call.subresource, live, &mut object);
+            if noted {
+                managed::updated(&context, &resource, &manager, &call.subresource, live, &mut object);
+            } else {
+                managed::forget(&mut object);
+            }
             resource.to_stored(&mut object);
             Ok(object)
-        })
-        .await?;
+        };
+        match resource.update(&context, call.name(), &options, &mut change).await {
+            Err(status) if noted && managed::is_too_large(&status) => noted = false,
+            written => break written?,
+        }
+    };
     let code = if updated.created { 201 } else { 200 };
     respond::object(&resource, output, include, code, updated.stored.object)
 }

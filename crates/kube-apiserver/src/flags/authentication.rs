@@ -413,6 +413,10 @@ impl ServiceAccounts {
         if signing_key_file.is_some() && key_files.is_empty() {
             return Err(FlagError::new("service-account-key-file is a required flag"));
         }
+        let jwks_uri = given.text("service-account-jwks-uri");
+        if let Some(uri) = jwks_uri.filter(|uri| !uri.starts_with("https://")) {
+            return Err(FlagError::new(format!("service-account-jwks-uri requires https scheme, parsed as: {uri}")));
+        }
         let max_expiration = given.duration("service-account-max-token-expiration")?;
         if !max_expiration.is_zero() && (max_expiration < HOUR || max_expiration > Duration::from_secs(1 << 32)) {
             let range = "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds";
@@ -422,7 +426,7 @@ impl ServiceAccounts {
             issuers,
             key_files: key_files.into_iter().map(PathBuf::from).collect(),
             signing_key_file,
-            jwks_uri: given.text("service-account-jwks-uri").map(str::to_owned),
+            jwks_uri: jwks_uri.map(str::to_owned),
             lookup: given.flag("service-account-lookup")?,
             extends: given.flag("service-account-extend-token-expiration")?,
             max_expiration,

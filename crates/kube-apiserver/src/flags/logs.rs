@@ -44,9 +44,7 @@ impl Logs {
             Some("json") => LogFormat::Json,
             other => {
                 let shown = go_quote(other.unwrap_or_default());
-                return Err(FlagError::new(format!(
-                    "[logging.format: Invalid value: {shown}: Unsupported log format]"
-                )));
+                return Err(FlagError::new(format!("format: Invalid value: {shown}: Unsupported log format")));
             }
         };
         Ok(Self { format, verbosity: given.integer("v")?.clamp(0, 10) as u8 })

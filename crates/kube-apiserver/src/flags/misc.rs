@@ -54,6 +54,8 @@ pub(super) const GROUP: Group = Group {
 
 /// A range of services may have this many bits of addresses.
 const MAX_SERVICE_BITS: u8 = 20;
+/// The kubernetes service itself needs one, and the first and the last are nobody's.
+const MIN_SERVICE_BITS: u8 = 3;
 
 /// The values of the group.
 #[derive(Debug)]
@@ -129,8 +131,14 @@ fn service_ranges(text: &str) -> Result<Vec<Cidr>, FlagError> {
             "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family",
         ));
     }
-    for (range, suffix) in ranges.iter().zip(["", "[1]"]) {
+    for ((range, suffix), place) in ranges.iter().zip(["", "[1]"]).zip(["primary", "secondary"]) {
         let bits = range.bits();
+        if bits - range.prefix < MIN_SERVICE_BITS {
+            return Err(FlagError::new(format!(
+                "error determining service IP ranges for {place} service cidr: the service cluster IP range must be at least 8 \
+                 IP addresses"
+            )));
+        }
         if bits - range.prefix > MAX_SERVICE_BITS {
             return Err(FlagError::new(format!(
                 "specified --service-cluster-ip-range{suffix} is too large; for {bits}-bit addresses, the mask must be >= {}",

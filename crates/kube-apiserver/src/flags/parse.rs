@@ -69,7 +69,18 @@ impl Given {
             }
         };
         self.values.entry(flag.name).or_default().push(value);
-        Ok(())
+        self.check(&flag)
+    }
+
+    /// What is wrong with a value is told even where it makes no difference.
+    fn check(&self, flag: &Flag) -> Result<(), FlagError> {
+        match flag.kind {
+            Kind::Bool => self.flag(flag.name).map(drop),
+            Kind::Value("int" | "int32" | "int64") => self.integer(flag.name).map(drop),
+            Kind::Value("float" | "float32") => self.float(flag.name).map(drop),
+            Kind::Value("duration") => self.duration(flag.name).map(drop),
+            Kind::Value(_) | Kind::Optional(_) => Ok(()),
+        }
     }
 
     fn short(
@@ -96,7 +107,7 @@ impl Given {
                     .ok_or_else(|| FlagError::new(format!("flag needs an argument: '{letter}' in -{left}")))??,
             };
             self.values.entry(flag.name).or_default().push(value);
-            return Ok(());
+            return self.check(&flag);
         }
         Ok(())
     }

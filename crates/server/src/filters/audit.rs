@@ -6,14 +6,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use binnacle_audit::{Answered, Auditor, Trail};
 use binnacle_meta::{Status, Text, go_quote};
-use binnacle_request::{AnsweredStatus, BoxFuture, ConnectionInfo, Record, RequestInfo, Response, User};
+use binnacle_request::{AnsweredStatus, BoxFuture, ConnectionInfo, Query, Record, RequestInfo, Response, User};
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, StatusCode};
 
-use crate::answer::{Panicked, Refusal};
+use crate::answer::{Panicked, Refusal, Unaudited};
 
 /// Where intermediaries say whom they speak for.
 const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -51,8 +53,47 @@ pub(crate) async fn received(
     Err(Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 
+/// What a request shows of credentials, of whatever worth.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tried {
+    basic: bool,
+    bearer: bool,
+    access_token: bool,
+    certificate: bool,
+}
+
+impl Tried {
+    pub(crate) fn of(headers: &HeaderMap, query: &str, connection: &ConnectionInfo) -> Self {
+        let header = headers.get(AUTHORIZATION).map(|value| value.as_bytes().trim_ascii()).unwrap_or_default();
+        let credential = |scheme: &str| {
+            let (given, rest) = header.split_at_checked(scheme.len())?;
+            let rest = rest.strip_prefix(b" ")?;
+            given.eq_ignore_ascii_case(scheme.as_bytes()).then_some(rest)
+        };
+        let pair = credential("basic").and_then(|text| BASE64_STANDARD.decode(text).ok());
+        Self {
+            basic: pair.is_some_and(|pair| pair.contains(&b':')),
+            bearer: credential("bearer").is_some(),
+            // Taken from nobody, but tried.
+            access_token: Query::parse(query).get("access_token").is_some_and(|token| !token.trim().is_empty()),
+            certificate: !connection.peer_certificates.is_empty(),
+        }
+    }
+
+    fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.basic, "basic"),
+            (self.bearer, "bearer"),
+            (self.access_token, "access_token"),
+            (self.certificate, "x509"),
+        ];
+        all.into_iter().filter_map(|(tried, name)| tried.then_some(name)).collect()
+    }
+}
+
 /// What events tell of an answer that is about to leave.
 pub(crate) struct Head {
+    unaudited: bool,
     code: StatusCode,
     status: Option<Arc<Status>>,
     panicked: Option<Panicked>,
@@ -68,6 +109,7 @@ impl Head {
         let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let stays_open = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         Self {
+            unaudited: response.extensions().get::<Unaudited>().is_some(),
             code: response.status(),
             status: response.extensions().get::<AnsweredStatus>().map(|status| status.0.clone()),
             panicked: response.extensions().get().cloned(),
@@ -79,8 +121,13 @@ impl Head {
 }
 
 /// Tells of an answer. What follows its head is told by the [`Ending`], if anything does.
-pub(crate) async fn answered(trail: Arc<Trail>, info: Option<Arc<RequestInfo>>, head: Head) -> Option<Ending> {
-    let info = info?;
+pub(crate) async fn answered(
+    trail: Arc<Trail>,
+    tried: Tried,
+    info: Option<Arc<RequestInfo>>,
+    head: Head,
+) -> Option<Ending> {
+    let info = info.filter(|_| !head.unaudited)?;
     // Who was refused before the caller was known is only told of by the head of the answer.
     let unknown_caller = !trail.is_begun();
     if unknown_caller && !trail.begin(&info, None) {
@@ -89,6 +136,9 @@ pub(crate) async fn answered(trail: Arc<Trail>, info: Option<Arc<RequestInfo>>, 
     if let Some(Panicked(message)) = head.panicked {
         trail.panicked(&message).await;
         return None;
+    }
+    if unknown_caller && head.code == StatusCode::UNAUTHORIZED {
+        trail.unauthenticated(&tried.names());
     }
     trail.answered(&Answered { code: head.code.as_u16(), status: head.status });
     if unknown_caller {
@@ -100,24 +150,26 @@ pub(crate) async fn answered(trail: Arc<Trail>, info: Option<Arc<RequestInfo>>, 
     if long_running {
         trail.started().await;
     }
-    let limit = if long_running || head.compressed { 0 } else { trail.wants_body() };
-    match head.whole {
-        Some(body) => {
-            if limit > 0 {
-                trail.body(&head.media_type, Some(&body).filter(|body| body.len() <= limit));
-            }
-            trail.completed().await;
-            None
+    let mut limit = if long_running || head.compressed { 0 } else { trail.wants_body() };
+    if let Some(body) = &head.whole {
+        if limit > 0 {
+            trail.body(&head.media_type, Some(body).filter(|body| body.len() <= limit));
         }
-        None => Some(Ending {
-            trail,
-            media_type: head.media_type,
-            captured: (limit > 0).then(BytesMut::new),
-            limit,
-            completing: None,
-            finished: false,
-        }),
+        // Of slow ones it is told as well how long sending them took.
+        if !trail.is_slow() {
+            trail.completed().await;
+            return None;
+        }
+        limit = 0;
     }
+    Some(Ending {
+        trail,
+        media_type: head.media_type,
+        captured: (limit > 0).then(BytesMut::new),
+        limit,
+        completing: None,
+        finished: false,
+    })
 }
 
 /// Tells of the end of an answer that is sent piece by piece.
@@ -213,6 +265,27 @@ fn source_ips(headers: &HeaderMap, peer: Option<SocketAddr>) -> Vec<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials() {
+        let connection = ConnectionInfo::default();
+        for (header, query, want) in [
+            ("", "", ""),
+            ("Basic dXNlcjpwYXNz", "", "basic"),
+            ("basic dXNlcg==", "", ""),
+            ("Basic %", "", ""),
+            ("Bearer", "", ""),
+            ("bearer  x", "a=b", "bearer"),
+            ("Bearer x", "access_token=y", "bearer, access_token"),
+            ("", "access_token=", ""),
+        ] {
+            let mut headers = HeaderMap::new();
+            if !header.is_empty() {
+                headers.insert(AUTHORIZATION, header.parse().unwrap());
+            }
+            assert_eq!(Tried::of(&headers, query, &connection).names().join(", "), want, "{header} {query}");
+        }
+    }
 
     #[test]
     fn addresses() {

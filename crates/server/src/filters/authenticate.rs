@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_authn::{Authenticator, AuthnError, Credentials, TOKEN_PROTOCOL};
+use binnacle_authn::{Authenticator, AuthnError, Credentials, TOKEN_PROTOCOL, ignored_token};
 use binnacle_meta::{Status, Text};
 use binnacle_request::latency::Part;
 use binnacle_request::{ConnectionInfo, Record, Response, User};
@@ -76,6 +76,13 @@ pub(crate) async fn caller(
     let took = began.elapsed();
     metrics.authenticated(&result, took);
     record.took(Part::Authentication, took);
+    let unknown = match &result {
+        Ok(Some(known)) => known.user.name == User::ANONYMOUS,
+        _ => true,
+    };
+    if unknown && let Some(text) = ignored_token(headers) {
+        record.note(|facts| facts.warnings.push(Text::new_static(text)));
+    }
     let known = match result {
         Ok(Some(known)) => known,
         failed => {

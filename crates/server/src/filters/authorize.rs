@@ -34,7 +34,7 @@ pub(crate) async fn permit(
     })?;
     let answer = Permit::from_decision(&decision).ok_or_else(|| {
         tracing::debug!(uri = record.uri(), reason = decision.reason(), "Forbidden");
-        Refusal::Status(forbidden(&attributes, decision.reason()))
+        Refusal::Quoting(forbidden(&attributes, decision.reason()))
     });
     record.note(|facts| facts.decision = Some(decision));
     answer

@@ -16,9 +16,8 @@ pub(crate) async fn actor(
     caller: Arc<User>,
     record: &Record,
 ) -> Result<Arc<User>, Refusal> {
-    let Some(impersonated) = impersonation.become_other(headers, info, &caller, record).await? else {
-        return Ok(caller);
-    };
+    let impersonated = impersonation.become_other(headers, info, &caller, record).await.map_err(Refusal::Quoting)?;
+    let Some(impersonated) = impersonated else { return Ok(caller) };
     let user = impersonated.user.clone();
     tracing::debug!(audit_id = %record.audit_id(), "{} is impersonating {}", caller.name, user.name);
     record.note(|facts| facts.user = Some(user.clone()));

@@ -18,6 +18,8 @@ use super::modes::Mode;
 pub(super) const KEPT: Duration = Duration::from_secs(10);
 /// Entries that are remembered at least.
 const REMEMBERED: usize = 10_000;
+/// Bytes of texts that are kept of one user.
+const MAX_USER: usize = 4096;
 
 /// What was allowed recently.
 pub(super) struct Allowed {
@@ -39,8 +41,11 @@ impl Allowed {
         users.get(key).filter(|(since, _)| since.elapsed() < self.kept).map(|(_, user)| user.clone())
     }
 
+    /// Whoever is large is asked about again: headers may hold a megabyte, and it is the caller who sends them.
     pub(super) fn insert(&self, key: Key, user: Arc<User>) {
-        self.users.lock().insert(key, (Instant::now(), user));
+        if size(&user) <= MAX_USER {
+            self.users.lock().insert(key, (Instant::now(), user));
+        }
     }
 }
 
@@ -90,6 +95,12 @@ impl Key {
         }
         hash.end()
     }
+}
+
+fn size(user: &User) -> usize {
+    let lengths = |texts: &[Text]| texts.iter().map(Text::len).sum::<usize>();
+    let extra = user.extra.iter().map(|(key, values)| key.len() + lengths(values));
+    user.name.len() + user.uid.len() + lengths(&user.groups) + extra.sum::<usize>()
 }
 
 /// Lengths keep what is hashed from running into its neighbour.
@@ -181,5 +192,8 @@ mod tests {
             allowed.insert(key, Arc::new(me.clone()));
             assert_eq!(allowed.get(&key).is_some(), known);
         }
+        let allowed = Allowed::new(KEPT);
+        allowed.insert(key, Arc::new(User::new("me", &[&"x".repeat(MAX_USER)])));
+        assert!(allowed.get(&key).is_none());
     }
 }

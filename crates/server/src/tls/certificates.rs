@@ -203,7 +203,14 @@ fn read(provider: &CryptoProvider, default: &Source, named: &[NamedCertificate])
 /// This also finds out whether key and certificate belong together.
 fn certified(provider: &CryptoProvider, files: TlsFiles) -> Result<Arc<CertifiedKey>, TlsError> {
     let certified = CertifiedKey::from_der(files.chain, files.key, provider);
-    certified.map(Arc::new).map_err(|error| TlsError::Unusable(error.to_string()))
+    certified.map(Arc::new).map_err(|error| {
+        TlsError::Unusable(match error {
+            rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch) => {
+                "private key does not match public key".to_owned()
+            }
+            other => other.to_string(),
+        })
+    })
 }
 
 /// The common name and the domains of a certificate. Its addresses do not count: clients cannot ask for those.

@@ -1,0 +1,126 @@
+//! The groups of users are known to another provider than the one that knows the users: it is slow, lies, or is not there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_testkit::https::Handshake;
+use binnacle_testkit::{Hook, Server, TempDir, wait_until};
+use http::Response;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::authentication::{Provider, bearer, key};
+
+/// What the directory does when it is asked for somebody's groups.
+#[derive(Clone)]
+enum Mood {
+    Answers(String),
+    /// Holds the connection for longer than anybody waits here.
+    Holds,
+    Fails,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_come_from_a_directory() {
+    let (users_key, directory_key, stranger) = (key(), key(), key());
+    let users = Provider::start(&users_key).await;
+    let own = Arc::new(Mutex::new(String::new()));
+    let mood = Arc::new(Mutex::new(Mood::Fails));
+    let keys = json!({"keys": [directory_key.public().to_jwk()]});
+    let (named, now) = (own.clone(), mood.clone());
+    let directory = Hook::start(move |request| {
+        let (issuer, keys, mood) = (named.lock().clone(), keys.clone(), now.lock().clone());
+        async move {
+            let text = match request.uri().path() {
+                "/.well-known/openid-configuration" => {
+                    json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")}).to_string()
+                }
+                "/keys" => keys.to_string(),
+                _ => match mood {
+                    Mood::Answers(token) => token,
+                    Mood::Holds => {
+                        tokio::time::sleep(Duration::from_secs(600)).await;
+                        String::new()
+                    }
+                    Mood::Fails => return Response::builder().status(500).body(Vec::new()).unwrap(),
+                },
+            };
+            Response::new(text.into_bytes())
+        }
+    })
+    .await;
+    let url = directory.url();
+    own.lock().clone_from(&url);
+    let temp = TempDir::new();
+    let authorities = format!("{}{}", users.hook.authority, directory.authority);
+    let arguments = [
+        "--ephemeral".to_owned(),
+        format!("--oidc-issuer-url={}", users.hook.url()),
+        "--oidc-client-id=cluster".to_owned(),
+        "--oidc-groups-claim=groups".to_owned(),
+        "--oidc-signing-algs=ES256".to_owned(),
+        format!("--oidc-ca-file={}", temp.file("authorities.crt", &authorities)),
+    ];
+    let server = Server::start(&arguments.each_ref().map(String::as_str));
+    let name = format!("{}#jane", users.hook.url());
+    let own_groups = users_key.sign(&users.claims(json!({"groups": ["own"]}))).unwrap();
+    let known = (201, format!("{name} own,system:authenticated"));
+    wait_until("the provider to be found", async || (bearer(&server, &own_groups).await.0 == 201).then_some(())).await;
+
+    // Answers are remembered for a token: each is asked for with another one.
+    let mut count = 0;
+    let mut with_directory = |access: &str| {
+        count += 1;
+        let claims = json!({
+            "jti": count.to_string(), "_claim_names": {"groups": "directory"},
+            "_claim_sources": {"directory": {"endpoint": format!("{url}/groups"), "access_token": access}}
+        });
+        users_key.sign(&users.claims(claims)).unwrap()
+    };
+    let said = |changes: Value| {
+        let mut claims = users.claims(json!({"iss": url, "groups": ["dev", "ops"]}));
+        for (claim, value) in changes.as_object().unwrap() {
+            claims[claim] = value.clone();
+        }
+        claims
+    };
+    let answers = |claims: Value| Mood::Answers(directory_key.sign(&claims).unwrap());
+    *mood.lock() = answers(said(json!({})));
+    let joined = (201, format!("{name} dev,ops,system:authenticated"));
+    assert_eq!(bearer(&server, &with_directory("a")).await, joined);
+
+    // It lies.
+    for (lie, answer) in [
+        ("for somebody else", answers(said(json!({"aud": "another"})))),
+        ("long ago", answers(said(json!({"exp": 1})))),
+        ("in the name of the users' provider", answers(said(json!({"iss": users.hook.url()})))),
+        ("in nobody's name", answers(said(json!({"iss": null})))),
+        ("of something else", answers(said(json!({"groups": null, "iss": "https://127.0.0.1:1"})))),
+        ("by another key", Mood::Answers(stranger.sign(&said(json!({}))).unwrap())),
+        ("garbage", Mood::Answers("e30.e30".to_owned())),
+        ("without end", Mood::Answers("x".repeat(9 << 20))),
+        ("not at all", Mood::Fails),
+    ] {
+        *mood.lock() = answer;
+        assert_eq!(bearer(&server, &with_directory("a")).await.0, 401, "{lie}");
+    }
+
+    // Who waits for it keeps nobody else waiting.
+    *mood.lock() = Mood::Holds;
+    let token = with_directory("a");
+    let mut waiting = server.connect(&Handshake::new(server.admin().authority)).await;
+    let held = tokio::spawn(async move {
+        let authorization = format!("Bearer {token}");
+        waiting.send("GET", "/version", &[("authorization", authorization.as_str())], "").await
+    });
+    assert_eq!(bearer(&server, &own_groups).await, known);
+    held.abort();
+
+    // It has to be there for new tokens, and nobody has groups that it has not confirmed.
+    *mood.lock() = answers(said(json!({})));
+    let before = with_directory("a");
+    assert_eq!(bearer(&server, &before).await, joined);
+    drop(directory);
+    assert_eq!(bearer(&server, &with_directory("a")).await.0, 401);
+    assert_eq!(bearer(&server, &own_groups).await, known);
+}
