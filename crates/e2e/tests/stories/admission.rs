@@ -113,5 +113,7 @@ async fn flags_and_file() {
     let labels = "name=\"PodSecurity\",operation=\"CREATE\",rejected=\"true\",type=\"validate\"";
     counted(&format!("apiserver_admission_controller_admission_duration_seconds_count{{{labels}}} 1"));
     let labels = "operation=\"CREATE\",rejected=\"true\",type=\"validate\"";
-    counted(&format!("apiserver_admission_step_admission_duration_seconds_summary_count{{{labels}}} {}", limited + 1));
+    // The pod, the service, and the events that were too many.
+    let refused = limited + 2;
+    counted(&format!("apiserver_admission_step_admission_duration_seconds_summary_count{{{labels}}} {refused}"));
 }
