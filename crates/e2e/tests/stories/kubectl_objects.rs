@@ -115,6 +115,11 @@ fn life(kind: &str) {
     let again = kubectl.run_with(&create, &manifest.text("shop"));
     assert!(!again.success && again.err.contains("(AlreadyExists)"), "{again}");
 
+    if manifest.completed_when_read() {
+        let yaml = ok(&["get", target, "--output=yaml"]);
+        kubectl.ok_with(&["replace", "--namespace=shop", "-f", "-"], &yaml);
+    }
+
     // Each form shows the same object.
     let object = get();
     assert_eq!(object["metadata"]["name"], manifest.name);
