@@ -39,9 +39,10 @@ fn find(name: &str, told: &[&str]) -> PathBuf {
 /// Builds the program as the running test was built: same profile, target and directory. It is a matter of
 /// milliseconds when there is nothing to do.
 fn build(name: &str) -> PathBuf {
-    // TARGET/[TRIPLE/]PROFILE/deps/TEST
-    let test = std::env::current_exe().unwrap();
-    let artifacts = test.ancestors().nth(2).unwrap();
+    // TARGET/[TRIPLE/]PROFILE/deps/TEST, or without `deps` what `cargo run` starts.
+    let running = std::env::current_exe().unwrap();
+    let folder = running.parent().unwrap();
+    let artifacts = if folder.ends_with("deps") { folder.parent().unwrap() } else { folder };
     let program = artifacts.join(name);
     let mut lock = lock(artifacts, name);
     // With nextest each test is a process: the first one of a run builds.
