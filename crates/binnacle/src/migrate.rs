@@ -102,9 +102,8 @@ impl Source {
             Place::Etcd(endpoints) => {
                 let access = &order.from_access;
                 let store = Arc::new(etcd(endpoints, access)?);
-                let id = insist(async || store.cluster_id().await)
-                    .await
-                    .map_err(|error| Error::doing("asking the source", error))?;
+                let id =
+                    insist(|| store.cluster_id()).await.map_err(|error| Error::doing("asking the source", error))?;
                 let identity = format!("etcd cluster {id:x} {}", access.root);
                 Ok(Self { opened: Opened::of(Patient::over(store), &access.root), identity, live: None })
             }

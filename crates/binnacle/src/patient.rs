@@ -20,7 +20,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(crate) struct Patient(Arc<dyn Store>);
 
 /// Repeats what has no answer.
-pub(crate) async fn insist<T>(mut ask: impl AsyncFnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+pub(crate) async fn insist<T, F>(mut ask: impl FnMut() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
     let begun = Instant::now();
     loop {
         match ask().await {
@@ -43,18 +46,7 @@ impl Patient {
         ask: impl Fn(&'a dyn Store) -> BoxFuture<'a, Result<T, StoreError>> + Send + Sync + 'a,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
         let store = &*self.0;
-        async move {
-            let begun = Instant::now();
-            loop {
-                match ask(store).await {
-                    Err(StoreError::Unavailable(_) | StoreError::Timeout) if begun.elapsed() < PATIENCE => {
-                        sleep(PAUSE).await;
-                    }
-                    answer => return answer,
-                }
-            }
-        }
-        .boxed()
+        insist(move || ask(store)).boxed()
     }
 }
 
