@@ -5,21 +5,59 @@ use std::borrow::Cow;
 use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersion, Status, StatusReason};
 use binnacle_patch::apply;
-use binnacle_registry::{Context, Resource, object};
+use binnacle_registry::{Change, Context, Resource, Stored, UpdateOptions, Updated, object};
 use binnacle_schema::{Message, Value};
 
 /// An object sent in fewer bytes does not become too large for the store by what is noted about it.
-pub(crate) const LARGE: usize = 128 << 10;
+const LARGE: usize = 128 << 10;
 
 /// Whether the store refused a write for its size. etcd takes 1.5 MiB, unless it was told otherwise.
-pub(crate) fn is_too_large(status: &Status) -> bool {
+fn is_too_large(status: &Status) -> bool {
     status.is(StatusReason::InternalError) && status.message().ends_with("etcdserver: request is too large")
 }
 
 /// Takes the notes away, which may be half of a large object: without them it may be stored after all, and nobody but
 /// server-side apply needs them.
-pub(crate) fn forget(object: &mut Value) {
+fn forget(object: &mut Value) {
     object::set_metadata(object, "managedFields", None);
+}
+
+/// Creates an object that was sent in so many bytes, without the notes where it is too large with them.
+pub(crate) async fn create(
+    context: &Context,
+    resource: &Resource,
+    object: Value,
+    sent: usize,
+) -> Result<Stored, Status> {
+    let spare = (sent > LARGE).then(|| object.clone());
+    match (resource.create(context, object).await, spare) {
+        (Err(status), Some(mut object)) if is_too_large(&status) => {
+            forget(&mut object);
+            resource.create(context, object).await
+        }
+        (created, _) => created,
+    }
+}
+
+/// Changes an object, without the notes where it is too large with them.
+pub(crate) async fn update(
+    context: &Context,
+    resource: &Resource,
+    name: &str,
+    options: &UpdateOptions,
+    change: &mut Change<'_>,
+) -> Result<Updated, Status> {
+    match resource.update(context, name, options, change).await {
+        Err(status) if is_too_large(&status) => {
+            let mut change = |live: Option<&Value>| {
+                let mut object = change(live)?;
+                forget(&mut object);
+                Ok(object)
+            };
+            resource.update(context, name, options, &mut change).await
+        }
+        written => written,
+    }
 }
 
 /// Notes the manager of all fields of a new object, which is in the resource's version.

@@ -23,13 +23,6 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     }
     managed::created(&context, &resource, &call.manager(&params), &mut object);
     resource.to_stored(&mut object);
-    let spare = (bytes.len() > managed::LARGE).then(|| object.clone());
-    let stored = match (resource.create(&context, object).await, spare) {
-        (Err(status), Some(mut object)) if managed::is_too_large(&status) => {
-            managed::forget(&mut object);
-            resource.create(&context, object).await?
-        }
-        (created, _) => created?,
-    };
+    let stored = managed::create(&context, &resource, object, bytes.len()).await?;
     respond::object(&resource, output, include, 201, stored.object)
 }

@@ -32,26 +32,20 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         uid: None,
     };
     let name = call.name().to_owned();
-    let mut noted = true;
-    let updated = loop {
-        let mut change = |live: Option<&Value>| {
-            let target =
-                Target { context: &context, resource: &resource, manager: &manager, subresource: &call.subresource };
-            let mut object = patch.apply(&target, &name, live)?;
-            if !noted {
-                managed::forget(&mut object);
-            }
-            if object::dedup_owner_references(&mut object) {
-                context.warn(DUPLICATE_OWNERS);
-            }
-            resource.to_stored(&mut object);
-            Ok(object)
-        };
-        match resource.update(&context, &name, &options, &mut change).await {
-            // Server-side apply is nothing without them.
-            Err(status) if noted && kind != PatchType::Apply && managed::is_too_large(&status) => noted = false,
-            written => break written?,
+    let mut change = |live: Option<&Value>| {
+        let target =
+            Target { context: &context, resource: &resource, manager: &manager, subresource: &call.subresource };
+        let mut object = patch.apply(&target, &name, live)?;
+        if object::dedup_owner_references(&mut object) {
+            context.warn(DUPLICATE_OWNERS);
         }
+        resource.to_stored(&mut object);
+        Ok(object)
+    };
+    let updated = match kind {
+        // Which is nothing without its notes.
+        PatchType::Apply => resource.update(&context, &name, &options, &mut change).await?,
+        _ => managed::update(&context, &resource, &name, &options, &mut change).await?,
     };
     let code = if updated.created { 201 } else { 200 };
     respond::object(&resource, output, include, code, updated.stored.object)

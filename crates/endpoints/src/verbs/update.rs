@@ -30,23 +30,13 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         uid: (!uid.is_empty()).then(|| uid.into()),
     };
     let manager = call.manager(&params);
-    let mut noted = true;
-    let updated = loop {
-        let mut change = |live: Option<&Value>| {
-            let mut object = sent.clone();
-            if noted {
-                managed::updated(&context, &resource, &manager, &call.subresource, live, &mut object);
-            } else {
-                managed::forget(&mut object);
-            }
-            resource.to_stored(&mut object);
-            Ok(object)
-        };
-        match resource.update(&context, call.name(), &options, &mut change).await {
-            Err(status) if noted && managed::is_too_large(&status) => noted = false,
-            written => break written?,
-        }
+    let mut change = |live: Option<&Value>| {
+        let mut object = sent.clone();
+        managed::updated(&context, &resource, &manager, &call.subresource, live, &mut object);
+        resource.to_stored(&mut object);
+        Ok(object)
     };
+    let updated = managed::update(&context, &resource, call.name(), &options, &mut change).await?;
     let code = if updated.created { 201 } else { 200 };
     respond::object(&resource, output, include, code, updated.stored.object)
 }
