@@ -20,6 +20,7 @@ mod rbac;
 mod ready;
 mod reload;
 mod rules;
+mod signers;
 mod union;
 mod webhook;
 
@@ -41,5 +42,6 @@ pub use rbac::{
 pub use ready::Ready;
 pub use reload::{ConfigFile, Reloading};
 pub use rules::{PathRule, ResourceRule, Rules};
+pub use signers::is_allowed_for_signer;
 pub use union::Union;
 pub use webhook::ReviewVersion;

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use binnacle_authz::{Attributes, Authorizer};
+use binnacle_authz::{Authorizer, is_allowed_for_signer};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Status, go_quote};
 use binnacle_registry::Context;
 use binnacle_registry::hooks::{Hooks, Review};
-use binnacle_request::{BoxFuture, Decision, User};
+use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
 /// Who changes the status of a PodCertificateRequest needs the verb `sign` for its signer (KEP-4317).
@@ -19,28 +19,6 @@ impl SignersOfPodCertificates {
     pub fn new(authorizer: &Arc<dyn Authorizer>) -> Self {
         Self { authorizer: authorizer.clone() }
     }
-
-    /// For the signer itself, or for all of its domain.
-    async fn may_sign(&self, user: &User, signer: &str) -> bool {
-        let all = signer.split_once('/').map_or(String::new(), |(domain, _)| format!("{domain}/*"));
-        for name in [signer, &all] {
-            let attributes = Attributes {
-                verb: "sign",
-                is_resource_request: true,
-                api_group: "certificates.k8s.io",
-                api_version: "*",
-                resource: "signers",
-                name,
-                ..Attributes::nothing(user)
-            };
-            match self.authorizer.authorize(&attributes).await {
-                Ok(Decision::Allow(_)) => return true,
-                Ok(_) => {}
-                Err(error) => tracing::warn!(user = %user.name, name, %error, "cannot tell who may sign"),
-            }
-        }
-        false
-    }
 }
 
 impl Hooks for SignersOfPodCertificates {
@@ -51,7 +29,9 @@ impl Hooks for SignersOfPodCertificates {
             };
             let user = &review.context.user;
             let signer = old.str_at(&["spec", "signerName"]);
-            if old.get("status") == review.object.get("status") || self.may_sign(user, signer).await {
+            if old.get("status") == review.object.get("status")
+                || is_allowed_for_signer(&*self.authorizer, user, "sign", signer).await
+            {
                 return found;
             }
             let why =

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_authz::{Attributes as Access, Authorizer};
+use binnacle_authz::{Authorizer, is_allowed_for_signer};
 use binnacle_meta::{Status, go_quote};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_registry::object::only_for_the_garbage_collector;
-use binnacle_request::{BoxFuture, Decision, User};
+use binnacle_request::{BoxFuture, User};
 use binnacle_schema::Value;
 use rustls_pki_types::CertificateSigningRequestDer;
 use rustls_pki_types::pem::PemObject;
@@ -43,28 +43,6 @@ impl SignerPermission {
     }
 }
 
-/// Whether the user has the verb for a signer, or for all of its domain.
-async fn is_allowed(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bool {
-    let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
-    for name in [signer, &format!("{domain}/*")] {
-        let access = Access {
-            verb,
-            is_resource_request: true,
-            api_group: GROUP,
-            api_version: "*",
-            resource: "signers",
-            name,
-            ..Access::nothing(user)
-        };
-        match authorizer.authorize(&access).await {
-            Ok(Decision::Allow(_)) => return true,
-            Ok(_) => {}
-            Err(error) => tracing::warn!("cannot tell who may {verb} for {name}: {error}"),
-        }
-    }
-    false
-}
-
 impl Plugin for SignerPermission {
     fn name(&self) -> &'static str {
         self.name
@@ -87,7 +65,7 @@ impl Plugin for SignerPermission {
                 return Ok(());
             }
             let signer = old.str_at(&["spec", "signerName"]);
-            if is_allowed(&*self.authorizer, &request.attributes.user, self.verb, signer).await {
+            if is_allowed_for_signer(&*self.authorizer, &request.attributes.user, self.verb, signer).await {
                 return Ok(());
             }
             let why = format!("user not permitted to {} requests with signerName {}", self.verb, go_quote(signer));
@@ -125,7 +103,8 @@ impl Plugin for TrustBundleAttest {
             let signer = object.str_at(&["spec", "signerName"]);
             let unchanged = request.old.is_some_and(|old| only_for_the_garbage_collector(object, old));
             let user = &request.attributes.user;
-            if signer.is_empty() || unchanged || is_allowed(&*self.authorizer, user, "attest", signer).await {
+            if signer.is_empty() || unchanged || is_allowed_for_signer(&*self.authorizer, user, "attest", signer).await
+            {
                 return Ok(());
             }
             let why = format!("user not permitted to attest for signerName {}", go_quote(signer));
@@ -180,9 +159,10 @@ pub(super) fn of_subject<T>(object: &Value, read: impl FnOnce(&X509Name<'_>) -> 
 
 #[cfg(test)]
 mod tests {
-    use binnacle_authz::AuthzError;
+    use binnacle_authz::{Attributes as Access, AuthzError};
     use binnacle_registry::Remarks;
     use binnacle_registry::admission::Admission;
+    use binnacle_request::Decision;
     use binnacle_schema::value;
     use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 

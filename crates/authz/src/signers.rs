@@ -1,0 +1,28 @@
+//! Who may act for a signer of certificates.
+
+use binnacle_request::{Decision, User};
+
+use crate::{Attributes, Authorizer};
+
+/// Whether the user has the verb (`approve`, `sign`, `attest`) for a signer, or for all of its domain. An authorizer that
+/// cannot tell allows nothing.
+pub async fn is_allowed_for_signer(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bool {
+    let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
+    for name in [signer, &format!("{domain}/*")] {
+        let attributes = Attributes {
+            verb,
+            is_resource_request: true,
+            api_group: "certificates.k8s.io",
+            api_version: "*",
+            resource: "signers",
+            name,
+            ..Attributes::nothing(user)
+        };
+        match authorizer.authorize(&attributes).await {
+            Ok(Decision::Allow(_)) => return true,
+            Ok(_) => {}
+            Err(error) => tracing::warn!(user = %user.name, %error, "cannot tell who may {verb} for {name}"),
+        }
+    }
+    false
+}
