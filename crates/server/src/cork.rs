@@ -2,9 +2,14 @@
 //! out as soon as it is sealed: a system call for each. Here TLS is told that the socket takes nothing until the layer
 //! above flushes, as it does whenever it has nothing more to say, or until enough has gathered. The sealed records wait
 //! where TLS has them and leave in one vectored write, without being copied once more.
+//!
+//! HTTP/2 also flushes after every frame of some size, with the next one in its hands, and once more when it has no other.
+//! So only a flush that follows no write is obeyed there ([`Flushes::WhenIdle`]).
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -26,6 +31,33 @@ pub(crate) struct Corked<S> {
     tls: TlsStream<Gate<S>>,
     /// Bytes taken since the gate was last open.
     held: usize,
+    flushes: Flushes,
+    /// Whether something was written since the last flush.
+    written: bool,
+    owed: Owed,
+}
+
+/// Which flushes are obeyed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flushes {
+    All,
+    WhenIdle,
+}
+
+/// Whether a flush was put off that nothing has made up for yet.
+#[derive(Clone, Default)]
+pub(crate) struct Owed(Arc<AtomicBool>);
+
+impl Owed {
+    /// Polls what writes to the stream. Should it come to rest without the flush that it owes, it is polled again, so that
+    /// nothing waits here for ever.
+    pub(crate) fn watch<F: Future>(&self, cx: &mut Context<'_>, writer: Pin<&mut F>) -> Poll<F::Output> {
+        let polled = writer.poll(cx);
+        if polled.is_pending() && self.0.swap(false, Ordering::Relaxed) {
+            cx.waker().wake_by_ref();
+        }
+        polled
+    }
 }
 
 impl<S> Gate<S> {
@@ -70,9 +102,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
-    pub(crate) fn new(mut tls: TlsStream<Gate<S>>) -> Self {
+    pub(crate) fn new(mut tls: TlsStream<Gate<S>>, flushes: Flushes) -> Self {
         tls.get_mut().1.set_buffer_limit(Some(HELD));
-        Self { tls, held: 0 }
+        Self { tls, held: 0, flushes, written: false, owed: Owed::default() }
+    }
+
+    pub(crate) fn owed(&self) -> Owed {
+        self.owed.clone()
     }
 
     /// The stream with its gate open or shut.
@@ -85,6 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
         &mut self,
         mut write: impl FnMut(Pin<&mut TlsStream<Gate<S>>>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
+        self.written = true;
         if self.held < ENOUGH
             && let Poll::Ready(taken) = write(self.gate(true))
         {
@@ -123,6 +160,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if std::mem::take(&mut this.written) && this.flushes == Flushes::WhenIdle {
+            this.owed.0.store(true, Ordering::Relaxed);
+            return Poll::Ready(Ok(()));
+        }
+        this.owed.0.store(false, Ordering::Relaxed);
         ready!(this.gate(false).poll_flush(cx))?;
         this.held = 0;
         Poll::Ready(Ok(()))
@@ -145,7 +187,7 @@ mod tests {
     use super::*;
 
     /// Both ends of a connection that has room for so many bytes.
-    async fn shaken(room: usize) -> (Corked<DuplexStream>, client::TlsStream<DuplexStream>) {
+    async fn shaken(room: usize, flushes: Flushes) -> (Corked<DuplexStream>, client::TlsStream<DuplexStream>) {
         let own = rcgen::generate_simple_self_signed(["server".to_owned()]).unwrap();
         let certificate = own.cert.der().clone();
         let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
@@ -162,7 +204,7 @@ mod tests {
             TlsAcceptor::from(Arc::new(server)).accept(Gate::new(ours)),
             TlsConnector::from(Arc::new(client)).connect(name, theirs)
         );
-        (Corked::new(ours.unwrap()), theirs.unwrap())
+        (Corked::new(ours.unwrap(), flushes), theirs.unwrap())
     }
 
     #[tokio::test]
@@ -176,7 +218,7 @@ mod tests {
             (16 * 1024, 40, false),
             (300 * 1024, 3, true),
         ] {
-            let (mut ours, mut theirs) = shaken(1000).await;
+            let (mut ours, mut theirs) = shaken(1000, Flushes::All).await;
             let reader = tokio::spawn(async move {
                 let mut all = Vec::new();
                 theirs.read_to_end(&mut all).await.unwrap();
@@ -200,7 +242,7 @@ mod tests {
 
     #[tokio::test]
     async fn little_waits_for_a_flush_and_much_does_not() {
-        let (mut ours, mut theirs) = shaken(1 << 20).await;
+        let (mut ours, mut theirs) = shaken(1 << 20, Flushes::All).await;
         ours.write_all(&[1; 1000]).await.unwrap();
         assert!(ours.tls.get_ref().1.wants_write());
         ours.flush().await.unwrap();
@@ -211,8 +253,46 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_flush_between_writes_is_put_off() {
+        let (mut ours, mut theirs) = shaken(1 << 20, Flushes::WhenIdle).await;
+        let owed = ours.owed();
+        for flushes in 1..4 {
+            ours.write_all(&[1; 1000]).await.unwrap();
+            ours.flush().await.unwrap();
+            assert!(ours.tls.get_ref().1.wants_write(), "{flushes}");
+        }
+        assert!(owed.0.load(Ordering::Relaxed));
+        ours.flush().await.unwrap();
+        assert!(!ours.tls.get_ref().1.wants_write() && !owed.0.load(Ordering::Relaxed));
+        theirs.read_exact(&mut [0; 3000]).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_rests_with_a_flush_owed_is_asked_again() {
+        let (mut ours, mut theirs) = shaken(1 << 20, Flushes::WhenIdle).await;
+        let owed = ours.owed();
+        let mut polls = 0;
+        // It flushes once whenever it is polled, and has something to say only the first time.
+        let mut writer = Box::pin(futures::future::poll_fn(|cx| {
+            polls += 1;
+            if polls == 1 {
+                assert!(Pin::new(&mut ours).poll_write(cx, b"something").is_ready());
+            }
+            assert!(Pin::new(&mut ours).poll_flush(cx).is_ready());
+            Poll::<()>::Pending
+        }));
+        let mut read = [0; 9];
+        tokio::select! {
+            () = futures::future::poll_fn(|cx| owed.watch(cx, writer.as_mut())) => unreachable!(),
+            read = theirs.read_exact(&mut read) => read.map(|_| ()).unwrap(),
+        }
+        drop(writer);
+        assert_eq!((&read, polls), (b"something", 2));
+    }
+
+    #[tokio::test]
     async fn waits_when_the_peer_does_not_read() {
-        let (mut ours, _theirs) = shaken(2000).await;
+        let (mut ours, _theirs) = shaken(2000, Flushes::All).await;
         let mut taken = 0;
         let all = vec![0; 4 * HELD];
         let stuck = futures::future::poll_fn(|cx| {

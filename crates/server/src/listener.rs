@@ -1,6 +1,7 @@
 //! Accepts connections, shakes hands, and runs HTTP on them.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::answer::CloseConnection;
-use crate::cork::{Corked, Gate};
+use crate::cork::{Corked, Flushes, Gate};
 use crate::linger::Lingering;
 use crate::{Chain, Tls};
 
@@ -190,7 +191,7 @@ async fn serve(stream: TlsStream<Gate<TcpStream>>, peer: SocketAddr, max_streams
     let info = Arc::new(ConnectionInfo::new(peer, certificates, alpn));
     let shutdown = chain.shutdown().clone();
     let leave = Arc::new(Notify::new());
-    let stream = Corked::new(stream);
+    let stream = Corked::new(stream, if http2 { Flushes::WhenIdle } else { Flushes::All });
 
     let service = service_fn({
         let leave = leave.clone();
@@ -207,6 +208,7 @@ async fn serve(stream: TlsStream<Gate<TcpStream>>, peer: SocketAddr, max_streams
         }
     });
     let ended = if http2 {
+        let owed = stream.owed();
         let io = TokioIo::new(Lingering::new(stream));
         let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         builder
@@ -220,10 +222,10 @@ async fn serve(stream: TlsStream<Gate<TcpStream>>, peer: SocketAddr, max_streams
             .keep_alive_timeout(PING_TIMEOUT);
         let mut running = pin!(builder.serve_connection(io, service));
         tokio::select! {
-            ended = running.as_mut() => ended,
+            ended = poll_fn(|cx| owed.watch(cx, running.as_mut())) => ended,
             () = until_leaving(&shutdown, &leave) => {
                 running.as_mut().graceful_shutdown();
-                running.await
+                poll_fn(|cx| owed.watch(cx, running.as_mut())).await
             }
         }
     } else {
