@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use binnacle_meta::Status;
 use binnacle_registry::{Resource, object};
-use binnacle_request::{Body, Shutdown};
+use binnacle_request::{Body, Pieces, Shutdown};
 use binnacle_schema::{Object, Value, canonical, json, proto};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Change, FormId, WatchError, WatchItem, Watcher};
@@ -38,10 +38,10 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// So many events are taken at once.
 const BATCH: usize = 256;
-/// Small frames leave together, up to so many bytes.
-const PIECE: usize = 16 * 1024;
+/// About so much leaves together.
+const ENOUGH: usize = 64 * 1024;
 /// Copying a frame of this size costs more than handing it on.
-const LARGE: usize = 1024;
+const LARGE: usize = 2048;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The body of the answer. A watch that could not begin is one error event.
@@ -70,8 +70,6 @@ struct Running {
     mark_initial: bool,
     /// Items taken from the watcher and not framed yet.
     taken: VecDeque<WatchItem>,
-    /// A frame that did not fit into the last piece.
-    framed: Option<Bytes>,
     end: Pin<Box<Sleep>>,
     bookmark: Pin<Box<Sleep>>,
     deadline: Instant,
@@ -89,7 +87,6 @@ impl Running {
             bookmarks: stream.bookmarks,
             mark_initial: stream.mark_initial,
             taken: VecDeque::new(),
-            framed: None,
             end: Box::pin(tokio::time::sleep_until(deadline)),
             bookmark: Box::pin(tokio::time::sleep_until(next_bookmark(now, deadline))),
             deadline,
@@ -106,28 +103,25 @@ impl Running {
         frame
     }
 
-    /// Frames what was taken, up to one piece: small frames together, a large one by itself, since all watchers share it.
-    fn frame_taken(&mut self) -> Result<Option<Bytes>, std::io::Error> {
-        let mut piece: Vec<u8> = Vec::new();
-        while piece.len() < PIECE {
+    /// Frames what was taken, about as much as leaves together: small frames in one piece, a large one as all watchers
+    /// share it.
+    fn frame_taken(&mut self) -> Result<Pieces, std::io::Error> {
+        let mut pieces = Pieces::default();
+        let mut small: Vec<u8> = Vec::new();
+        while pieces.len() + small.len() < ENOUGH {
             let Some(frame) = self.next_frame()? else { break };
-            let alone = frame.len() >= LARGE || self.taken.is_empty();
-            if alone && piece.is_empty() {
-                return Ok(Some(frame));
+            if frame.len() < LARGE && !(pieces.is_empty() && self.taken.is_empty()) {
+                small.extend_from_slice(&frame);
+                continue;
             }
-            if frame.len() >= LARGE {
-                self.framed = Some(frame);
-                break;
-            }
-            piece.extend_from_slice(&frame);
+            pieces.push(Bytes::from(std::mem::take(&mut small)));
+            pieces.push(frame);
         }
-        Ok((!piece.is_empty()).then(|| Bytes::from(piece)))
+        pieces.push(Bytes::from(small));
+        Ok(pieces)
     }
 
     fn next_frame(&mut self) -> Result<Option<Bytes>, std::io::Error> {
-        if self.framed.is_some() {
-            return Ok(self.framed.take());
-        }
         while let Some(item) = self.taken.pop_front() {
             if matches!(item, WatchItem::InitialEventsEnd(_)) && !self.mark_initial {
                 continue;
@@ -141,7 +135,7 @@ impl Running {
 }
 
 impl futures::Stream for Running {
-    type Item = Result<Bytes, std::io::Error>;
+    type Item = Result<Pieces, std::io::Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -149,10 +143,10 @@ impl futures::Stream for Running {
             return Poll::Ready(None);
         }
         loop {
-            if !this.taken.is_empty() || this.framed.is_some() {
+            if !this.taken.is_empty() {
                 match this.frame_taken() {
-                    Ok(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
-                    Ok(None) => continue,
+                    Ok(pieces) if pieces.is_empty() => continue,
+                    Ok(pieces) => return Poll::Ready(Some(Ok(pieces))),
                     Err(error) => {
                         this.finished = true;
                         return Poll::Ready(Some(Err(error)));
@@ -172,7 +166,7 @@ impl futures::Stream for Running {
                 Poll::Ready(Err(error)) => {
                     this.finished = true;
                     let frame = this.framer.error(&expired(&error));
-                    return Poll::Ready(Some(Ok(this.counted(frame))));
+                    return Poll::Ready(Some(Ok(this.counted(frame).into())));
                 }
                 Poll::Pending => {}
             }
@@ -183,7 +177,7 @@ impl futures::Stream for Running {
                 if progress > this.told {
                     this.told = progress;
                     let frame = this.framer.bookmark(progress, false);
-                    return Poll::Ready(Some(Ok(this.counted(frame))));
+                    return Poll::Ready(Some(Ok(this.counted(frame).into())));
                 }
                 continue;
             }

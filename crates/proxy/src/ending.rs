@@ -3,8 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use binnacle_request::{Body, BoxError, BoxFuture, Shutdown};
-use bytes::Bytes;
+use binnacle_request::{Body, BoxError, BoxFuture, Pieces, Shutdown};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 /// What becomes of a body that breaks off.
@@ -30,10 +29,10 @@ struct Ending {
 }
 
 impl HttpBody for Ending {
-    type Data = Bytes;
+    type Data = Pieces;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         let this = &mut *self;
         if this.ended || this.stopped.as_mut().poll(cx).is_ready() {
             this.ended = true;

@@ -49,7 +49,7 @@ async fn send(mut body: Body, client: &mut Outgoing, encoded: bool) -> Result<()
     client.send(message(&[])).await?;
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
-        for piece in data.chunks(PIECE) {
+        for piece in data.iter().flat_map(|piece| piece.chunks(PIECE)) {
             client.send(message(piece)).await?;
         }
     }

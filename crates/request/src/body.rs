@@ -4,10 +4,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use binnacle_meta::Status;
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use futures::Stream;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
+
+use crate::Pieces;
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -25,8 +27,8 @@ pub struct Body(Inner);
 enum Inner {
     #[default]
     Empty,
-    Full(Bytes),
-    Boxed(Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>),
+    Full(Pieces),
+    Boxed(Pin<Box<dyn HttpBody<Data = Pieces, Error = BoxError> + Send>>),
 }
 
 /// Why a body could not be read.
@@ -53,15 +55,20 @@ impl Body {
     }
 
     pub fn full(bytes: impl Into<Bytes>) -> Self {
-        let bytes = bytes.into();
-        Self(if bytes.is_empty() { Inner::Empty } else { Inner::Full(bytes) })
+        Self::pieces(Pieces::from(bytes.into()))
+    }
+
+    /// A body that is there, in several places.
+    pub fn pieces(pieces: Pieces) -> Self {
+        Self(if pieces.is_empty() { Inner::Empty } else { Inner::Full(pieces) })
     }
 
     /// A body of pieces that are made while it is sent.
-    pub fn stream<S, E>(stream: S) -> Self
+    pub fn stream<S, P, E>(stream: S) -> Self
     where
-        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
-        E: Into<BoxError>,
+        S: Stream<Item = Result<P, E>> + Send + 'static,
+        P: Buf + Into<Pieces> + 'static,
+        E: Into<BoxError> + 'static,
     {
         Self::new(StreamBody(Box::pin(stream)))
     }
@@ -69,20 +76,19 @@ impl Body {
     /// Any other body, for example one that a connection brings or a wrapper around another.
     pub fn new<B>(body: B) -> Self
     where
-        B: HttpBody<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
+        B: HttpBody<Data: Into<Pieces>, Error: Into<BoxError>> + Send + 'static,
     {
         if body.is_end_stream() {
             return Self::empty();
         }
-        Self(Inner::Boxed(Box::pin(body.map_err(Into::into))))
+        Self(Inner::Boxed(Box::pin(body.map_frame(|frame| frame.map_data(Into::into)).map_err(Into::into))))
     }
 
     /// The body, if all of it is there already.
     pub fn whole(&self) -> Option<Bytes> {
         match &self.0 {
             Inner::Empty => Some(Bytes::new()),
-            Inner::Full(bytes) => Some(bytes.clone()),
+            Inner::Full(pieces) => Some(pieces.clone().into_bytes()),
             Inner::Boxed(_) => None,
         }
     }
@@ -91,7 +97,7 @@ impl Body {
     pub async fn read(self, limit: usize) -> Result<Bytes, BodyError> {
         let mut body = match self.0 {
             Inner::Empty => return Ok(Bytes::new()),
-            Inner::Full(bytes) if bytes.len() <= limit => return Ok(bytes),
+            Inner::Full(pieces) if pieces.len() <= limit => return Ok(pieces.into_bytes()),
             Inner::Full(_) => return Err(BodyError::TooLarge(limit)),
             Inner::Boxed(body) => body,
         };
@@ -112,12 +118,12 @@ impl Body {
             }
             match first.take() {
                 // Most bodies come in one piece, which is then not copied.
-                None if rest.is_empty() => first = Some(data),
+                None if rest.is_empty() => first = Some(data.into_bytes()),
                 held => {
                     if let Some(held) = held {
                         rest.extend_from_slice(&held);
                     }
-                    rest.extend_from_slice(&data);
+                    data.iter().for_each(|piece| rest.extend_from_slice(piece));
                 }
             }
         }
@@ -126,16 +132,16 @@ impl Body {
 }
 
 impl HttpBody for Body {
-    type Data = Bytes;
+    type Data = Pieces;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         match &mut self.0 {
             Inner::Empty => Poll::Ready(None),
-            Inner::Full(bytes) => {
-                let bytes = std::mem::take(bytes);
+            Inner::Full(pieces) => {
+                let pieces = std::mem::take(pieces);
                 self.0 = Inner::Empty;
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
+                Poll::Ready(Some(Ok(Frame::data(pieces))))
             }
             Inner::Boxed(body) => body.as_mut().poll_frame(cx),
         }
@@ -152,7 +158,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Inner::Empty => SizeHint::with_exact(0),
-            Inner::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Inner::Full(pieces) => SizeHint::with_exact(pieces.len() as u64),
             Inner::Boxed(body) => body.size_hint(),
         }
     }
@@ -184,14 +190,15 @@ impl From<&'static str> for Body {
 
 struct StreamBody<S>(Pin<Box<S>>);
 
-impl<S, E> HttpBody for StreamBody<S>
+impl<S, P, E> HttpBody for StreamBody<S>
 where
-    S: Stream<Item = Result<Bytes, E>>,
+    S: Stream<Item = Result<P, E>>,
+    P: Buf,
 {
-    type Data = Bytes;
+    type Data = P;
     type Error = E;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, E>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<P>, E>>> {
         self.0.as_mut().poll_next(cx).map(|item| item.map(|piece| piece.map(Frame::data)))
     }
 }

@@ -9,8 +9,7 @@ use binnacle_audit::{Auditor, Trail};
 use binnacle_authz::Authorizer;
 use binnacle_flowcontrol::FlowControl;
 use binnacle_request::latency::{self, Part};
-use binnacle_request::{Body, BoxError, ConnectionInfo, Query, Record, Request, Response, Shutdown, Upgrade};
-use bytes::Bytes;
+use binnacle_request::{Body, BoxError, ConnectionInfo, Pieces, Query, Record, Request, Response, Shutdown, Upgrade};
 use http::HeaderValue;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
@@ -270,7 +269,7 @@ impl Tracked {
     }
 
     /// The next frame as it was made.
-    fn poll_plain(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_plain(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         let (record, body) = (&self.record, &mut self.body);
         let step = || latency::stepping_for(record, || Pin::new(body).poll_frame(cx));
         let polled = filters::panics::catch(record, step);
@@ -285,13 +284,13 @@ impl Tracked {
         if let (Poll::Ready(Some(Ok(frame))), Some(ending)) = (&polled, &mut self.ending)
             && let Some(data) = frame.data_ref()
         {
-            ending.piece(data);
+            ending.pieces(data);
         }
         polled
     }
 
     /// The next frame as it is sent.
-    fn poll_encoded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_encoded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         if self.gzip.is_none() {
             return self.poll_plain(cx);
         }
@@ -299,7 +298,7 @@ impl Tracked {
             let polled = std::task::ready!(self.poll_plain(cx));
             let Some(gzip) = &mut self.gzip else { return Poll::Ready(polled) };
             let sent = match &polled {
-                Some(Ok(frame)) => frame.data_ref().map_or(Ok(None), |data| gzip.piece(data)),
+                Some(Ok(frame)) => frame.data_ref().map_or(Ok(None), |data| gzip.pieces(data)),
                 None => {
                     // It is not asked again when the last bytes have been sent.
                     self.body = Body::empty();
@@ -308,7 +307,7 @@ impl Tracked {
                 Some(Err(_)) => return Poll::Ready(polled),
             };
             match sent {
-                Ok(Some(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(Some(data)) => return Poll::Ready(Some(Ok(Frame::data(data.into())))),
                 Ok(None) if polled.is_none() => return Poll::Ready(None),
                 Ok(None) => {}
                 Err(error) => return Poll::Ready(Some(Err(error))),
@@ -318,10 +317,10 @@ impl Tracked {
 }
 
 impl HttpBody for Tracked {
-    type Data = Bytes;
+    type Data = Pieces;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         let this = &mut *self;
         this.taken();
         let polled = this.poll_encoded(cx);
@@ -378,7 +377,7 @@ mod tests {
                 match request.info.path.as_str() {
                     "/do/panic" => panic!("on purpose"),
                     "/do/panic-later" => Response::new(Body::stream(futures::stream::poll_fn(
-                        |_| -> Poll<Option<Result<Bytes, BoxError>>> { panic!("later") },
+                        |_| -> Poll<Option<Result<Pieces, BoxError>>> { panic!("later") },
                     ))),
                     "/do/hang" => std::future::pending().await,
                     "/do/body" => {

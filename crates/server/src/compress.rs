@@ -5,7 +5,7 @@ use std::io::Write;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use binnacle_request::{Body, BoxError, Compressible, Response};
+use binnacle_request::{Body, BoxError, Compressible, Pieces, Response};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -52,7 +52,7 @@ async fn peek(mut body: Body) -> (Body, bool) {
     let mut size = 0;
     while size <= LARGE {
         let Some(frame) = body.frame().await else { break };
-        size += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+        size += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Pieces::len);
         frames.push_back(frame);
     }
     (Body::new(Rejoined { frames, rest: body }), size > LARGE)
@@ -60,15 +60,15 @@ async fn peek(mut body: Body) -> (Body, bool) {
 
 /// A body whose beginning has been read.
 struct Rejoined {
-    frames: VecDeque<Result<Frame<Bytes>, BoxError>>,
+    frames: VecDeque<Result<Frame<Pieces>, BoxError>>,
     rest: Body,
 }
 
 impl HttpBody for Rejoined {
-    type Data = Bytes;
+    type Data = Pieces;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         match self.frames.pop_front() {
             Some(frame) => Poll::Ready(Some(frame)),
             None => Pin::new(&mut self.rest).poll_frame(cx),
@@ -91,10 +91,10 @@ impl Gzip {
         Self { encoder: Some(GzEncoder::new(Vec::new(), Compression::new(LEVEL))) }
     }
 
-    /// What is to be sent for a piece; often nothing yet.
-    pub(crate) fn piece(&mut self, data: &[u8]) -> Result<Option<Bytes>, BoxError> {
+    /// What is to be sent for some pieces; often nothing yet.
+    pub(crate) fn pieces(&mut self, data: &Pieces) -> Result<Option<Bytes>, BoxError> {
         let Some(encoder) = &mut self.encoder else { return Ok(None) };
-        encoder.write_all(data)?;
+        data.iter().try_for_each(|piece| encoder.write_all(piece))?;
         let ready = std::mem::take(encoder.get_mut());
         Ok((!ready.is_empty()).then(|| ready.into()))
     }
@@ -160,7 +160,8 @@ mod tests {
                 let Some(mut gzip) = gzip else { continue };
                 let mut sent = Vec::new();
                 for piece in plain.chunks(10_000) {
-                    sent.extend(gzip.piece(piece).unwrap().into_iter().flatten());
+                    let pieces = Pieces::from(Bytes::copy_from_slice(piece));
+                    sent.extend(gzip.pieces(&pieces).unwrap().into_iter().flatten());
                 }
                 sent.extend(gzip.end().unwrap().into_iter().flatten());
                 assert!(gzip.end().unwrap().is_none() && sent.len() < length / 2);

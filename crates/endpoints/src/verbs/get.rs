@@ -5,6 +5,8 @@ use std::sync::Arc;
 use binnacle_meta::Status;
 use binnacle_registry::Match;
 use binnacle_request::latency::{Part, measure};
+use binnacle_request::{Body, Pieces};
+use bytes::Bytes;
 
 use super::{Answer, Call};
 use crate::negotiate::{Encoding, Transform};
@@ -21,14 +23,9 @@ pub(crate) async fn handle(call: Call) -> Answer {
     if output.transform == Transform::None && !output.pretty {
         match output.encoding {
             Encoding::Json => {
-                let body = measure(Part::Serialize, || {
-                    let json = resource.json(&entry)?;
-                    let mut body = Vec::with_capacity(json.len() + 1);
-                    body.extend_from_slice(&json);
-                    body.push(b'\n');
-                    Ok::<_, Status>(body)
-                })?;
-                return Ok(respond::bytes(200, Encoding::Json.media_type(), body));
+                let mut body = Pieces::from(measure(Part::Serialize, || resource.json(&entry))?);
+                body.push(Bytes::from_static(b"\n"));
+                return Ok(respond::body(200, Encoding::Json.media_type(), Body::pieces(body)));
             }
             Encoding::Protobuf => {
                 let body = measure(Part::Serialize, || {

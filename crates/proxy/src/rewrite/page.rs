@@ -124,7 +124,7 @@ impl HttpBody for Page {
                     }
                     Some(Ok(frame)) => {
                         if let Ok(data) = frame.into_data() {
-                            this.waiting = data;
+                            this.waiting = data.into_bytes();
                         }
                         continue;
                     }

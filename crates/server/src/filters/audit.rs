@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_audit::{Answered, Auditor, Trail};
 use binnacle_meta::{Status, Text, go_quote};
-use binnacle_request::{AnsweredStatus, BoxFuture, ConnectionInfo, Query, Record, RequestInfo, Response, User};
+use binnacle_request::{AnsweredStatus, BoxFuture, ConnectionInfo, Pieces, Query, Record, RequestInfo, Response, User};
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, StatusCode};
@@ -184,11 +184,11 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// A piece is about to be sent.
-    pub(crate) fn piece(&mut self, piece: &Bytes) {
-        let fits = self.captured.as_ref().is_some_and(|captured| captured.len() + piece.len() <= self.limit);
+    /// Some pieces are about to be sent.
+    pub(crate) fn pieces(&mut self, pieces: &Pieces) {
+        let fits = self.captured.as_ref().is_some_and(|captured| captured.len() + pieces.len() <= self.limit);
         match &mut self.captured {
-            Some(captured) if fits => captured.extend_from_slice(piece),
+            Some(captured) if fits => pieces.iter().for_each(|piece| captured.extend_from_slice(piece)),
             captured => *captured = None,
         }
     }

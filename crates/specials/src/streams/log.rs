@@ -103,9 +103,10 @@ async fn beginning(mut body: Body) -> Result<String, Status> {
         && let Some(frame) = body.frame().await
     {
         if let Ok(data) = frame.map_err(Status::internal)?.into_data() {
-            bytes.extend_from_slice(&data[..data.len().min(MAX_COMPLAINT - bytes.len())]);
+            data.iter().for_each(|piece| bytes.extend_from_slice(piece));
         }
     }
+    bytes.truncate(MAX_COMPLAINT);
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -1,0 +1,132 @@
+//! Bytes that lie in several places. A list or the events of a watch are made of what all readers share; nothing of it is
+//! copied until TLS seals it.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes};
+
+/// Some bytes, in order, of one frame of a body. The common single piece needs no allocation.
+#[derive(Clone, Debug, Default)]
+pub struct Pieces {
+    /// Empty only if all is.
+    first: Bytes,
+    /// None of these is empty.
+    rest: VecDeque<Bytes>,
+    /// The length of `rest`.
+    behind: usize,
+}
+
+impl Pieces {
+    pub fn push(&mut self, piece: Bytes) {
+        if self.first.is_empty() {
+            self.first = piece;
+        } else if !piece.is_empty() {
+            self.behind += piece.len();
+            self.rest.push_back(piece);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.first.len() + self.behind
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// The pieces, none of them empty.
+    pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
+        std::iter::once(&self.first).chain(&self.rest).filter(|piece| !piece.is_empty())
+    }
+
+    /// All in one piece: copied if it is not.
+    pub fn into_bytes(mut self) -> Bytes {
+        if self.rest.is_empty() { self.first } else { self.copy_to_bytes(self.len()) }
+    }
+}
+
+impl From<Bytes> for Pieces {
+    fn from(first: Bytes) -> Self {
+        Self { first, ..Self::default() }
+    }
+}
+
+impl Buf for Pieces {
+    fn remaining(&self) -> usize {
+        self.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.first
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut filled = 0;
+        for (slice, piece) in slices.iter_mut().zip(self.iter()) {
+            *slice = IoSlice::new(piece);
+            filled += 1;
+        }
+        filled
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        while count >= self.first.len() {
+            count -= self.first.len();
+            let Some(next) = self.rest.pop_front() else {
+                assert!(count == 0, "advanced beyond the end");
+                self.first.clear();
+                return;
+            };
+            self.behind -= next.len();
+            self.first = next;
+        }
+        self.first.advance(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(sizes: &[usize]) -> Pieces {
+        let mut pieces = Pieces::default();
+        let mut value = 0;
+        for size in sizes {
+            pieces.push(
+                (0..*size)
+                    .map(|_| {
+                        value += 1;
+                        value as u8
+                    })
+                    .collect(),
+            );
+        }
+        pieces
+    }
+
+    #[test]
+    fn pieces_are_one_buffer() {
+        for sizes in [&[][..], &[0], &[3], &[0, 3], &[3, 0, 2], &[1, 1, 1, 300], &[300, 1, 0, 0, 7]] {
+            let total: usize = sizes.iter().sum();
+            let want: Vec<u8> = (1..=total).map(|value| value as u8).collect();
+            for step in [1, 2, 3, total.max(1)] {
+                let (mut pieces, mut read) = (filled(sizes), Vec::new());
+                while !pieces.is_empty() {
+                    assert_eq!(pieces.remaining(), total - read.len());
+                    let mut slices = [IoSlice::new(&[]); 16];
+                    let count = pieces.chunks_vectored(&mut slices);
+                    let all: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+                    assert_eq!(all, want[read.len()..]);
+                    assert!(slices[..count].iter().all(|slice| !slice.is_empty()));
+                    let step = step.min(pieces.remaining());
+                    read.extend_from_slice(&all[..step]);
+                    pieces.advance(step);
+                }
+                assert_eq!(read, want);
+                assert_eq!(filled(sizes).into_bytes(), want);
+                assert_eq!(pieces.chunks_vectored(&mut [IoSlice::new(&[])]), 0);
+            }
+        }
+    }
+}
