@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use crate::negotiate::{Encoding, Output, Transform};
 use crate::{partial, table};
 
-/// An object of the resource (in its stored version) in the negotiated form.
+/// An object of the resource (canonical, in its stored version) in the negotiated form.
 pub fn object(
     resource: &Resource,
     output: Output,
@@ -21,10 +21,13 @@ pub fn object(
 ) -> Result<Response, Status> {
     let value = match output.transform {
         Transform::None => {
-            measure(Part::Transform, || {
-                resource.from_stored(&mut object);
-                canonical::canonicalize(&mut object, resource.message);
-            });
+            if resource.conversion.is_some() {
+                measure(Part::Transform, || {
+                    resource.from_stored(&mut object);
+                    canonical::canonicalize(&mut object, resource.message);
+                });
+            }
+            debug_assert!(canonical::is_canonical(&object, resource.message), "{object:?}");
             let body = encode(&object, Some(resource.message), output.encoding, output.pretty);
             return Ok(bytes(code, output.encoding.media_type(), body));
         }
@@ -84,8 +87,12 @@ fn encoded(value: &Value, message: Option<&Message>, encoding: Encoding, pretty:
     body
 }
 
-pub(crate) fn bytes(code: u16, media_type: &'static str, body: Vec<u8>) -> Response {
-    let mut response = Response::new(Body::full(body));
+pub(crate) fn bytes(code: u16, media_type: &'static str, bytes: Vec<u8>) -> Response {
+    body(code, media_type, Body::full(bytes))
+}
+
+pub(crate) fn body(code: u16, media_type: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response

@@ -101,11 +101,10 @@ impl Resource {
                     // Trying goes through the stored form as well.
                     collection.as_stored(object);
                     collection.stamp(object, binnacle_store::Revision(0));
-                    let metadata = object::metadata_mut(object);
-                    metadata.remove("resourceVersion");
-                    if !sent.is_empty() {
-                        metadata.insert("resourceVersion", sent);
-                    }
+                    match sent.is_empty() {
+                        true => object::metadata_mut(object).remove("resourceVersion"),
+                        false => object::metadata_mut(object).insert("resourceVersion", sent),
+                    };
                     Ok(Stored { object: std::mem::take(object), revision: binnacle_store::Revision(0) })
                 }
             };

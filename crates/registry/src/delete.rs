@@ -5,7 +5,7 @@ use binnacle_meta::{
     FieldError, FieldErrors, FieldPath, GroupKind, GroupResource, Status, StatusDetails, StatusReason, Text,
 };
 use binnacle_resources::{Deletion, GarbageCollection};
-use binnacle_schema::Value;
+use binnacle_schema::{Value, canonical};
 use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
 use binnacle_watchcache::Entry;
 use futures::future::{BoxFuture, try_join_all};
@@ -94,6 +94,7 @@ impl Resource {
                 Step::AlreadyPending => return Ok(Deleted::Pending(stored)),
                 Step::Mark { mut object, then_delete } => {
                     if context.dry_run {
+                        canonical::canonicalize(&mut object, collection.message);
                         let stored = Stored { object, revision: stored.revision };
                         return Ok(if then_delete { Deleted::Gone(stored) } else { Deleted::Pending(stored) });
                     }

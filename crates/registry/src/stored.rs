@@ -12,7 +12,7 @@ use crate::resource::Collection;
 /// An object together with the revision that it has in the store.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// In the storage version, resourceVersion set.
+    /// In the storage version, canonical, resourceVersion set.
     pub object: Value,
     pub revision: Revision,
 }
@@ -39,13 +39,7 @@ impl Collection {
             tracing::error!(kind = self.storage.kind, %why, "stored object cannot be decoded");
             Status::internal("the stored object cannot be decoded")
         })?;
-        object::metadata_mut(&mut object).insert("resourceVersion", revision.0.to_string());
-        // The version takes its place among the fields.
-        if let (Some(field), Some(metadata)) = (self.message.get("metadata"), object.get_mut("metadata"))
-            && let Some(message) = field.ty.message()
-        {
-            canonical::canonicalize(metadata, message);
-        }
+        self.set_version(&mut object, revision);
         Ok(object)
     }
 
@@ -62,12 +56,18 @@ impl Collection {
         Ok(Stored { object: self.decode(&kv.value, kv.mod_revision)?, revision: kv.mod_revision })
     }
 
-    /// Sets `apiVersion`, `kind` and the resourceVersion.
+    /// Sets `apiVersion`, `kind` and the resourceVersion of a canonical object, which stays canonical.
     pub(crate) fn stamp(&self, object: &mut Value, revision: Revision) {
         let members = object.make_object();
-        members.insert("kind", self.storage.kind);
-        members.insert("apiVersion", self.api_version.clone());
-        object::metadata_mut(object).insert("resourceVersion", revision.0.to_string());
+        canonical::set(members, self.message, "kind", self.storage.kind);
+        canonical::set(members, self.message, "apiVersion", self.api_version.clone());
+        self.set_version(object, revision);
+    }
+
+    fn set_version(&self, object: &mut Value, revision: Revision) {
+        if let Some(message) = self.message.get("metadata").and_then(|field| field.ty.message()) {
+            canonical::set(object::metadata_mut(object), message, "resourceVersion", revision.0.to_string());
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, Text};
 use binnacle_patch::apply::keep_unchanged_times;
 use binnacle_resources::Deletion;
-use binnacle_schema::Value;
+use binnacle_schema::{Value, canonical};
 use binnacle_store::{Expect, Op, Revision, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use bytes::Bytes;
@@ -263,6 +263,7 @@ impl Resource {
         }
         if deletes(&object, &old.object) && !self.held_by_spec(&object) {
             let deleted = self.delete_finalized(context, key, &object, old, options).await;
+            canonical::canonicalize(&mut object, collection.message);
             return match deleted {
                 Ok(()) => Ok(Ok(Stored { object, revision: old.revision })),
                 Err(status) => Err((object, status)),

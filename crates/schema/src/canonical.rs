@@ -1,13 +1,40 @@
 //! Trees that code has edited, brought into the form in which Go's typed structs encode.
 
+use binnacle_meta::Text;
+
 use crate::decode::{absent_value, is_zero, zero_value};
-use crate::{Message, Object, Presence, Ty, Value};
+use crate::{Message, Object, Presence, Ty, Value, json};
 
 /// Brings an object into the form in which a typed Go struct would encode: fields in schema order, map keys sorted,
 /// nulls and zero values that `omitempty` drops left out, fields that are always written filled in. Members that the
 /// schema does not know are dropped. What is canonical already is only looked at.
 pub fn canonicalize(value: &mut Value, message: &Message) {
     canonical_struct(value.make_object(), message);
+}
+
+/// Whether [`canonicalize`] would leave the object as it is written.
+pub fn is_canonical(value: &Value, message: &Message) -> bool {
+    let mut canonical = value.clone();
+    canonicalize(&mut canonical, message);
+    let written = |value: &Value| {
+        let mut out = Vec::new();
+        json::write(value, &mut out);
+        out
+    };
+    written(value) == written(&canonical)
+}
+
+/// Sets a field of a canonical object, which stays canonical. The value is canonical, and none that is left out; names
+/// that the schema does not know change nothing.
+pub fn set(object: &mut Object, message: &Message, name: &str, value: impl Into<Value>) {
+    let Some((index, field)) = message.field(name, 0) else { return };
+    if let Some(member) = object.get_mut(name) {
+        *member = value.into();
+        return;
+    }
+    let after = |other: &Text| message.field(other, 0).is_none_or(|(other, _)| other > index);
+    let place = object.keys().position(after).unwrap_or(object.len());
+    object.insert_at(place, field.name.clone(), value.into());
 }
 
 /// Orders the members of all objects of a tree without schema by name, as Go writes maps.
@@ -115,5 +142,32 @@ fn canonical_element(value: &mut Value, ty: &Ty) {
         *value = zero_value(ty);
     } else {
         canonical_value(value, ty);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Field, value};
+
+    #[test]
+    fn fields_are_set_in_their_place() {
+        let fields = ["a", "b", "c"].map(|name| Field::new(name, Ty::String));
+        let message = Message::new("x.Letters", fields.to_vec());
+        for (given, name, want) in [
+            (value!({}), "b", r#"{"b":"new"}"#),
+            (value!({"a": "1", "c": "3"}), "b", r#"{"a":"1","b":"new","c":"3"}"#),
+            (value!({"b": "2", "c": "3"}), "a", r#"{"a":"new","b":"2","c":"3"}"#),
+            (value!({"a": "1"}), "c", r#"{"a":"1","c":"new"}"#),
+            (value!({"a": "1", "b": "2"}), "a", r#"{"a":"new","b":"2"}"#),
+            (value!({"a": "1"}), "unknown", r#"{"a":"1"}"#),
+        ] {
+            let mut object = given.clone();
+            set(object.make_object(), &message, name, "new");
+            assert_eq!(json::to_string(&object), want, "{name} of {given:?}");
+            assert!(is_canonical(&object, &message));
+        }
+        assert!(!is_canonical(&value!({"b": "2", "a": "1"}), &message));
+        assert!(!is_canonical(&value!({"unknown": "1"}), &message));
     }
 }

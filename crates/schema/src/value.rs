@@ -85,6 +85,14 @@ impl Object {
         None
     }
 
+    /// Sets a member that is absent at this place among the others.
+    pub(crate) fn insert_at(&mut self, place: usize, name: Text, value: Value) {
+        self.entries.insert(place, (name, value));
+        if self.entries.len() > INDEXED {
+            self.reindex();
+        }
+    }
+
     /// Appends a member that the caller knows to be absent: decoders that see each name once.
     pub fn push(&mut self, name: Text, value: Value) {
         if let Some(index) = &mut self.index {
