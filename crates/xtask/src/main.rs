@@ -1,6 +1,7 @@
 //! Repository tasks, run as `cargo xtask TASK`.
 
 mod import_api;
+mod release;
 
 use std::process::ExitCode;
 
@@ -12,9 +13,11 @@ fn main() -> ExitCode {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(import_api::command())
+        .subcommand(release::command())
         .get_matches();
     let outcome = match matches.subcommand() {
         Some(("import-api", matches)) => import_api::run(matches),
+        Some(("release", matches)) => release::run(matches),
         _ => unreachable!("clap knows no other subcommand"),
     };
     match outcome {
