@@ -1,8 +1,10 @@
 //! The server as it is released: optimized by what an instrumented build of it was seen doing.
 //!
 //! Counting how often each branch is taken tells the compiler what to inline, how to lay out code, and what is hardly
-//! ever run and may be small and stand apart. A create costs a third less for it, and an idle server keeps less code in
-//! memory.
+//! ever run and may be small: a create costs a third less. What runs while the server starts is put together, so that an
+//! idle server keeps a third of the program in memory, and not most of it.
+
+mod order;
 
 use std::env;
 use std::ffi::OsString;
@@ -12,8 +14,8 @@ use std::process::Command;
 use clap::{Arg, ArgAction, ArgMatches};
 
 /// What the bench does for training: the paths that requests take most often.
-const SCENARIOS: [&str; 8] = ["idle", "create", "get", "list", "patch", "apply", "leases", "watch"];
-const SCALE: &str = "--scale=0.2";
+const SCENARIOS: [&str; 7] = ["create", "get", "list", "patch", "apply", "leases", "watch"];
+const BENCH: [&str; 6] = ["run", "--release", "-p", "binnacle-bench", "--", "--scale=0.2"];
 const SERVER: &str = "kube-apiserver";
 /// What stands between flags in `CARGO_ENCODED_RUSTFLAGS`, so that they may hold spaces.
 const FLAG_END: &str = "\x1f";
@@ -23,8 +25,8 @@ pub(crate) fn command() -> clap::Command {
         .about("Builds the server optimized by a profile of itself, as target/pgo/kube-apiserver")
         .long_about(
             "Builds the server with counters, lets the bench and the stories of the end-to-end tests use it, and builds it \
-             again with what was counted, as target/pgo/kube-apiserver. Needs llvm-profdata of the LLVM that rustc has: \
-             `rustup component add llvm-tools`, or a distribution's package llvm-NN.",
+             again with what was counted, as target/pgo/kube-apiserver. Needs llvm-profdata and llvm-nm of the LLVM that \
+             rustc has: `rustup component add llvm-tools`, or a distribution's package llvm-NN.",
         )
         .arg(
             Arg::new("without-stories")
@@ -38,44 +40,66 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let directory = root.join("target/pgo");
     let compiler = Compiler::ask()?;
-    let profdata = compiler.profdata()?;
-    let counts = directory.join("counts");
+    let (profdata, nm) = (compiler.tool("llvm-profdata")?, compiler.tool("llvm-nm")?);
+    let counts = Counts { server: PathBuf::new(), directory: directory.join("counts"), root: root.clone() };
     // Counts of an older program say nothing of this one.
-    if counts.exists() {
-        std::fs::remove_dir_all(&counts).map_err(|error| format!("cannot empty {}: {error}", counts.display()))?;
+    if counts.directory.exists() {
+        std::fs::remove_dir_all(&counts.directory).map_err(|error| problem("empty", &counts.directory, &error))?;
     }
-    std::fs::create_dir_all(&counts).map_err(|error| format!("cannot make {}: {error}", counts.display()))?;
+    let build = Build { compiler: &compiler, root: &root };
 
-    let instrumented = compiler.build(&root, &directory.join("instrumented"), flag("-Cprofile-generate=", &counts))?;
-    // Servers that end one after the other add to the same few files.
-    let file = counts.join("%4m.profraw");
-    train(
-        &root,
-        &instrumented,
-        &file,
-        &[&["run", "--release", "-p", "binnacle-bench", "--", SCALE], &SCENARIOS[..]].concat(),
-    )?;
+    let all = flag("-Cprofile-generate=", &counts.directory);
+    let server = build.server(&directory.join("instrumented"), all, None)?;
+    let counts = Counts { server, ..counts };
+    let start = counts.of("start", &[&BENCH[..], &["idle"]].concat())?;
+    let usual = counts.of("usual", &[&BENCH[..], &SCENARIOS].concat())?;
+    let mut inputs = vec![start.clone(), usual];
     if !matches.get_flag("without-stories") {
-        let stories = ["test", "-p", "binnacle-e2e", "--no-fail-fast"];
         // Some stories wait for no longer than an optimized server needs: what they counted until then counts.
-        if let Err(problem) = train(&root, &instrumented, &file, &stories) {
-            eprintln!("warning: {problem}");
+        match counts.of("stories", &["test", "-p", "binnacle-e2e", "--no-fail-fast"]) {
+            Ok(stories) => inputs.push(stories),
+            Err(problem) => eprintln!("warning: {problem}"),
         }
     }
     let merged = directory.join("merged.profdata");
-    finish(Command::new(profdata).arg("merge").arg("-o").arg(&merged).arg(&counts))?;
+    finish(Command::new(&profdata).arg("merge").arg("-o").arg(&merged).args(&inputs))?;
+    let started = directory.join("start.profdata");
+    finish(Command::new(&profdata).arg("merge").arg("-o").arg(&started).arg(&start))?;
 
-    let optimized = compiler.build(&root, &directory.join("optimized"), flag("-Cprofile-use=", &merged))?;
+    let optimized = directory.join("optimized");
+    let server = build.server(&optimized, flag("-Cprofile-use=", &merged), None)?;
+    // The names in a program are known when it is there: some get a suffix while it is optimized.
+    let order = directory.join("start.order");
+    let symbols = output(Command::new(nm).args(["--format=posix", "--defined-only"]).arg(&server))?;
+    let ran = output(Command::new(&profdata).args(["show", "--covered"]).arg(&started))?;
+    let known = output(Command::new(&profdata).args(["show", "--all-functions"]).arg(&started))?;
+    std::fs::write(&order, order::of_start(&symbols, &ran, &known))
+        .map_err(|error| problem("write", &order, &error))?;
+    let server = build.server(&optimized, flag("-Cprofile-use=", &merged), Some(&order))?;
+
     let released = directory.join(SERVER);
-    std::fs::copy(&optimized, &released).map_err(|error| format!("cannot copy {}: {error}", optimized.display()))?;
+    std::fs::copy(&server, &released).map_err(|error| problem("copy", &server, &error))?;
     println!("{}", released.display());
     Ok(())
 }
 
-/// Lets a cargo command use the instrumented server.
-fn train(root: &Path, server: &Path, counts: &Path, arguments: &[&str]) -> Result<(), String> {
-    let mut command = cargo(root);
-    finish(command.args(arguments).env("BINNACLE_KUBE_APISERVER", server).env("LLVM_PROFILE_FILE", counts))
+/// Lets cargo commands use the instrumented server.
+struct Counts {
+    server: PathBuf,
+    directory: PathBuf,
+    root: PathBuf,
+}
+
+impl Counts {
+    /// The directory with what was counted during a command.
+    fn of(&self, name: &str, arguments: &[&str]) -> Result<PathBuf, String> {
+        let directory = self.directory.join(name);
+        // Servers that end one after the other add to the same few files.
+        let file = directory.join("%4m.profraw");
+        let mut command = cargo(&self.root);
+        let ran = command.args(arguments).env("BINNACLE_KUBE_APISERVER", &self.server).env("LLVM_PROFILE_FILE", file);
+        finish(ran).and(Ok(directory))
+    }
 }
 
 /// What rustc says of itself.
@@ -98,36 +122,47 @@ impl Compiler {
         Ok(Self { host: field("host")?, llvm, sysroot: PathBuf::from(sysroot.trim()) })
     }
 
-    /// The program that merges counts; only one of the same LLVM reads them.
-    fn profdata(&self) -> Result<PathBuf, String> {
-        let component = self.sysroot.join("lib/rustlib").join(&self.host).join("bin/llvm-profdata");
-        let named = format!("llvm-profdata-{}", self.llvm);
+    /// One of the programs that come with LLVM; what one version writes another need not read.
+    fn tool(&self, name: &str) -> Result<PathBuf, String> {
+        let component = self.sysroot.join("lib/rustlib").join(&self.host).join("bin").join(name);
         let wanted = format!("LLVM version {}.", self.llvm);
-        let candidates = [component, PathBuf::from(named), PathBuf::from("llvm-profdata")];
+        let candidates = [component, PathBuf::from(format!("{name}-{}", self.llvm)), PathBuf::from(name)];
         let fits =
             |program: &PathBuf| output(Command::new(program).arg("--version")).is_ok_and(|v| v.contains(&wanted));
         candidates.into_iter().find(fits).ok_or_else(|| {
-            format!(
-                "there is no llvm-profdata of LLVM {0}: rustup component add llvm-tools, or install llvm-{0}",
-                self.llvm
-            )
+            format!("there is no {name} of LLVM {0}: rustup component add llvm-tools, or install llvm-{0}", self.llvm)
         })
     }
+}
 
+struct Build<'b> {
+    compiler: &'b Compiler,
+    root: &'b Path,
+}
+
+impl Build<'_> {
     /// Builds the server with one more flag. That a target is named keeps the flag from what only runs while building.
-    fn build(&self, root: &Path, target: &Path, flag: OsString) -> Result<PathBuf, String> {
-        let given = env::var("RUSTFLAGS").unwrap_or_default();
+    fn server(&self, target: &Path, flag: OsString, order: Option<&Path>) -> Result<PathBuf, String> {
+        let host = &self.compiler.host;
         let mut flags = OsString::new();
-        for given in given.split_whitespace() {
+        for given in env::var("RUSTFLAGS").unwrap_or_default().split_whitespace() {
             flags.push(given);
             flags.push(FLAG_END);
         }
         flags.push(flag);
-        let mut command = cargo(root);
-        command.args(["build", "--release", "--bin", SERVER, "--target", &self.host]).arg("--target-dir").arg(target);
-        finish(command.env("CARGO_ENCODED_RUSTFLAGS", flags))?;
-        Ok(target.join(&self.host).join("release").join(SERVER))
+        let mut command = cargo(self.root);
+        command.args(["build", "--release", "--bin", SERVER, "--target", host]).arg("--target-dir").arg(target);
+        command.env("CARGO_ENCODED_RUSTFLAGS", flags);
+        if let Some(order) = order {
+            command.env("BINNACLE_SYMBOL_ORDER", order);
+        }
+        finish(&mut command)?;
+        Ok(target.join(host).join("release").join(SERVER))
     }
+}
+
+fn problem(verb: &str, path: &Path, error: &std::io::Error) -> String {
+    format!("cannot {verb} {}: {error}", path.display())
 }
 
 fn flag(name: &str, path: &Path) -> OsString {
