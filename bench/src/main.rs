@@ -77,9 +77,15 @@ async fn measure(wanted: &[&str], scale: f64) -> String {
 fn report(table: &str, scale: f64) -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let part = if scale < 1.0 { format!(" Scaled down to {scale}: these are no measurements.") } else { String::new() };
+    let build = match std::env::var("BINNACLE_KUBE_APISERVER") {
+        Ok(program) if program == "target/pgo/kube-apiserver" => "what `cargo xtask release` builds was measured",
+        Ok(_) => "another build was measured than cargo makes",
+        Err(_) => "what `cargo build --release` builds was measured",
+    };
     format!(
         "# Measured\n\nWritten by `cargo run --release -p binnacle-bench -- report docs` on a machine with {processors} \
-         processors, which the load shares; what the columns say is told in [bench/README.md](../bench/README.md).{part}\n\n\
+         processors, which the load shares; {build}. What the columns say is told in \
+         [bench/README.md](../bench/README.md).{part}\n\n\
          {table}\n![CPU per operation over objects](cost-objects.svg)\n\n![CPU per event and watcher over \
          watchers](cost-watchers.svg)\n"
     )
