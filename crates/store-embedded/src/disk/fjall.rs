@@ -68,8 +68,10 @@ impl FjallDisk {
             .max_journaling_size(64 << 20)
             .max_cached_files(Some(64))
             .manual_journal_persist(true)
-            // One would do, but flushing must not wait behind a long merge: with four full memtables commits stand still.
-            .worker_threads(2)
+            // Flushing must not wait behind a long merge: with four full memtables commits stand still. And the first
+            // worker, which does not merge, takes the request for another merge and gives it back, over and over, until
+            // another worker has time for it: with one to spare that is at once.
+            .worker_threads(3)
             .open()
             .map_err(to_io)?;
         let keyspace = |name: &str, memtable: u64, block: u32| {
