@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use tokio::time::sleep;
 
 /// How long a cluster that does not answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A store whose calls are repeated while it does not answer. Writes are too, so they must be as good done twice.

@@ -4,17 +4,18 @@
 //! every write here gets a higher revision than the write that it repeats, and at the end history begins after all that
 //! was ever seen: who asks for an old revision is told that it is gone, and reads anew.
 
-use std::collections::{HashMap, VecDeque};
+mod writes;
+
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
 use binnacle_store_etcd::EtcdStore;
 use bytes::Bytes;
-use futures::future::BoxFuture;
-use futures::{StreamExt, poll, stream};
+use futures::{StreamExt, stream};
 
+use self::writes::Writes;
 use crate::Error;
 use crate::patient::Patient;
 use crate::progress::Progress;
@@ -22,10 +23,7 @@ use crate::progress::Progress;
 /// A store that is being filled.
 pub(crate) struct Target {
     store: Arc<dyn Store>,
-    /// Writes that are under way, in their order.
-    pending: VecDeque<BoxFuture<'static, Result<TxnResponse, StoreError>>>,
-    /// How many may be: an embedded store keeps their order, etcd's members do not.
-    window: usize,
+    writes: Writes,
     /// At least this is the store's revision.
     revision: u64,
     leases: HashMap<LeaseId, Lease>,
@@ -40,8 +38,6 @@ struct Lease {
     until: Instant,
 }
 
-/// How many writes to an embedded store, which keeps their order, are under way at once.
-const WINDOW: usize = 256;
 /// Leases with less than this are over for us: their keys would be gone before they are written.
 const LEAST_LEASE: Duration = Duration::from_millis(1500);
 /// How many writes that only move the revision are under way at once, and how many there are between compactions.
@@ -56,18 +52,20 @@ const MANY_FILLERS: u64 = 5_000_000;
 impl Target {
     /// A store that carries out writes in the order in which it was asked.
     pub(crate) async fn embedded(store: Arc<dyn Store>, root: &str) -> Result<Self, Error> {
-        Self::new(store, WINDOW, root).await
+        let writes = Writes::embedded(Arc::clone(&store));
+        Self::new(store, writes, root).await
     }
 
     /// An etcd, which may be away for a while.
     pub(crate) async fn etcd(store: Arc<EtcdStore>, root: &str) -> Result<Self, Error> {
-        Self::new(Patient::over(store), 1, root).await
+        let writes = Writes::etcd(Arc::clone(&store), root);
+        Self::new(Patient::over(store), writes, root).await
     }
 
-    async fn new(store: Arc<dyn Store>, window: usize, root: &str) -> Result<Self, Error> {
+    async fn new(store: Arc<dyn Store>, writes: Writes, root: &str) -> Result<Self, Error> {
         let revision = store.current_revision().await?.0;
         let filler = Bytes::from(format!("binnacle_filler{root}"));
-        Ok(Self { store, pending: VecDeque::new(), window, revision, leases: HashMap::new(), filler })
+        Ok(Self { store, writes, revision, leases: HashMap::new(), filler })
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -86,26 +84,24 @@ impl Target {
             },
         };
         self.above(kv.mod_revision.0).await?;
-        self.write(key, Op::Put { value: kv.value, lease }).await
+        self.writes.write(key, Op::Put { value: kv.value, lease }).await
     }
 
     /// Deletes a key, if it is there.
     pub(crate) async fn delete(&mut self, key: Bytes) -> Result<(), Error> {
-        self.write(key, Op::Delete).await
+        self.writes.write(key, Op::Delete).await
     }
 
     /// A note of ours.
     pub(crate) async fn note(&mut self, key: Bytes, value: Bytes) -> Result<(), Error> {
-        self.write(key, Op::Put { value, lease: None }).await?;
+        self.writes.write(key, Op::Put { value, lease: None }).await?;
         self.flush().await
     }
 
     /// Waits until everything is durable.
     pub(crate) async fn flush(&mut self) -> Result<(), Error> {
-        while let Some(first) = self.pending.pop_front() {
-            let answer = first.await;
-            self.done(answer)?;
-        }
+        let reached = self.writes.flush().await?;
+        self.revision = self.revision.max(reached.0);
         Ok(())
     }
 
@@ -152,6 +148,7 @@ impl Target {
         // One that was killed may have left it.
         let answer = self.store.txn(self.filling(Op::Delete)).await;
         self.done(answer)?;
+        self.writes.end(&*self.store).await?;
         let now = self.store.current_revision().await?.0;
         self.compact(now).await?;
         Ok(now)
@@ -170,28 +167,11 @@ impl Target {
 
     /// Sees to it that the next write gets a revision above this one.
     async fn above(&mut self, revision: u64) -> Result<(), Error> {
-        if self.revision >= revision {
+        // Those under way have revisions as well.
+        if self.revision.max(self.writes.reached()) >= revision {
             return Ok(());
         }
         self.advance(revision, &mut Progress::new()).await
-    }
-
-    async fn write(&mut self, key: Bytes, op: Op) -> Result<(), Error> {
-        let store = Arc::clone(&self.store);
-        let txn = Txn { key, expect: Expect::Anything, op };
-        let mut write: BoxFuture<'static, _> = Box::pin(async move { store.txn(txn).await });
-        // What is polled first is asked for first.
-        if let Poll::Ready(answer) = poll!(&mut write) {
-            self.flush().await?;
-            return self.done(answer);
-        }
-        self.pending.push_back(write);
-        while self.pending.len() >= self.window {
-            let Some(first) = self.pending.pop_front() else { break };
-            let answer = first.await;
-            self.done(answer)?;
-        }
-        Ok(())
     }
 
     fn done(&mut self, answer: Result<TxnResponse, StoreError>) -> Result<(), Error> {

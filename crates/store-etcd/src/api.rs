@@ -34,6 +34,9 @@ pub(crate) struct KeyValue {
     pub(crate) create_revision: i64,
     #[prost(int64, tag = "3")]
     pub(crate) mod_revision: i64,
+    /// How often the key was written since it was created.
+    #[prost(int64, tag = "4")]
+    pub(crate) version: i64,
     #[prost(bytes = "vec", tag = "5")]
     pub(crate) value: Vec<u8>,
     #[prost(int64, tag = "6")]
@@ -89,6 +92,11 @@ pub(crate) struct PutRequest {
     pub(crate) lease: i64,
     #[prost(bool, tag = "4")]
     pub(crate) prev_kv: bool,
+    /// Writes what the key has already.
+    #[prost(bool, tag = "5")]
+    pub(crate) ignore_value: bool,
+    #[prost(bool, tag = "6")]
+    pub(crate) ignore_lease: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -113,7 +121,7 @@ pub(crate) struct DeleteRangeResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RequestOp {
-    #[prost(oneof = "RequestUnion", tags = "1, 2, 3")]
+    #[prost(oneof = "RequestUnion", tags = "1, 2, 3, 4")]
     pub(crate) request: Option<RequestUnion>,
 }
 
@@ -125,11 +133,13 @@ pub(crate) enum RequestUnion {
     Put(PutRequest),
     #[prost(message, tag = "3")]
     Delete(DeleteRangeRequest),
+    #[prost(message, tag = "4")]
+    Txn(TxnRequest),
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseOp {
-    #[prost(oneof = "ResponseUnion", tags = "1, 2, 3")]
+    #[prost(oneof = "ResponseUnion", tags = "1, 2, 3, 4")]
     pub(crate) response: Option<ResponseUnion>,
 }
 
@@ -141,24 +151,45 @@ pub(crate) enum ResponseUnion {
     Put(PutResponse),
     #[prost(message, tag = "3")]
     Delete(DeleteRangeResponse),
+    #[prost(message, tag = "4")]
+    Txn(TxnResponse),
 }
 
-/// That a key's mod revision is `mod_revision`, 0 for a key that does not exist.
+/// That something of a key has a value. All are 0 for a key that does not exist.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Compare {
     /// 0 stands for "equal".
     #[prost(int32, tag = "1")]
     pub(crate) result: i32,
+    /// Which of them, once more.
     #[prost(int32, tag = "2")]
     pub(crate) target: i32,
     #[prost(bytes = "bytes", tag = "3")]
     pub(crate) key: bytes::Bytes,
-    /// Of a oneof in the original: it is written even when it is 0.
-    #[prost(int64, optional, tag = "6")]
-    pub(crate) mod_revision: Option<i64>,
+    #[prost(oneof = "Compared", tags = "4, 5, 6")]
+    pub(crate) compared: Option<Compared>,
 }
 
-pub(crate) const COMPARE_MOD: i32 = 2;
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum Compared {
+    #[prost(int64, tag = "4")]
+    Version(i64),
+    #[prost(int64, tag = "5")]
+    CreateRevision(i64),
+    #[prost(int64, tag = "6")]
+    ModRevision(i64),
+}
+
+impl Compare {
+    pub(crate) fn equal(key: bytes::Bytes, compared: Compared) -> Self {
+        let target = match compared {
+            Compared::Version(_) => 0,
+            Compared::CreateRevision(_) => 1,
+            Compared::ModRevision(_) => 2,
+        };
+        Self { result: 0, target, key, compared: Some(compared) }
+    }
+}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TxnRequest {

@@ -1,5 +1,6 @@
 //! The members of a cluster: whom to ask, and what to do when one does not answer.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use crate::options::{ConnectError, Options};
 
 /// All members, asked in turn.
 pub(crate) struct Cluster {
-    members: Vec<Member>,
+    members: Vec<Arc<Member>>,
     next: AtomicUsize,
     started: Instant,
 }
@@ -62,22 +63,22 @@ impl Cluster {
         let needed = secure || options.endpoints.iter().any(|endpoint| endpoint.starts_with("https://"));
         let tls = if needed { Some(tls_config(&options.tls)?) } else { None };
         let member = |endpoint: &String| {
-            Ok(Member {
+            Ok(Arc::new(Member {
                 endpoint: endpoint.clone(),
                 channel: channel(endpoint, tls.as_ref(), secure)?,
                 avoided_until: AtomicU64::new(0),
-            })
+            }))
         };
         let members = options.endpoints.iter().map(member).collect::<Result<_, _>>()?;
         Ok(Self { members, next: AtomicUsize::new(0), started: Instant::now() })
     }
 
     /// A member, in turn; those that failed lately only when there is no other.
-    pub(crate) fn pick(&self) -> &Member {
+    pub(crate) fn pick(&self) -> &Arc<Member> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let in_turn = || (0..self.members.len()).map(|n| &self.members[first.wrapping_add(n) % self.members.len()]);
         let now = self.now();
-        let avoided = |member: &&Member| member.avoided_until.load(Ordering::Relaxed);
+        let avoided = |member: &&Arc<Member>| member.avoided_until.load(Ordering::Relaxed);
         in_turn()
             .find(|member| avoided(member) <= now)
             .or_else(|| in_turn().min_by_key(avoided))
@@ -105,10 +106,9 @@ impl Cluster {
         let mut tries = 0;
         loop {
             let member = self.pick();
-            let failure = match timeout(call.patience, member.ask(call.path, request.clone())).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(failure)) => failure,
-                Err(_) => Failure::Unknown("context deadline exceeded".to_owned()),
+            let failure = match member.call(call, request.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
             };
             let again = match &failure {
                 Failure::Answered(_) | Failure::Compacted => return Err(failure),
@@ -133,6 +133,18 @@ impl Cluster {
 // === impl Member ===
 
 impl Member {
+    /// Asks this one, once.
+    pub(crate) async fn call<Q, A>(&self, call: Call, request: Q) -> Result<A, Failure>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        match timeout(call.patience, self.ask(call.path, request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Failure::Unknown("context deadline exceeded".to_owned())),
+        }
+    }
+
     async fn ask<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Failure>
     where
         Q: Message + 'static,
@@ -155,10 +167,7 @@ impl Member {
     }
 
     pub(crate) async fn status(&self, patience: Duration) -> Result<StatusResponse, Failure> {
-        match timeout(patience, self.ask(path::STATUS, StatusRequest {})).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Failure::Unknown("context deadline exceeded".to_owned())),
-        }
+        self.call(Call { path: path::STATUS, repeatable: true, patience }, StatusRequest {}).await
     }
 }
 

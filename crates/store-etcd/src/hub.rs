@@ -322,7 +322,7 @@ impl Hub {
     async fn open(&self, range: &Range<Bytes>, after: u64) -> Result<(EventStream, Progress, &Member), Ended> {
         self.reachable(after).await?;
         let lost = |failure: Failure| Ended::Lost(failure.into_store_error().to_string());
-        let member = self.cluster.pick();
+        let member: &Member = self.cluster.pick();
         let opened = async {
             let status = member.status(STATUS_PATIENCE).await?;
             let progress = Progress::of_version(&status.version);

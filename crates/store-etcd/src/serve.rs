@@ -25,6 +25,7 @@ use crate::api::{
     self, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, ResponseHeader, StatusRequest, StatusResponse, WatchRequest,
     WatchResponse, WatchUnion, path,
 };
+use crate::store::signed;
 
 /// What is said of the version: its watches answer requests for progress reliably.
 const VERSION: &str = "3.6.0";
@@ -242,6 +243,8 @@ fn to_api(kv: KeyValue) -> api::KeyValue {
         mod_revision: signed(kv.mod_revision.0),
         value: kv.value.into(),
         lease: kv.lease.map_or(0, |lease| lease.0),
+        // Not kept by other stores, and not asked for.
+        version: 0,
     }
 }
 
@@ -260,8 +263,4 @@ fn refusal(error: StoreError) -> Status {
         StoreError::Damaged(_) | StoreError::Io(_) => Status::data_loss(error.to_string()),
         other => Status::unavailable(other.to_string()),
     }
-}
-
-fn signed(revision: u64) -> i64 {
-    i64::try_from(revision).unwrap_or(i64::MAX)
 }

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 
 use crate::api::{
-    self, COMPARE_MOD, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
+    self, Compare, Compared, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
     LeaseTimeToLiveResponse, PutRequest, RequestOp, RequestUnion, ResponseOp, ResponseUnion, TxnRequest, path,
 };
 use crate::cluster::{Call, Cluster};
@@ -25,9 +25,9 @@ use crate::watcher::{Control, Feed, Watcher};
 
 /// A store in an etcd cluster.
 pub struct EtcdStore {
-    hub: Arc<Hub>,
+    pub(crate) hub: Arc<Hub>,
     limits: WatchLimits,
-    metrics: Metrics,
+    pub(crate) metrics: Metrics,
     health_key: Bytes,
 }
 
@@ -36,7 +36,7 @@ const WRITE: Duration = Duration::from_secs(15);
 /// Large answers take their time.
 const READ: Duration = Duration::from_secs(15);
 const RANGE: Call = Call { path: path::RANGE, repeatable: true, patience: READ };
-const TXN: Call = Call { path: path::TXN, repeatable: false, patience: WRITE };
+pub(crate) const TXN: Call = Call { path: path::TXN, repeatable: false, patience: WRITE };
 const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, patience: WRITE };
 /// A lease that nobody knows of expires by itself.
 const GRANT: Call = Call { path: path::LEASE_GRANT, repeatable: true, patience: WRITE };
@@ -259,24 +259,30 @@ fn request_of(txn: Txn) -> TxnRequest {
         Expect::ModRevision(revision) => Some(signed(revision.0)),
         Expect::Anything => None,
     };
-    let compare = expected.map(|revision| Compare {
-        result: 0,
-        target: COMPARE_MOD,
-        key: key.clone(),
-        mod_revision: Some(revision),
-    });
+    let compare = expected.map(|revision| Compare::equal(key.clone(), Compared::ModRevision(revision)));
     // What is absent has no previous value to tell of.
     let prev_kv = expected != Some(0);
-    let success = match txn.op {
+    let failure = RequestUnion::Range(api::RangeRequest { key: key.clone(), ..Default::default() });
+    TxnRequest {
+        compare: compare.into_iter().collect(),
+        success: vec![request_op(write_of(key, txn.op, prev_kv))],
+        failure: vec![request_op(failure)],
+    }
+}
+
+/// The write of one key; `prev_kv` when the answer is to tell what was there.
+pub(crate) fn write_of(key: Bytes, op: Op, prev_kv: bool) -> RequestUnion {
+    match op {
         Op::Put { value, lease } => {
             let lease = lease.map_or(0, |lease| lease.0);
-            RequestUnion::Put(PutRequest { key: key.clone(), value, lease, prev_kv })
+            RequestUnion::Put(PutRequest { key, value, lease, prev_kv, ..PutRequest::default() })
         }
-        Op::Delete => RequestUnion::Delete(DeleteRangeRequest { key: key.clone(), prev_kv }),
-    };
-    let failure = RequestUnion::Range(api::RangeRequest { key, ..Default::default() });
-    let op = |request| RequestOp { request: Some(request) };
-    TxnRequest { compare: compare.into_iter().collect(), success: vec![op(success)], failure: vec![op(failure)] }
+        Op::Delete => RequestUnion::Delete(DeleteRangeRequest { key, prev_kv }),
+    }
+}
+
+pub(crate) fn request_op(request: RequestUnion) -> RequestOp {
+    RequestOp { request: Some(request) }
 }
 
 fn response_of(answer: api::TxnResponse) -> TxnResponse {
@@ -285,7 +291,7 @@ fn response_of(answer: api::TxnResponse) -> TxnResponse {
         Some(ResponseOp { response: Some(ResponseUnion::Range(range)) }) => range.kvs.into_iter().next(),
         Some(ResponseOp { response: Some(ResponseUnion::Put(put)) }) => put.prev_kv,
         Some(ResponseOp { response: Some(ResponseUnion::Delete(delete)) }) => delete.prev_kvs.into_iter().next(),
-        Some(ResponseOp { response: None }) | None => None,
+        Some(ResponseOp { response: Some(ResponseUnion::Txn(_)) | None }) | None => None,
     };
     let kv = kv.map(key_value);
     if answer.succeeded {
@@ -295,6 +301,6 @@ fn response_of(answer: api::TxnResponse) -> TxnResponse {
     }
 }
 
-fn signed(revision: u64) -> i64 {
+pub(crate) fn signed(revision: u64) -> i64 {
     i64::try_from(revision).unwrap_or(i64::MAX)
 }

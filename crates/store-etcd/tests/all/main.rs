@@ -3,6 +3,7 @@
 mod contract;
 mod faults;
 mod outages;
+mod sequence;
 mod served;
 mod support;
 mod tls;

@@ -1,0 +1,164 @@
+//! Writes under way, carried out in the order in which they were given.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Poll;
+
+use binnacle_store::{Expect, Op, Revision, Store, StoreError, Txn, TxnResponse};
+use binnacle_store_etcd::{EtcdStore, Sequence};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::poll;
+
+use crate::Error;
+use crate::patient::{PATIENCE, insist};
+
+/// How order is kept depends on the engine.
+pub(super) enum Writes {
+    Embedded(InTurn),
+    Etcd(Box<Counted>),
+}
+
+/// An embedded store carries out writes in the order in which it was asked.
+pub(super) struct InTurn {
+    store: Arc<dyn Store>,
+    pending: VecDeque<BoxFuture<'static, Result<TxnResponse, StoreError>>>,
+    /// At least this is the revision when all that is pending has been carried out.
+    reached: u64,
+}
+
+/// etcd does not: there each write is carried out when a counter says so.
+pub(super) struct Counted {
+    store: Arc<EtcdStore>,
+    counter: Bytes,
+    /// Begun by the first write: before it nothing is written to a store that may not be ours to fill.
+    sequence: Option<Sequence>,
+    /// Bytes that were written since history was forgotten last.
+    bytes: usize,
+}
+
+/// How many writes to an embedded store are under way at once.
+const WINDOW: usize = 256;
+/// A sequence writes each value twice, and etcd keeps both until it forgets its history: after so many bytes it is told
+/// to, and uses their room again.
+const BYTES_PER_COMPACTION: usize = 64 << 20;
+
+// === impl Writes ===
+
+impl Writes {
+    pub(super) fn embedded(store: Arc<dyn Store>) -> Self {
+        Self::Embedded(InTurn { store, pending: VecDeque::new(), reached: 0 })
+    }
+
+    pub(super) fn etcd(store: Arc<EtcdStore>, root: &str) -> Self {
+        let counter = Bytes::from(format!("binnacle_counter{root}"));
+        Self::Etcd(Box::new(Counted { store, counter, sequence: None, bytes: 0 }))
+    }
+
+    /// Adds a write. Returns when there is room for the next one.
+    pub(super) async fn write(&mut self, key: Bytes, op: Op) -> Result<(), Error> {
+        let written = match self {
+            Self::Embedded(writes) => writes.write(key, op).await,
+            Self::Etcd(writes) => writes.write(key, op).await,
+        };
+        written.map_err(failed)
+    }
+
+    /// Waits until everything is durable; a revision that the store has then.
+    pub(super) async fn flush(&mut self) -> Result<Revision, Error> {
+        match self {
+            Self::Embedded(writes) => writes.flush().await.map_err(failed)?,
+            Self::Etcd(writes) => {
+                if let Some(sequence) = &mut writes.sequence {
+                    sequence.flush().await.map_err(failed)?;
+                }
+            }
+        }
+        Ok(Revision(self.reached()))
+    }
+
+    /// The revision when all that is under way has been carried out, or one before it.
+    pub(super) fn reached(&self) -> u64 {
+        match self {
+            Self::Embedded(writes) => writes.reached,
+            Self::Etcd(writes) => {
+                writes.sequence.as_ref().map_or(0, |sequence| sequence.revision().0 + sequence.waiting() as u64)
+            }
+        }
+    }
+
+    /// Takes away what was kept beside the data. `store` is the one that is written to.
+    pub(super) async fn end(&mut self, store: &dyn Store) -> Result<(), Error> {
+        let Self::Etcd(writes) = self else { return Ok(()) };
+        writes.sequence = None;
+        let txn = Txn { key: writes.counter.clone(), expect: Expect::Anything, op: Op::Delete };
+        store.txn(txn).await.map(drop).map_err(failed)
+    }
+}
+
+fn failed(error: StoreError) -> Error {
+    Error::doing("writing to the target", error)
+}
+
+// === impl InTurn ===
+
+impl InTurn {
+    async fn write(&mut self, key: Bytes, op: Op) -> Result<(), StoreError> {
+        let store = Arc::clone(&self.store);
+        let txn = Txn { key, expect: Expect::Anything, op };
+        let mut write: BoxFuture<'static, _> = Box::pin(async move { store.txn(txn).await });
+        // What is polled first is asked for first.
+        if let Poll::Ready(answer) = poll!(&mut write) {
+            self.flush().await?;
+            return self.done(answer);
+        }
+        self.pending.push_back(write);
+        while self.pending.len() >= WINDOW {
+            let Some(first) = self.pending.pop_front() else { break };
+            let answer = first.await;
+            self.done(answer)?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), StoreError> {
+        while let Some(first) = self.pending.pop_front() {
+            let answer = first.await;
+            self.done(answer)?;
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, answer: Result<TxnResponse, StoreError>) -> Result<(), StoreError> {
+        let (TxnResponse::Done { revision, .. } | TxnResponse::Unmet { revision, .. }) = answer?;
+        self.reached = self.reached.max(revision.0);
+        Ok(())
+    }
+}
+
+// === impl Counted ===
+
+impl Counted {
+    async fn write(&mut self, key: Bytes, op: Op) -> Result<(), StoreError> {
+        let sequence = match &mut self.sequence {
+            Some(sequence) => sequence,
+            none => {
+                let begin = || Sequence::begin(Arc::clone(&self.store), self.counter.clone(), PATIENCE);
+                none.insert(insist(begin).await?)
+            }
+        };
+        if let Op::Put { value, .. } = &op {
+            self.bytes += value.len();
+        }
+        sequence.write(key, op).await?;
+        if self.bytes >= BYTES_PER_COMPACTION {
+            self.bytes = 0;
+            let (store, now) = (&self.store, sequence.revision());
+            match insist(|| store.compact(now)).await {
+                Ok(()) | Err(StoreError::Compacted { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! Writes on their way: laid out, taken in turn, and what to do when there is no answer.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use binnacle_store::{Op, Revision, StoreError};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::{BoxFuture, join_all};
+use futures::stream::FuturesUnordered;
+use tokio::time::{Instant, sleep};
+
+/// One write.
+pub(super) struct Write {
+    pub(super) key: Bytes,
+    pub(super) op: Op,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    /// The values are there, at this revision.
+    LaidOut(Revision),
+    /// The next write to be carried out has this turn; etcd is at this revision.
+    Reached { turn: u64, revision: Revision },
+    /// It is not known whether it was carried out, or will be.
+    Lost(String),
+    /// Nothing was laid out: a lease is over.
+    LeaseEnded,
+    /// The key whose turn it is went away after it was laid out, as with the end of a lease.
+    KeyGone,
+    /// It will never be carried out.
+    Refused(StoreError),
+}
+
+/// Takes requests to etcd.
+pub(super) trait Carrier {
+    /// Puts values under their keys if the next turn is `first`.
+    fn lay_out(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Attempt>;
+
+    /// Carries out that of the writes whose turn it is; the first of them has the turn `first`.
+    fn take_turn(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Attempt>;
+
+    /// Something was lost.
+    fn turn_elsewhere(&mut self);
+}
+
+/// The writes that have not been carried out for certain.
+pub(super) struct Flight<C> {
+    carrier: C,
+    writes: VecDeque<Write>,
+    /// The turn of the first of them.
+    first: u64,
+    bytes: usize,
+    /// Since when nothing was answered.
+    silent_since: Option<Instant>,
+    patience: Duration,
+    revision: Revision,
+}
+
+/// Why the writes of a batch have to be laid out once more.
+enum Trouble {
+    Lost(String),
+    /// It is known better now what to lay out.
+    Again,
+    Refused(StoreError),
+}
+
+/// How many writes, and bytes, are brought over together.
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 4 << 20;
+/// How many values, and bytes, are laid out by one transaction; etcd takes 128 and 1.5 MiB.
+const LAID_OUT: usize = 32;
+const LAID_OUT_BYTES: usize = 256 << 10;
+/// How many requests to take a turn are under way at once. Each holds as many writes: those before it may all have been
+/// carried out when it arrives.
+const WINDOW: usize = 24;
+const PAUSE: Duration = Duration::from_millis(100);
+
+// === impl Flight ===
+
+impl<C: Carrier> Flight<C> {
+    /// Begins with turn 1.
+    pub(super) fn new(carrier: C, revision: Revision, patience: Duration) -> Self {
+        Self { carrier, writes: VecDeque::new(), first: 1, bytes: 0, silent_since: None, patience, revision }
+    }
+
+    pub(super) async fn add(&mut self, write: Write) -> Result<(), StoreError> {
+        self.bytes += size(&write);
+        self.writes.push_back(write);
+        while self.writes.len() >= BATCH || self.bytes >= BATCH_BYTES {
+            self.carry_out().await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn flush(&mut self) -> Result<(), StoreError> {
+        while !self.writes.is_empty() {
+            self.carry_out().await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// Brings over the first writes, as many as have different keys.
+    async fn carry_out(&mut self) -> Result<(), StoreError> {
+        let mut keys = HashSet::new();
+        let count = self.writes.iter().take(BATCH).take_while(|write| keys.insert(write.key.clone())).count();
+        let end = self.first + count as u64;
+        while self.first < end {
+            let done = match self.lay_out(end).await {
+                Ok(()) => self.take_turns(end).await,
+                trouble => trouble,
+            };
+            match done {
+                Ok(()) | Err(Trouble::Again) => {}
+                Err(Trouble::Lost(reason)) => {
+                    if self.silent_since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
+                        return Err(StoreError::Unavailable(reason));
+                    }
+                    sleep(PAUSE).await;
+                    self.carrier.turn_elsewhere();
+                }
+                Err(Trouble::Refused(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the values of the writes before the turn `end` under their keys.
+    async fn lay_out(&mut self, end: u64) -> Result<(), Trouble> {
+        let groups = self.groups(self.until(end));
+        let sent = groups.iter().map(|group| self.send_values(group));
+        let answers = join_all(sent.collect::<Vec<_>>()).await;
+        let mut result = Ok(());
+        for (group, answer) in groups.iter().zip(answers) {
+            let learned = match answer {
+                // Which of them it is shows when they are laid out one by one.
+                Attempt::LeaseEnded if result.is_ok() => self.lay_out_singly(group).await,
+                answer => self.learn(answer),
+            };
+            result = result.and(learned);
+        }
+        result
+    }
+
+    async fn lay_out_singly(&mut self, group: &[usize]) -> Result<(), Trouble> {
+        for at in group {
+            match self.send_values(&[*at]).await {
+                Attempt::LeaseEnded => self.writes[*at].op = Op::Delete,
+                answer => self.learn(answer)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn send_values(&self, group: &[usize]) -> BoxFuture<'static, Attempt> {
+        let writes: Vec<_> = group.iter().map(|at| &self.writes[*at]).collect();
+        self.carrier.lay_out(self.first, &writes)
+    }
+
+    /// Which of the first `count` writes are laid out together.
+    fn groups(&self, count: usize) -> Vec<Vec<usize>> {
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        let mut bytes = 0;
+        for (at, write) in self.writes.iter().take(count).enumerate() {
+            if write.op == Op::Delete {
+                continue;
+            }
+            bytes += size(write);
+            match groups.last_mut() {
+                Some(group) if group.len() < LAID_OUT && bytes <= LAID_OUT_BYTES => group.push(at),
+                _ => {
+                    groups.push(vec![at]);
+                    bytes = size(write);
+                }
+            }
+        }
+        groups
+    }
+
+    /// Carries out the writes before the turn `end`, which are laid out.
+    async fn take_turns(&mut self, end: u64) -> Result<(), Trouble> {
+        let mut running = FuturesUnordered::new();
+        let mut result = Ok(());
+        loop {
+            while result.is_ok() && running.len() < WINDOW.min(self.until(end)) {
+                let writes: Vec<_> = self.writes.iter().take(WINDOW.min(self.until(end))).collect();
+                running.push(self.carrier.take_turn(self.first, &writes));
+            }
+            match running.next().await {
+                // Even those that went wrong are waited for: they are not to compete with what comes after them.
+                Some(attempt) => result = result.and(self.learn_turn(attempt)),
+                None => return result,
+            }
+        }
+    }
+
+    fn learn_turn(&mut self, attempt: Attempt) -> Result<(), Trouble> {
+        match attempt {
+            Attempt::Reached { turn, revision } => {
+                self.reached(turn, revision);
+                Ok(())
+            }
+            attempt => self.learn(attempt),
+        }
+    }
+
+    /// From an answer to laying out.
+    fn learn(&mut self, attempt: Attempt) -> Result<(), Trouble> {
+        match attempt {
+            Attempt::LaidOut(revision) => {
+                self.silent_since = None;
+                self.revision = self.revision.max(revision);
+                Ok(())
+            }
+            // An answer was lost that said so.
+            Attempt::Reached { turn, revision } => {
+                self.reached(turn, revision);
+                Err(Trouble::Again)
+            }
+            Attempt::KeyGone | Attempt::LeaseEnded => Err(Trouble::Again),
+            Attempt::Lost(reason) => Err(Trouble::Lost(reason)),
+            Attempt::Refused(error) => Err(Trouble::Refused(error)),
+        }
+    }
+
+    /// All before this turn have been carried out.
+    fn reached(&mut self, next: u64, revision: Revision) {
+        self.silent_since = None;
+        self.revision = self.revision.max(revision);
+        while self.first < next
+            && let Some(write) = self.writes.pop_front()
+        {
+            self.bytes -= size(&write);
+            self.first += 1;
+        }
+    }
+
+    /// How many writes there are before the turn `end`.
+    fn until(&self, end: u64) -> usize {
+        usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX)
+    }
+}
+
+fn size(write: &Write) -> usize {
+    let value = match &write.op {
+        Op::Put { value, .. } => value.len(),
+        Op::Delete => 0,
+    };
+    write.key.len() + value
+}

@@ -1,0 +1,162 @@
+//! Writes that must be carried out in their order, on members that die meanwhile.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, StoreError, Txn, WatchMessage, prefix_range};
+use binnacle_store_etcd::{EtcdStore, Sequence, WatchLimits};
+use binnacle_testkit::{Etcd, PATIENCE};
+use bytes::Bytes;
+use futures::StreamExt;
+
+use crate::support::open;
+
+/// Keys that come again: put, put and deleted.
+fn write(n: usize) -> (Bytes, Op) {
+    let op = match n % 3 {
+        2 => Op::Delete,
+        // Some are larger than what one transaction takes.
+        _ if n.is_multiple_of(97) => Op::Put { value: Bytes::from(format!("{n}{}", "x".repeat(300_000))), lease: None },
+        _ => Op::Put { value: Bytes::from(format!("{n}{}", "x".repeat(n % 7 * 1000))), lease: None },
+    };
+    (Bytes::from(format!("/k/{}", n % 290)), op)
+}
+
+async fn begin(store: &Arc<EtcdStore>) -> Sequence {
+    Sequence::begin(Arc::clone(store), Bytes::from_static(b"counter"), PATIENCE).await.expect("it begins")
+}
+
+/// Asserts that the last changes of the keys have the order of the writes, each its own revision.
+async fn assert_order(store: &dyn Store, after: Revision, writes: &[(Bytes, Op)]) {
+    let mut last = HashMap::new();
+    for (at, (key, op)) in writes.iter().enumerate() {
+        last.insert(key.clone(), (at, op.clone()));
+    }
+    let range = prefix_range(b"/k/");
+    let request = RangeRequest { range: range.clone(), revision: None, limit: 0, count_only: false };
+    let kvs = store.range(request).await.expect("a range").kvs;
+    for kv in &kvs {
+        let (_, op) = &last[&kv.key];
+        assert!(*op == Op::Put { value: kv.value.clone(), lease: None }, "{:?} has another value", kv.key);
+    }
+    let puts = last.values().filter(|(_, op)| *op != Op::Delete).count();
+    assert_eq!(kvs.len(), puts);
+    // Deletions have an order as well.
+    let mut watch = store.watch(range, after).await.expect("a watch");
+    let end = watch.control.barrier().await.expect("a barrier").last_event;
+    let (mut changes, mut reached) = (HashMap::new(), after);
+    while reached < end {
+        let message = tokio::time::timeout(PATIENCE, watch.messages.next()).await.expect("news");
+        let WatchMessage::Events(events) = message.expect("it goes on").expect("it goes on") else { continue };
+        for event in events {
+            reached = event.revision();
+            changes.insert(event.key().clone(), reached);
+        }
+    }
+    let mut order: Vec<_> = changes.iter().map(|(key, revision)| (last[key].0, *revision)).collect();
+    order.sort_unstable();
+    assert_eq!(order.len(), last.len());
+    let wrong = order.windows(2).find(|pair| pair[0].1 >= pair[1].1);
+    assert_eq!(wrong, None, "two changed places");
+}
+
+async fn in_order(mut etcd: Etcd, count: usize, die: bool) {
+    let store = Arc::new(open(etcd.endpoints(), WatchLimits::default()));
+    let after = store.current_revision().await.expect("a revision");
+    let mut sequence = begin(&store).await;
+    let mut wanted = Vec::new();
+    for n in 0..count {
+        let (key, op) = write(n);
+        sequence.write(key.clone(), op.clone()).await.expect("it is written");
+        wanted.push((key, op));
+        if die && n % (count / 4) == count / 8 {
+            tokio::task::block_in_place(|| {
+                let member = etcd.leader();
+                etcd.kill(member);
+                etcd.restart(member);
+            });
+        }
+    }
+    sequence.flush().await.expect("it is written");
+    assert_eq!(sequence.waiting(), 0);
+    assert!(sequence.revision() <= store.current_revision().await.expect("a revision"));
+    assert_order(&*store, after, &wanted).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_are_carried_out_in_order() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    in_order(etcd, 1200, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn and_once_though_the_member_dies() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    in_order(etcd, 1200, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn and_though_the_leader_changes() {
+    let Some(etcd) = Etcd::available().then(|| Etcd::cluster(3)) else { return };
+    in_order(etcd, 1200, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_sequence_ends_the_one_before() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let store = Arc::new(open(etcd.endpoints(), WatchLimits::default()));
+    let put = |value: &'static str| Op::Put { value: Bytes::from_static(value.as_bytes()), lease: None };
+    let key = || Bytes::from_static(b"/k/a");
+    let mut old = begin(&store).await;
+    old.write(key(), put("old")).await.expect("it is written");
+    old.flush().await.expect("it is written");
+    let mut new = begin(&store).await;
+    new.write(key(), put("new")).await.expect("it is written");
+    new.flush().await.expect("it is written");
+    let late = async {
+        old.write(key(), put("late")).await?;
+        old.flush().await
+    };
+    let error = late.await.expect_err("it is over");
+    assert!(matches!(&error, StoreError::Unavailable(reason) if reason.contains("has taken over")), "{error}");
+    new.write(Bytes::from_static(b"/k/b"), put("x")).await.expect("it is written");
+    new.flush().await.expect("it is written");
+    let (kv, _) = store.get(key(), None).await.expect("a read");
+    assert_eq!(kv.expect("the key").value, "new");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_over_takes_its_key_along() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let store = Arc::new(open(etcd.endpoints(), WatchLimits::default()));
+    let key = |n: usize| Bytes::from(format!("/k/{n}"));
+    for n in 0..20 {
+        let op = Op::Put { value: Bytes::new(), lease: None };
+        store.txn(Txn { key: key(n), expect: Expect::Absent, op }).await.expect("a write");
+    }
+    let over = store.grant_lease(600).await.expect("a lease");
+    store.revoke_lease(over).await.expect("it ends");
+    let mut sequence = begin(&store).await;
+    for n in 0..20 {
+        let lease = (n % 5 == 2).then_some(over);
+        sequence.write(key(n), Op::Put { value: Bytes::from_static(b"x"), lease }).await.expect("it is written");
+    }
+    sequence.flush().await.expect("it is written");
+    for n in 0..20 {
+        let (kv, _) = store.get(key(n), None).await.expect("a read");
+        assert_eq!(kv.map(|kv| kv.value), (n % 5 != 2).then(|| Bytes::from_static(b"x")), "{n}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_answers() {
+    let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
+    let store = Arc::new(open(etcd.endpoints(), WatchLimits::default()));
+    let patience = Duration::from_millis(500);
+    let mut sequence = Sequence::begin(store, Bytes::from_static(b"counter"), patience).await.expect("it begins");
+    tokio::task::block_in_place(|| etcd.kill(0));
+    sequence.write(Bytes::from_static(b"/k/a"), Op::Delete).await.expect("there is room");
+    let error = sequence.flush().await.expect_err("nobody answers");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+}
