@@ -235,9 +235,8 @@ impl Metrics {
         self.0.kept_sources.with_label_values(&[provider]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// A plugin was called by the method that ends `path`.
-    pub(crate) fn called(&self, provider: &str, path: &str, begun: Instant, failed: Option<Code>) {
-        let method = path.rsplit('/').next().unwrap_or_default();
+    /// A plugin was called by a method, which is named with its service.
+    pub(crate) fn called(&self, provider: &str, method: &str, begun: Instant, failed: Option<Code>) {
         let labels = [provider, method, &code(failed.unwrap_or(Code::Ok))];
         self.0.kms_durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use binnacle_meta::read_error;
 use sha2::{Digest, Sha256};
+use tokio::time::{Instant, MissedTickBehavior, sleep};
 
 use crate::config::{ConfigError, Configuration};
 use crate::metrics::Metrics;
@@ -14,6 +15,8 @@ use crate::store::Encryption;
 
 /// How often the file is looked at.
 const POLL: Duration = Duration::from_secs(60);
+/// How long after a failure the file is tried again, the first time; then twice as long each time.
+const RETRY: Duration = Duration::from_millis(5);
 /// How long the plugins of a new file may take until they are well, and how often they are asked.
 const WELL_WITHIN: Duration = Duration::from_secs(10);
 const ASK: Duration = Duration::from_millis(100);
@@ -56,11 +59,25 @@ fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
 pub async fn follow(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
     let metrics = encryption.metrics();
     let mut known = first;
+    let mut tick = tokio::time::interval_at(Instant::now() + POLL, POLL);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut failures = 0;
     loop {
-        tokio::time::sleep(POLL).await;
+        // After a failure as well as in its turn.
+        let again = async {
+            match failures {
+                0 => std::future::pending().await,
+                count => sleep(RETRY * 2_u32.saturating_pow(count - 1)).await,
+            }
+        };
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = again => {}
+        }
         match changed(path, known, metrics).await {
-            Ok(None) => {}
+            Ok(None) => failures = 0,
             Ok(Some(new)) => {
+                failures = 0;
                 known = new.hash;
                 encryption.replace(new.transformers);
                 metrics.reloaded(true);
@@ -68,6 +85,7 @@ pub async fn follow(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
                 tracing::info!(path = %path.display(), "encryption configuration reloaded");
             }
             Err(error) => {
+                failures += 1;
                 metrics.reloaded(false);
                 tracing::error!(path = %path.display(), %error, "error processing encryption config file");
             }

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, load};
+use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, follow, load};
 use binnacle_meta::GroupResource;
 use binnacle_store::{Event, Expect, Op, Revision, Store, StoreError, Txn, TxnResponse, WatchMessage, prefix_range};
 use binnacle_store_embedded::EmbeddedStore;
@@ -216,9 +217,12 @@ async fn plugins() {
     let used = "apiserver_envelope_encryption_key_id_hash_total{apiserver_id_hash=\"sha256:";
     assert!(setup.counted(used).is_some_and(|rest| rest.contains(key) && rest.ends_with(" 59")), "{used}");
     let called = "apiserver_envelope_encryption_kms_operations_latency_seconds_count{grpc_status_code=\"OK\",\
-                  method_name=\"Encrypt\",provider_name=\"vault\"}";
+                  method_name=\"/v2.KeyManagementService/Encrypt\",provider_name=\"vault\"}";
     assert_eq!(setup.counted(called).as_deref(), Some("1"));
     assert_eq!(setup.counted("apiserver_storage_data_key_generation_duration_seconds_count").as_deref(), Some("1"));
+
+    let kept = "apiserver_envelope_encryption_dek_source_cache_size{provider_name=\"vault\"}";
+    assert_eq!(setup.counted(kept).as_deref(), Some("1"));
 
     // Another server, or this one started again, has another seed and asks for the first one once.
     setup.switch(&provider("vault")).await;
@@ -247,9 +251,56 @@ async fn plugins() {
     std::fs::remove_file(&socket).unwrap();
     let gone = format!("{{kms: {{apiVersion: v2, name: vault, endpoint: 'unix://{socket}', timeout: 1s}}}}");
     setup.switch(&gone).await;
+    // What was answered a moment ago is answered again, and then without its beginning.
+    for expected in ["", "failed to perform status section of the healthz check for KMS Provider vault, error: "] {
+        if !expected.is_empty() {
+            tokio::time::sleep(Duration::from_millis(3100)).await;
+        }
+        let unwell = setup.encryption.now().check().check().await.unwrap_err();
+        assert_eq!(
+            unwell,
+            format!(
+                "kms-provider-0: {expected}rpc error: code = DeadlineExceeded desc = latest balancer error: connection \
+                 error: desc = \"transport: Error while dialing: dial unix {socket}: connect: no such file or directory\""
+            )
+        );
+    }
     let why = format!("unable to transform key \"{SECRET}\": got unexpected nil transformer");
     assert_eq!(text(setup.put(SECRET, "lost").await), why);
     assert_eq!(text(setup.get(SECRET).await), why);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_cannot_be_used_is_tried_again_soon() {
+    let setup = Setup::new("{identity: {}}").await;
+    let file = PathBuf::from(setup.temp.join("encryption.yaml"));
+    let first = load(&file, true, &setup.metrics).await.unwrap().hash;
+    let follower = tokio::spawn({
+        let (file, encryption) = (file.clone(), Arc::clone(&setup.encryption));
+        async move { follow(&file, first, encryption).await }
+    });
+    let reloads = |status: &str| {
+        let begins = "apiserver_encryption_config_controller_automatic_reloads_total{";
+        let text = TextEncoder::new().encode_to_string(&setup.registry.gather()).unwrap();
+        let of_status = format!("status=\"{status}\"}} ");
+        let line = text.lines().find(|line| line.starts_with(begins) && line.contains(&of_status));
+        line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse::<u32>().unwrap())
+    };
+    std::fs::write(&file, "x: [").unwrap();
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert_eq!(reloads("failure"), 0, "the file is looked at once a minute");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let soon = reloads("failure");
+    assert!((5..=9).contains(&soon), "5 ms later, 10, 20 and so on: {soon}");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let later = reloads("failure");
+    assert!((soon + 3..=soon + 5).contains(&later), "{later} after {soon}");
+    config(&setup.temp, "secrets", &format!("{{aesgcm: {{keys: [{}]}}}}", key("1", 32)));
+    tokio::time::sleep(Duration::from_secs(62)).await;
+    assert_eq!((reloads("success"), reloads("failure")), (1, later), "it is in use");
+    setup.put(SECRET, "value").await.unwrap();
+    assert_eq!(setup.kept(SECRET, 20).await, "k8s:enc:aesgcm:v1:1:");
+    follower.abort();
 }
 
 fn metrics() -> Metrics {

@@ -16,6 +16,7 @@ pub fn io_error(error: &Error) -> String {
         ErrorKind::PermissionDenied => "permission denied".to_owned(),
         ErrorKind::IsADirectory => "is a directory".to_owned(),
         ErrorKind::NotADirectory => "not a directory".to_owned(),
+        ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use binnacle_meta::{FieldErrors, FieldPath, aggregate};
+use binnacle_validation::domains::fully_qualified_domain_name;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use prost::Message;
@@ -68,22 +70,21 @@ impl EncryptedObject {
         if let Err(why) = validate_key_id(&self.key_id) {
             return wrong(format!("failed to validate key id: {why}"));
         }
+        let mut why = Vec::new();
+        for name in self.annotations.keys() {
+            let mut errors = FieldErrors::default();
+            fully_qualified_domain_name(&FieldPath::new("annotations"), name, &mut errors);
+            let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            if !errors.is_empty() {
+                why.push(aggregate(&errors));
+            }
+        }
         let size: usize = self.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
         if size > MAX_ANNOTATIONS {
-            return wrong(format!(
-                "failed to validate annotations: total size of annotations is {size}, which exceeds the max size of \
-                 {MAX_ANNOTATIONS}"
-            ));
+            why.push(format!("total size of annotations is {size}, which exceeds the max size of {MAX_ANNOTATIONS}"));
         }
-        for name in self.annotations.keys() {
-            let labels = name.split('.').count();
-            let why = binnacle_validation::names::dns1123_subdomain(name);
-            if !why.is_empty() || labels < 2 {
-                return wrong(format!(
-                    "failed to validate annotations: annotations: Invalid value: {name:?}: should be a domain with at \
-                     least two segments separated by dots"
-                ));
-            }
+        if !why.is_empty() {
+            return wrong(format!("failed to validate annotations: {}", aggregate(&why)));
         }
         Ok(())
     }
@@ -134,8 +135,10 @@ impl Envelope {
     pub(crate) fn seal(&self, value: &[u8], key: &[u8], metrics: &Metrics) -> Result<Vec<u8>, TransformError> {
         let current = self.plugin.current()?;
         current.may_write()?;
-        metrics.key_used(Direction::ToStorage, self.plugin.name(), &current.object.key_id);
+        // It is counted among those that are kept, and stays when the plugin's key changes.
+        self.keep(current.object.source_of_key(), &current.key, metrics);
         let encrypted_data = current.key.seal(value, key)?;
+        metrics.key_used(Direction::ToStorage, self.plugin.name(), &current.object.key_id);
         let object = EncryptedObject { encrypted_data, ..current.object.clone() };
         object.validate()?;
         Ok(object.encode_to_vec())
@@ -169,15 +172,25 @@ impl Envelope {
             SOURCE_SEED => DataKey::seed(&plain)?,
             _ => DataKey::key(&plain)?,
         });
+        self.keep(source, &key, metrics);
+        Ok(key)
+    }
+
+    /// Keeps a data key for those who read what is written under it.
+    fn keep(&self, source: Source, key: &Arc<DataKey>, metrics: &Metrics) {
+        let now = Instant::now();
         let mut kept = self.kept.lock();
+        if let Some(kept) = kept.get_mut(&source) {
+            kept.used = now;
+            return;
+        }
         if kept.len() >= MOST_KEPT {
             kept.retain(|_, kept| now.duration_since(kept.used) < KEPT / 2);
         }
         kept.retain(|_, kept| now.duration_since(kept.used) < KEPT);
         if kept.len() < MOST_KEPT {
-            kept.insert(source, Kept { key: Arc::clone(&key), used: now });
+            kept.insert(source, Kept { key: Arc::clone(key), used: now });
         }
         metrics.keeps(self.plugin.name(), kept.len());
-        Ok(key)
     }
 }

@@ -112,15 +112,21 @@ impl Plugin {
                 return answer.clone();
             }
         }
-        let answer = match self.client.status().await {
-            Ok(status) => self.judge(&mut probe, &status).await,
-            Err(error) => Err(format!(
-                "failed to perform status section of the healthz check for KMS Provider {}, error: {error}",
-                self.name
-            )),
-        };
-        probe.answer = Some((answer.clone(), Instant::now()));
-        answer
+        match self.client.status().await {
+            Ok(status) => {
+                let answer = self.judge(&mut probe, &status).await;
+                probe.answer = Some((answer.clone(), Instant::now()));
+                answer
+            }
+            Err(error) => {
+                // As in the reference, who asks again at once hears the bare error.
+                probe.answer = Some((Err(error.to_string()), Instant::now()));
+                let name = &self.name;
+                Err(format!(
+                    "failed to perform status section of the healthz check for KMS Provider {name}, error: {error}"
+                ))
+            }
+        }
     }
 
     async fn judge(&self, probe: &mut Probe, status: &StatusResponse) -> Result<(), String> {
