@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use binnacle_meta::Status;
+use binnacle_schema::Value;
 
 const VERSION: &str = "meta.k8s.io/v1";
 /// Go's decoder does not mind bits behind the last byte.
@@ -41,23 +42,35 @@ impl ContinueToken {
             Ok(value) => value,
             Err(error) => return fail(error.to_string()),
         };
+        let other = match &value {
+            Value::List(_) => Some("array"),
+            Value::Str(_) => Some("string"),
+            Value::Bool(_) => Some("bool"),
+            Value::Int(_) | Value::Float(_) => Some("number"),
+            _ => None,
+        };
+        if let Some(other) = other {
+            return fail(format!("json: cannot unmarshal {other} into Go value of type storage.continueToken"));
+        }
         let version = value.str_at(&["v"]);
         if version != VERSION {
-            return fail(format!("server does not recognize this encoded version {version:?}"));
+            return fail(format!("server does not recognize this encoded version {version}"));
+        }
+        let revision = value.int_at(&["rv"]).unwrap_or(0);
+        if revision == 0 {
+            return fail(format!("incorrect encoded start resourceVersion (version {VERSION})"));
         }
         let start = value.str_at(&["start"]);
         if start.is_empty() {
             return fail(format!("encoded start key empty (version {VERSION})"));
         }
-        let revision = value.int_at(&["rv"]).unwrap_or(0);
-        if revision == 0 {
-            return fail(format!("incorrect encoded start resourceVersion 0 (version {VERSION})"));
-        }
+        // The reference's cache puts a slash in front.
+        let below = start.strip_prefix('/').unwrap_or(start);
         // A key that climbs out of its prefix would read other resources.
-        if clean(start) != start.strip_prefix('/').unwrap_or(start) {
+        if clean(start) != below {
             return fail(start.to_owned());
         }
-        Ok(Self { revision, start: start.to_owned() })
+        Ok(Self { revision, start: below.to_owned() })
     }
 }
 
@@ -83,7 +96,10 @@ mod tests {
     #[test]
     fn round_trip() {
         let token = ContinueToken { revision: 42, start: "default/web\u{0}".to_owned() };
-        assert_eq!(ContinueToken::decode(&token.encode()), Ok(token));
+        let of_a_cache = ContinueToken { start: format!("/{}", token.start), ..token.clone() };
+        for encoded in [token.encode(), of_a_cache.encode()] {
+            assert_eq!(ContinueToken::decode(&encoded), Ok(token.clone()));
+        }
     }
 
     #[test]
@@ -94,7 +110,12 @@ mod tests {
                 "encoded start key empty (version meta.k8s.io/v1)",
             ),
             ("!", "illegal base64 data at input byte 0"),
-            ("eyJ2IjoieCJ9", "server does not recognize this encoded version \"x\""),
+            ("W10", "json: cannot unmarshal array into Go value of type storage.continueToken"),
+            ("eyJ2IjoieCJ9", "server does not recognize this encoded version x"),
+            (
+                "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJ4In0",
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ),
         ] {
             let status = ContinueToken::decode(token).expect_err("is broken");
             assert!(status.message().ends_with(want), "{}", status.message());
