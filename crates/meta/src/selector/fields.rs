@@ -33,7 +33,12 @@ impl FieldSelector {
             let Some((field, negated, value)) = split_term(part) else {
                 return Err(SelectorError::new(format!("invalid selector: '{text}'; can't understand '{part}'")));
             };
-            terms.push(FieldTerm { field: Text::new(field), value: unescape(value)?, negated });
+            let value = unescape(value)?;
+            // Nothing that is nothing is no condition in Go.
+            if field.is_empty() && value.is_empty() {
+                continue;
+            }
+            terms.push(FieldTerm { field: Text::new(field), value, negated });
         }
         Ok(Self { terms })
     }
