@@ -44,11 +44,11 @@ impl Leases {
             shared.objects += 1;
             return Ok(shared.lease);
         }
-        if let Some(spent) = current.take() {
-            self.counts.leases.add(f64::from(spent.objects));
-        }
         let reuse = self.reuse;
         let lease = self.store.grant_lease((self.ttl + reuse).as_secs().max(1)).await?;
+        // The reference counts the object that needs a new lease with those of the old one, be there none.
+        let spent = current.take().map_or(0, |spent| spent.objects);
+        self.counts.leases.add(f64::from(spent + 1));
         *current = Some(Current { lease, until: Instant::now() + reuse, objects: 1 });
         Ok(lease)
     }

@@ -88,6 +88,10 @@ impl Metrics {
 
     pub(crate) fn event(&self, key: &[u8]) {
         let (group, resource) = self.0.owner(key);
+        // What is no resource is watched only because all keys are.
+        if resource.is_empty() {
+            return;
+        }
         self.0.events.with_label_values(&[group, resource]).inc();
     }
 
