@@ -7,7 +7,7 @@ use std::time::Duration;
 use binnacle_discovery::{Addresses, Answer as DiscoveryAnswer, Ask, Discovery, Served};
 use binnacle_meta::{GroupResource, GroupVersion, Status, Text};
 use binnacle_registry::{Resource, Warnings};
-use binnacle_request::{Body, BoxFuture, Compressible, Link, Request, RequestInfo, Response};
+use binnacle_request::{Body, BoxFuture, Compressible, Link, Request, RequestInfo, Response, User};
 use binnacle_resources::{Release, SubresourceRole, Verb, Verbs};
 use http::Method;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
@@ -33,6 +33,11 @@ pub trait Special: Send + Sync + 'static {
     }
 }
 
+/// Who may delete what cannot be read: answered by whoever knows the authorizers. The error is why not.
+pub trait UnsafeDeletes: Send + Sync + 'static {
+    fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>>;
+}
+
 /// What a special handler gets.
 pub struct SpecialCall {
     pub request: Request,
@@ -50,6 +55,7 @@ pub struct Api {
     specials: HashMap<SpecialKey, Arc<dyn Special>>,
     discovery: Discovery,
     watch_timeout: Duration,
+    unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
 }
 
 impl Api {
@@ -66,7 +72,14 @@ impl Api {
                 ((d.group.into(), d.version.into(), d.plural.into()), r)
             })
             .collect();
-        Self { resources, specials, discovery: Discovery::new(served, addresses), watch_timeout: MIN_TIMEOUT }
+        let discovery = Discovery::new(served, addresses);
+        Self { resources, specials, discovery, watch_timeout: MIN_TIMEOUT, unsafe_deletes: None }
+    }
+
+    /// Who decides about deletes of what cannot be read; without it, nobody may.
+    #[must_use]
+    pub fn unsafe_deletes(self, judge: Arc<dyn UnsafeDeletes>) -> Self {
+        Self { unsafe_deletes: Some(judge), ..self }
     }
 
     /// How long a watch lasts at least that names no timeout (`--min-request-timeout`).
@@ -93,11 +106,11 @@ impl Api {
         if !info.is_resource_request {
             return failure::response(&request, &Status::path_not_found());
         }
-        let accept = request.headers.get(ACCEPT).cloned();
+        let (accept, pretty) = (request.headers.get(ACCEPT).cloned(), negotiate::pretty(&request));
         let warnings = Warnings::default();
         let response = match self.dispatch(request, info, &warnings).await {
             Ok(response) => response,
-            Err(status) => failure::of_accept(&status, accept.as_ref()),
+            Err(status) => failure::of_accept(&status, accept.as_ref(), pretty),
         };
         respond::with_warnings(&warnings, response)
     }
@@ -129,7 +142,7 @@ impl Api {
         }
         request.record.note(|facts| facts.served = true);
         // `/watch/` in the path makes a watch of any GET.
-        let old_watch = info.verb == "watch" && !request.query.flag("watch");
+        let old_watch = info.verb == "watch" && (!info.name.is_empty() || !request.query.flag("watch"));
         let has_namespace = !info.namespace.is_empty() && info.resource != "namespaces";
         let depth = info.parts.len();
         if has_namespace && !description.namespaced {
@@ -211,6 +224,7 @@ impl Api {
             subresource: Text::new_static(subresource),
             warnings: warnings.clone(),
             watch_timeout: self.watch_timeout,
+            unsafe_deletes: self.unsafe_deletes.clone(),
         }
     }
 

@@ -116,7 +116,7 @@ mod tests {
     async fn answers_in_every_encoding() {
         let status = Status::unauthorized("Unauthorized");
         for encoding in [Encoding::Json, Encoding::Yaml, Encoding::Protobuf] {
-            let body = failure::of_encoding(&status, encoding).into_body().read(10_000).await.unwrap();
+            let body = failure::of_encoding(&status, encoding, false).into_body().read(10_000).await.unwrap();
             let object = read_object(encoding.media_type(), &body, false).unwrap();
             let value: serde_json::Value = serde_json::from_slice(&object).unwrap();
             assert_eq!((&value["kind"], &value["code"]), (&"Status".into(), &401.into()), "{encoding:?}");

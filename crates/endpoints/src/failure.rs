@@ -13,18 +13,22 @@ use crate::respond;
 
 /// A Status as the answer, in the encoding that the client accepts (JSON where that cannot be agreed on).
 pub(crate) fn response(request: &Request, status: &Status) -> Response {
-    of_headers(status, &request.headers)
+    of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request))
 }
 
 /// As [`response`], from the headers alone.
 pub fn of_headers(status: &Status, headers: &HeaderMap) -> Response {
-    of_accept(status, headers.get(ACCEPT))
+    of_accept(status, headers.get(ACCEPT), false)
 }
 
 /// As [`response`], from what the client accepts.
-pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>) -> Response {
+pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: bool) -> Response {
     let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");
-    of_encoding(status, negotiate::encoding(accept))
+    match negotiate::encoding(accept) {
+        Some(encoding) => of_encoding(status, encoding, pretty),
+        // What cannot be agreed on, the reference writes for people.
+        None => of_encoding(status, Encoding::Json, true),
+    }
 }
 
 /// What the reference answers where no API is: plain text.
@@ -33,8 +37,9 @@ pub(crate) fn plain_not_found() -> Response {
 }
 
 /// A Status in an encoding that was agreed on before.
-pub(crate) fn of_encoding(status: &Status, encoding: Encoding) -> Response {
+pub(crate) fn of_encoding(status: &Status, encoding: Encoding, pretty: bool) -> Response {
     let body = match encoding {
+        Encoding::Json if pretty => respond::encode(&as_value(status), None, encoding, true),
         Encoding::Json => {
             let mut text = status.to_json();
             text.push('\n');

@@ -18,7 +18,7 @@ mod unstored;
 mod verbs;
 mod watch_stream;
 
-pub use api::{Api, Special, SpecialCall, SpecialKey};
+pub use api::{Api, Special, SpecialCall, SpecialKey, UnsafeDeletes};
 pub use audit::{note_request_object, read_object};
 pub use body::{Expected, read as read_body, typed as decode_body};
 pub use failure::of_headers as failure_response;

@@ -31,6 +31,11 @@ pub(crate) fn response(
     include: Include,
     page: Page,
 ) -> Result<Response, Status> {
+    if let Transform::PartialMetadata(_) = output.transform {
+        let what = resource.collection.go_type("List");
+        let why = format!("you requested PartialObjectMetadata, but the requested object is a list ({what})");
+        return Err(Status::not_acceptable_text(&why));
+    }
     let whole = output.pretty || output.encoding == Encoding::Yaml;
     if whole {
         let (value, message) = assembled(&resource, output, include, page)?;
@@ -125,9 +130,17 @@ fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut pa
     if let (Transform::Table(_), Some(order)) = (output.transform, table::columns(&resource).order) {
         return sorted_table(&resource, output, include, page, head, tail, order);
     }
+    let chunk = page.next_chunk();
+    if chunk.is_none() && matches!(output.transform, Transform::PartialMetadataList(_)) {
+        // Go writes a list that nobody put anything into as null.
+        let mut body = head;
+        body.pop();
+        body.extend_from_slice(b"null}\n");
+        return Ok(Body::full(body));
+    }
     let mut written = Written::new(head);
     let mut first = true;
-    let mut pending: std::vec::IntoIter<Arc<Entry>> = Vec::new().into_iter();
+    let mut pending = chunk.unwrap_or_default().into_iter();
     let mut done = false;
     let mut piece = move || {
         if done {
@@ -279,7 +292,8 @@ fn assembled(
             list.insert("kind", "PartialObjectMetadataList");
             list.insert("apiVersion", version.api_version());
             list.insert("metadata", metadata);
-            list.insert("items", Value::List(objects.iter().map(|o| partial_item(resource, o, version)).collect()));
+            let items: Vec<_> = objects.iter().map(|o| partial_item(resource, o, version)).collect();
+            list.insert("items", if items.is_empty() { Value::Null } else { Value::List(items) });
             Ok((Value::Object(list), partial::message(Transform::PartialMetadataList(version))))
         }
     }

@@ -90,12 +90,17 @@ fn agree(request: &Request, watching: bool, has_table: bool) -> Result<Output, S
     Err(Status::not_acceptable(if watching { &STREAMING } else { &offered }))
 }
 
-/// The encoding of an answer that is not negotiated further (a Status): the first that the client accepts, else JSON.
-pub(crate) fn encoding(accept: &str) -> Encoding {
-    let known = |clause: &AcceptClause<'_>| {
-        Encoding::ALL.into_iter().find(|encoding| clause.covers(*encoding) && options(clause, *encoding).is_some())
+/// The encoding of a failure: the first that the client accepts. `None` when it accepts nothing but tables and the like,
+/// which no failure comes as.
+pub(crate) fn encoding(accept: &str) -> Option<Encoding> {
+    if accept.is_empty() {
+        return Some(Encoding::Json);
+    }
+    let plain = |clause: &AcceptClause<'_>, encoding| {
+        clause.covers(encoding) && matches!(options(clause, encoding), Some((Transform::None, _)))
     };
-    accept_clauses(accept).iter().find_map(known).unwrap_or(Encoding::Json)
+    let known = |clause: &AcceptClause<'_>| Encoding::ALL.into_iter().find(|encoding| plain(clause, *encoding));
+    accept_clauses(accept).iter().find_map(known)
 }
 
 /// The media type of a body: parameters are ignored, an absent one means JSON.
@@ -117,7 +122,7 @@ pub(crate) fn router_accepts(accept: &str, offer: Offer) -> Result<(), Status> {
 }
 
 /// `?pretty=`, or a client that a person sits in front of.
-fn pretty(request: &Request) -> bool {
+pub(crate) fn pretty(request: &Request) -> bool {
     if let Some(value) = request.query.get("pretty").filter(|v| !v.is_empty()) {
         return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
     }
@@ -151,4 +156,26 @@ fn options(clause: &AcceptClause<'_>, encoding: Encoding) -> Option<(Transform, 
         _ => return None,
     };
     Some((transform, stream))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_no_tables() {
+        for (accept, want) in [
+            ("", Some(Encoding::Json)),
+            ("*/*", Some(Encoding::Json)),
+            ("application/yaml", Some(Encoding::Yaml)),
+            ("application/vnd.kubernetes.protobuf", Some(Encoding::Protobuf)),
+            ("application/vnd.kubernetes.protobuf;stream=watch", Some(Encoding::Protobuf)),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io", None),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/yaml", Some(Encoding::Yaml)),
+            ("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", None),
+            ("text/plain", None),
+        ] {
+            assert_eq!(encoding(accept), want, "{accept}");
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! Query parameters as the options of each verb, with the reference's refusals.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use binnacle_meta::{
     FieldError, FieldErrors, FieldPath, FieldSelector, FieldTerm, GroupKind, LabelSelector, Status, Text,
 };
-use binnacle_registry::{DeleteOptions, ListOptions, Match};
+use binnacle_registry::{ContinueToken, DeleteOptions, ListOptions, Match};
 use binnacle_request::{Query, RequestInfo};
 use binnacle_resources::ResourceDescription;
 
@@ -61,10 +63,18 @@ pub(crate) fn collection(
     let fields = FieldSelector::parse(field).map_err(|e| Status::bad_request(e.to_string()))?;
     params.send_initial_events = query.contains("sendInitialEvents").then(|| boolean(query, "sendInitialEvents"));
     params.resource_version = query.get("resourceVersion").unwrap_or("").to_owned();
-    let version_match = query.get("resourceVersionMatch").unwrap_or("");
+    let mut version_match = query.get("resourceVersionMatch").unwrap_or("");
     let continue_token = query.get("continue").unwrap_or("");
-    // A request for initial events without a match means the one that is allowed.
-    validate_match(&params, version_match, continue_token)?;
+    // The old paths of watches are held to the rules of lists, unless they say `watch` once more.
+    let watch = boolean(query, "watch");
+    let from_now = matches!(params.resource_version.as_str(), "" | "0");
+    let unsaid = params.send_initial_events.is_none() && version_match.is_empty();
+    if watch && from_now && unsaid && binnacle_features::enabled("WatchList") {
+        // Such watches have always begun with what is there; now they tell where it ends (KEP 3157).
+        params.send_initial_events = Some(true);
+        version_match = NOT_OLDER_THAN;
+    }
+    validate_match(&params, watch, version_match, continue_token)?;
     params.list.fields = fields
         .transform(|label, value| resource.field_labels.resolve(label).map(|field| (field.into(), value.into())))
         .map_err(Status::bad_request)?;
@@ -81,6 +91,8 @@ pub(crate) fn collection(
     Ok(params)
 }
 
+const NOT_OLDER_THAN: &str = "NotOlderThan";
+
 fn list_version(params: &CollectionParams, version_match: &str) -> Result<Match, Status> {
     let text = params.resource_version.as_str();
     if text.is_empty() {
@@ -88,23 +100,31 @@ fn list_version(params: &CollectionParams, version_match: &str) -> Result<Match,
     }
     if params.list.continue_token.is_some() {
         if text != "0" {
+            // A token that is none is the first thing to be said.
+            params.list.continue_token.as_deref().map(ContinueToken::decode).transpose()?;
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
         }
         return Ok(Match::Consistent);
     }
-    let version = resource_version(text)?;
+    let version = resource_version(text).map_err(|why| invalid_resource_version(&why))?;
     Ok(match version_match {
         "Exact" => Match::Exact(version),
         "NotOlderThan" if version == 0 => Match::Any,
         "NotOlderThan" => Match::NotOlderThan(version),
         // Without a match, a page of a limited list has always been read at just that version.
         _ if version > 0 && params.list.limit > 0 => Match::Exact(version),
-        _ if version > 0 => Match::NotOlderThan(version),
+        // Only `0` itself means whatever is at hand.
+        _ if text != "0" => Match::NotOlderThan(version),
         _ => Match::Any,
     })
 }
 
-fn validate_match(params: &CollectionParams, version_match: &str, continue_token: &str) -> Result<(), Status> {
+fn validate_match(
+    params: &CollectionParams,
+    watch: bool,
+    version_match: &str,
+    continue_token: &str,
+) -> Result<(), Status> {
     let path = FieldPath::new("resourceVersionMatch");
     let mut errors = FieldErrors::new();
     let forbid_continue = |errors: &mut FieldErrors| {
@@ -112,17 +132,24 @@ fn validate_match(params: &CollectionParams, version_match: &str, continue_token
             errors.push(FieldError::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));
         }
     };
-    if params.watch {
-        if params.send_initial_events.is_some() && version_match != "NotOlderThan" {
-            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            errors.push(FieldError::forbidden(&path, detail));
+    if watch {
+        if params.send_initial_events.is_some() {
+            if version_match != NOT_OLDER_THAN {
+                let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                errors.push(FieldError::forbidden(&path, detail));
+            }
+            if !binnacle_features::enabled("WatchList") {
+                let path = FieldPath::new("sendInitialEvents");
+                let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+                errors.push(FieldError::forbidden(&path, detail));
+            }
         }
         if !version_match.is_empty() {
             if params.send_initial_events.is_none() {
                 let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
                 errors.push(FieldError::forbidden(&path, detail));
             }
-            if version_match != "NotOlderThan" {
+            if version_match != NOT_OLDER_THAN {
                 errors.push(FieldError::not_supported(&path, version_match, &["NotOlderThan"]));
             }
             forbid_continue(&mut errors);
@@ -208,16 +235,27 @@ pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
         orphan_dependents: query.contains("orphanDependents").then(|| boolean(query, "orphanDependents")),
         propagation_policy: query.get("propagationPolicy").map(Text::from),
         dry_run: dry_run(query),
+        ignore_read_error: boolean(query, "ignoreStoreReadErrorWithClusterBreakingPotential"),
         ..DeleteOptions::default()
     })
 }
 
-/// A resource version as clients send it.
-pub(crate) fn resource_version(text: &str) -> Result<u64, Status> {
-    text.parse().map_err(|_| {
-        let quoted = binnacle_meta::go_quote(text);
-        Status::bad_request(format!("Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"))
-    })
+/// A resource version as clients send it; the error is the message about one that is none.
+pub(crate) fn resource_version(text: &str) -> Result<u64, String> {
+    let why = match text.parse() {
+        Ok(version) if text.starts_with(|c: char| c.is_ascii_digit()) => return Ok(version),
+        Err(error) if *ParseIntError::kind(&error) == IntErrorKind::PosOverflow && !text.starts_with('+') => {
+            "value out of range"
+        }
+        _ => "invalid syntax",
+    };
+    let quoted = binnacle_meta::go_quote(text);
+    Err(format!("resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {why}"))
+}
+
+/// The refusal of such a version by the store.
+pub(crate) fn invalid_resource_version(why: &str) -> Status {
+    Status::bad_request(format!("invalid resource version: {why}"))
 }
 
 /// A 422 about the options of a request, if there are errors.
@@ -237,13 +275,37 @@ fn boolean(query: &Query, name: &str) -> bool {
 fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
     match query.get(name).filter(|v| !v.is_empty()) {
         None => Ok(None),
-        Some(text) => text.parse().map(Some).map_err(|e: std::num::ParseIntError| {
-            use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+        Some(text) => text.parse().map(Some).map_err(|e: ParseIntError| {
             let why = match e.kind() {
-                PosOverflow | NegOverflow => "value out of range",
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
                 _ => "invalid syntax",
             };
             Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", binnacle_meta::go_quote(text)))
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_go_reads_them() {
+        for (text, want) in [
+            ("0", Ok(0)),
+            ("00", Ok(0)),
+            ("18446744073709551615", Ok(u64::MAX)),
+            ("18446744073709551616", Err("value out of range")),
+            ("+1", Err("invalid syntax")),
+            ("-1", Err("invalid syntax")),
+            (" 1", Err("invalid syntax")),
+            ("1.5", Err("invalid syntax")),
+            ("abc", Err("invalid syntax")),
+        ] {
+            let want = want.map_err(|why| {
+                format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}")
+            });
+            assert_eq!(resource_version(text), want, "{text}");
+        }
     }
 }

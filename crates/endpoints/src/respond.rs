@@ -36,9 +36,10 @@ pub fn object(
             measure(Part::Transform, || partial::of_object(resource, &object, version))
         }
         Transform::PartialMetadataList(_) => {
-            return Err(Status::not_acceptable_text(
-                "you requested PartialObjectMetadataList, but the requested object is not a list",
-            ));
+            let what = resource.collection.go_type("");
+            let why =
+                format!("you requested PartialObjectMetadataList, but the requested object is not a list ({what})");
+            return Err(Status::not_acceptable_text(&why));
         }
     };
     let message = partial::message(output.transform);
@@ -53,7 +54,7 @@ pub fn plain(output: Output, code: u16, value: &Value, message: &Message) -> Res
 
 /// A Status in the negotiated encoding: what deletes answer.
 pub fn status(output: Output, code: u16, status: &Status) -> Response {
-    let mut response = crate::failure::of_encoding(status, output.encoding);
+    let mut response = crate::failure::of_encoding(status, output.encoding, output.pretty);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::OK);
     response
 }

@@ -17,7 +17,8 @@ use binnacle_registry::{Context, Remarks, Resource, Warnings};
 use binnacle_request::{Request, Response};
 use binnacle_schema::Value;
 
-use crate::negotiate::{self, Output};
+use crate::api::UnsafeDeletes;
+use crate::negotiate::{self, Output, Transform};
 use crate::params::WriteParams;
 use crate::table::Include;
 
@@ -30,6 +31,7 @@ pub(crate) struct Call {
     pub warnings: Warnings,
     /// How long a watch lasts at least that names no timeout.
     pub watch_timeout: Duration,
+    pub unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
 }
 
 pub type Answer = Result<Response, Status>;
@@ -52,8 +54,12 @@ impl Call {
         negotiate::output(&self.request, watching)
     }
 
-    pub(crate) fn include(&self) -> Result<Include, Status> {
-        Include::of(&self.request.query)
+    /// What rows carry of their objects; who gets no table is not asked.
+    pub(crate) fn include(&self, output: Output) -> Result<Include, Status> {
+        match output.transform {
+            Transform::Table(_) => Include::of(&self.request.query),
+            _ => Ok(Include::default()),
+        }
     }
 
     pub(crate) fn manager(&self, params: &WriteParams) -> Text {

@@ -31,6 +31,9 @@ pub(crate) struct Stream {
     pub mark_initial: bool,
     pub timeout: Duration,
     pub shutdown: Shutdown,
+    /// When the request came, and what it is about, as metrics label it.
+    pub received: SystemTime,
+    pub scope: &'static str,
 }
 
 /// Bookmarks come about once a minute, and shortly before the end.
@@ -59,7 +62,10 @@ pub(crate) fn body(stream: Stream, watcher: Result<Watcher, WatchError>) -> Body
 fn expired(error: &WatchError) -> Status {
     match error {
         WatchError::Expired { .. } => Status::expired(error.to_string()),
-        WatchError::NotReady | WatchError::Closed => Status::too_many_requests(error.to_string(), 1),
+        WatchError::TooLarge { requested, current } => Status::too_large_resource_version(requested.0, current.0, 1),
+        WatchError::NotReady | WatchError::Dismissed | WatchError::Closed => {
+            Status::too_many_requests(error.to_string(), 1)
+        }
     }
 }
 
@@ -68,6 +74,8 @@ struct Running {
     framer: Framer,
     bookmarks: bool,
     mark_initial: bool,
+    received: SystemTime,
+    scope: &'static str,
     /// Items taken from the watcher and not framed yet.
     taken: VecDeque<WatchItem>,
     end: Pin<Box<Sleep>>,
@@ -86,6 +94,8 @@ impl Running {
             framer: Framer::new(&stream),
             bookmarks: stream.bookmarks,
             mark_initial: stream.mark_initial,
+            received: stream.received,
+            scope: stream.scope,
             taken: VecDeque::new(),
             end: Box::pin(tokio::time::sleep_until(deadline)),
             bookmark: Box::pin(tokio::time::sleep_until(next_bookmark(now, deadline))),
@@ -103,13 +113,21 @@ impl Running {
         frame
     }
 
+    /// All that was there is about to have been sent.
+    fn count_initial(&self) {
+        let resource = &self.framer.resource;
+        let seconds = self.received.elapsed().unwrap_or_default().as_secs_f64();
+        let counted = resource.watch_lists.iter().find(|(scope, _)| *scope == self.scope);
+        counted.into_iter().for_each(|(_, latencies)| latencies.add(seconds));
+    }
+
     /// Frames what was taken, about as much as leaves together: small frames in one piece, a large one as all watchers
     /// share it.
-    fn frame_taken(&mut self) -> Result<Pieces, std::io::Error> {
+    fn frame_taken(&mut self) -> Pieces {
         let mut pieces = Pieces::default();
         let mut small: Vec<u8> = Vec::new();
         while pieces.len() + small.len() < ENOUGH {
-            let Some(frame) = self.next_frame()? else { break };
+            let Some(frame) = self.next_frame() else { break };
             if frame.len() < LARGE && !(pieces.is_empty() && self.taken.is_empty()) {
                 small.extend_from_slice(&frame);
                 continue;
@@ -118,19 +136,27 @@ impl Running {
             pieces.push(frame);
         }
         pieces.push(Bytes::from(small));
-        Ok(pieces)
+        pieces
     }
 
-    fn next_frame(&mut self) -> Result<Option<Bytes>, std::io::Error> {
+    /// An object that cannot be shown ends the watch; the client is told why.
+    fn next_frame(&mut self) -> Option<Bytes> {
         while let Some(item) = self.taken.pop_front() {
-            if matches!(item, WatchItem::InitialEventsEnd(_)) && !self.mark_initial {
-                continue;
+            if matches!(item, WatchItem::InitialEventsEnd(_)) {
+                if !self.mark_initial {
+                    continue;
+                }
+                self.count_initial();
             }
             self.told = self.told.max(item.revision());
-            let frame = self.framer.item(&item).map_err(|s| std::io::Error::other(s.message().to_owned()))?;
-            return Ok(Some(self.counted(frame)));
+            let frame = self.framer.item(&item).unwrap_or_else(|status| {
+                self.taken.clear();
+                self.finished = true;
+                self.framer.error(&status)
+            });
+            return Some(self.counted(frame));
         }
-        Ok(None)
+        None
     }
 }
 
@@ -139,19 +165,16 @@ impl futures::Stream for Running {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        if this.finished {
-            return Poll::Ready(None);
-        }
         loop {
             if !this.taken.is_empty() {
-                match this.frame_taken() {
-                    Ok(pieces) if pieces.is_empty() => continue,
-                    Ok(pieces) => return Poll::Ready(Some(Ok(pieces))),
-                    Err(error) => {
-                        this.finished = true;
-                        return Poll::Ready(Some(Err(error)));
-                    }
+                let pieces = this.frame_taken();
+                if !pieces.is_empty() {
+                    return Poll::Ready(Some(Ok(pieces)));
                 }
+                continue;
+            }
+            if this.finished {
+                return Poll::Ready(None);
             }
             if this.shutdown.as_mut().poll(cx).is_ready() || this.end.as_mut().poll(cx).is_ready() {
                 this.finished = true;
@@ -162,6 +185,10 @@ impl futures::Stream for Running {
                 Poll::Ready(Ok(())) => {
                     this.taken.extend(batch);
                     continue;
+                }
+                Poll::Ready(Err(WatchError::Dismissed)) => {
+                    this.finished = true;
+                    return Poll::Ready(None);
                 }
                 Poll::Ready(Err(error)) => {
                     this.finished = true;

@@ -41,7 +41,7 @@ use tokio::task::JoinSet;
 use crate::admin_socket::AdminSocket;
 use crate::authentication::{self, AuthenticationError, Bundle};
 use crate::authorities;
-use crate::authorization::{AuthorizationError, Prepared};
+use crate::authorization::{AuthorizationError, Prepared, UnsafeDeletion};
 use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
 use crate::encryption::AtRest;
 use crate::flags::Config;
@@ -376,7 +376,8 @@ fn built_in(
     let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
     let api = Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses)
-        .min_request_timeout(config.generic.min_request_timeout);
+        .min_request_timeout(config.generic.min_request_timeout)
+        .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
     (api, control_plane, resources)
 }
 

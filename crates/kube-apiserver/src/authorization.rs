@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_authz::{
-    Abac, AlwaysAllowPaths, AuthorizationConfig, Authorizer, AuthorizerMode, ConfigFile, Metrics, Node, NodeGraph,
-    Parts, Rbac, Reloading,
+    Abac, AlwaysAllowPaths, Attributes, AuthorizationConfig, Authorizer, AuthorizerMode, ConfigFile, Decision, Metrics,
+    Node, NodeGraph, Parts, Rbac, Reloading,
 };
 use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_controlplane::{RolesFeed, follow_nodes, node_rules};
+use binnacle_endpoints::UnsafeDeletes;
 use binnacle_meta::read_error;
 use binnacle_registry::ResourceSet;
-use binnacle_request::Shutdown;
+use binnacle_request::{BoxFuture, RequestInfo, Shutdown, User};
 use tokio::task::JoinSet;
 
 use crate::flags::{Authorization, Source};
@@ -21,6 +22,24 @@ use crate::identity::identity;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct AuthorizationError(String);
+
+/// Who may delete objects that cannot be read: whoever has the verb of its own for that (KEP-3926).
+pub(crate) struct UnsafeDeletion(pub(crate) Arc<dyn Authorizer>);
+
+const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
+
+impl UnsafeDeletes for UnsafeDeletion {
+    fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let attributes = Attributes { verb: UNSAFE_DELETE, ..Attributes::of(info, user) };
+            match self.0.authorize(&attributes).await {
+                Ok(Decision::Allow(_)) => Ok(()),
+                Ok(decision) => Err(format!("not permitted to do {UNSAFE_DELETE:?}, reason: {}", decision.reason())),
+                Err(error) => Err(format!("error while checking permission for {UNSAFE_DELETE:?}, {error}")),
+            }
+        })
+    }
+}
 
 /// What was read from files, before anything has happened that could be left behind.
 pub(crate) struct Prepared {

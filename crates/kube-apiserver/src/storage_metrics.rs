@@ -17,6 +17,10 @@ const WAITS: (&str, &str) = (
 );
 const SENT: (&str, &str) = ("apiserver_watch_events_total", "[ALPHA] Number of events sent in watch clients");
 const SENT_SIZES: (&str, &str) = ("apiserver_watch_events_sizes", "[ALPHA] Watch event size distribution in bytes");
+const WATCH_LISTS: (&str, &str) = (
+    "apiserver_watch_list_duration_seconds",
+    "[BETA] Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.",
+);
 const LEASES: (&str, &str) = ("etcd_lease_object_counts", "[ALPHA] Number of objects attached to a single etcd lease.");
 
 /// Makes the families of all resources appear in the metrics.
@@ -31,7 +35,7 @@ pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Resu
     let versions = resources.iter().map(|resource| {
         let name = resource.kind();
         let labels = [name.group.to_string(), name.version.to_string(), resource.description.plural.to_owned()];
-        (labels, resource.sent.clone())
+        Version { labels, sent: resource.sent.clone(), watch_lists: resource.watch_lists.clone() }
     });
     registry.register(Box::new(Families::new(collections.collect(), versions.collect())?))
 }
@@ -42,24 +46,32 @@ struct Told {
     of: Arc<Collection>,
 }
 
+/// What was sent to the watches of one version.
+struct Version {
+    /// Group, version and resource.
+    labels: [String; 3],
+    sent: Arc<Distribution>,
+    watch_lists: Arc<[(&'static str, Distribution); 3]>,
+}
+
 struct Families {
     collections: Vec<Told>,
-    /// Group, version and resource, and what was sent to its watches.
-    versions: Vec<([String; 3], Arc<Distribution>)>,
+    versions: Vec<Version>,
     /// Made anew whenever somebody asks.
     sent: IntCounterVec,
     cached: [IntCounterVec; 3],
     stored: [IntCounterVec; 4],
     consistent: IntCounterVec,
     cache: [IntCounterVec; 5],
+    undecodable: IntCounterVec,
     version: GaugeVec,
     capacity: GaugeVec,
     /// What the histograms are described by; they are written out by hand.
-    described: [Gauge; 3],
+    described: [Gauge; 4],
 }
 
 impl Families {
-    fn new(collections: Vec<Told>, versions: Vec<([String; 3], Arc<Distribution>)>) -> Result<Self, prometheus::Error> {
+    fn new(collections: Vec<Told>, versions: Vec<Version>) -> Result<Self, prometheus::Error> {
         let by_resource = &["group", "resource"][..];
         let by_index = &["group", "resource", "index"];
         let counter = |name: &str, help: &str, labels: &[&str]| {
@@ -133,6 +145,11 @@ impl Families {
                     by_resource,
                 )?,
             ],
+            undecodable: counter(
+                "apiserver_storage_decode_errors_total",
+                "Number of stored object decode errors split by object type",
+                by_resource,
+            )?,
             version: gauge(
                 "apiserver_watch_cache_resource_version",
                 "Current resource version of watch cache broken by resource type. This is truncated to the 15 least \
@@ -143,12 +160,17 @@ impl Families {
                 Gauge::new(WAITS.0, WAITS.1)?,
                 Gauge::new(LEASES.0, LEASES.1)?,
                 Gauge::new(SENT_SIZES.0, SENT_SIZES.1)?,
+                Gauge::new(WATCH_LISTS.0, WATCH_LISTS.1)?,
             ],
         })
     }
 
     fn counters(&self) -> impl Iterator<Item = &IntCounterVec> {
-        self.cached.iter().chain(&self.stored).chain([&self.consistent, &self.sent]).chain(&self.cache)
+        self.cached
+            .iter()
+            .chain(&self.stored)
+            .chain([&self.consistent, &self.sent, &self.undecodable])
+            .chain(&self.cache)
     }
 
     fn tell(&self, told: &Told) {
@@ -177,6 +199,10 @@ impl Families {
                 self.consistent.with_label_values(&[labels[0], labels[1], success, "false"]).inc_by(count);
             }
         }
+        let undecodable = stats.undecodable + counts.undecodable();
+        if undecodable > 0 {
+            self.undecodable.with_label_values(&labels).inc_by(undecodable);
+        }
         // A cache that nobody has asked for does nothing.
         if stats.initializations == 0 {
             return;
@@ -184,7 +210,7 @@ impl Families {
         let [initializations, initial, received, dispatched, terminated] = &self.cache;
         for (family, count) in [
             (initializations, stats.initializations),
-            (initial, stats.initial_events),
+            (initial, stats.told_initially),
             (received, stats.events_received),
             (dispatched, stats.events_dispatched),
             (terminated, stats.terminated),
@@ -210,7 +236,7 @@ impl Collector for Families {
         self.counters().for_each(IntCounterVec::reset);
         [&self.version, &self.capacity].into_iter().for_each(GaugeVec::reset);
         self.collections.iter().for_each(|told| self.tell(told));
-        for (labels, sent) in &self.versions {
+        for Version { labels, sent, .. } in &self.versions {
             let (_, count, _) = sent.cumulative();
             if count > 0 {
                 self.sent.with_label_values(labels).inc_by(count);
@@ -224,10 +250,18 @@ impl Collector for Families {
             histogram(told.of.cache.waits(), &labels)
         });
         families.push(family(WAITS, waits.collect()));
-        let sizes = self.versions.iter().filter_map(|([group, version, resource], sent)| {
+        let sizes = self.versions.iter().filter_map(|Version { labels: [group, version, resource], sent, .. }| {
             histogram(sent, &[("group", group), ("resource", resource), ("version", version)])
         });
         families.push(family(SENT_SIZES, sizes.collect()));
+        let watch_lists =
+            self.versions.iter().flat_map(|Version { labels: [group, version, resource], watch_lists, .. }| {
+                watch_lists.iter().filter_map(move |(scope, latencies)| {
+                    let labels = [("group", &**group), ("resource", resource), ("scope", scope), ("version", version)];
+                    histogram(latencies, &labels)
+                })
+            });
+        families.push(family(WATCH_LISTS, watch_lists.collect()));
         // One kind of object is kept for a time.
         let leases = self.collections.iter().filter_map(|told| histogram(&told.of.counts.leases, &[]));
         families.push(family(LEASES, leases.collect()));

@@ -14,6 +14,7 @@ pub struct Status {
     details: Option<Box<StatusDetails>>,
     /// `metadata.continue`: where an expired list may go on.
     continue_token: String,
+    tells_code: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,12 +97,21 @@ impl Status {
             message: String::new(),
             details: Some(Box::new(details)),
             continue_token: String::new(),
+            // Deletes leave the code of their success unset, and Go omits the zero value.
+            tells_code: false,
         }
     }
 
     /// What an order answers that was carried out (a binding, an eviction).
     pub fn carried_out() -> Self {
-        Self { reason: None, code: 201, message: String::new(), details: None, continue_token: String::new() }
+        Self {
+            reason: None,
+            code: 201,
+            message: String::new(),
+            details: None,
+            continue_token: String::new(),
+            tells_code: true,
+        }
     }
 
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
@@ -311,6 +321,17 @@ impl Status {
         )
     }
 
+    /// 500 of a list that met objects which cannot be read; `with_cause` names them.
+    pub fn store_read_error(resource: &GroupResource) -> Self {
+        let message = format!("failed to read one or more {resource} from the storage");
+        Self::plain(StatusReason::StoreReadError, 500, message).with_details(StatusDetails {
+            name: "list".to_owned(),
+            group: resource.group.to_string(),
+            kind: resource.resource.to_string(),
+            ..StatusDetails::default()
+        })
+    }
+
     /// A failure without a reason: an error that the reference passes on as it came.
     pub fn unknown(code: u16, message: &str) -> Self {
         Self::plain(StatusReason::Unknown, code.max(400), message)
@@ -426,6 +447,12 @@ impl Status {
         self
     }
 
+    /// A success that tells its code, which most leave out.
+    #[must_use]
+    pub fn with_code(self) -> Self {
+        Self { tells_code: true, ..self }
+    }
+
     pub fn is_success(&self) -> bool {
         self.reason.is_none()
     }
@@ -478,8 +505,7 @@ impl Status {
             out.push_str(",\"details\":");
             details.write_json(&mut out, &quoted);
         }
-        // Deletes leave the code of their success unset, and Go omits the zero value.
-        if !self.is_success() || self.code != 200 {
+        if self.tells_code {
             out.push_str(&format!(",\"code\":{}", self.code));
         }
         out.push('}');
@@ -487,7 +513,14 @@ impl Status {
     }
 
     fn plain(reason: StatusReason, code: u16, message: impl Into<String>) -> Self {
-        Self { reason: Some(reason), code, message: message.into(), details: None, continue_token: String::new() }
+        Self {
+            reason: Some(reason),
+            code,
+            message: message.into(),
+            details: None,
+            continue_token: String::new(),
+            tells_code: true,
+        }
     }
 
     fn about(reason: StatusReason, code: u16, message: String, resource: &GroupResource, name: &str) -> Self {

@@ -91,6 +91,7 @@ impl BuiltIn {
             cached: !self.storage.uncached.has(&resource),
             media_type: self.storage.media_type,
             delete_workers: self.storage.delete_workers,
+            unsafe_deletion: self.storage.unsafe_deletion,
             root: Text::from(self.storage.root.as_str()),
             cache: Arc::new(Cache::new(store, &prefix, indexer, WindowLimits::default())),
             budget: budget.clone(),

@@ -16,6 +16,7 @@ pub struct Counts {
     cached: Mutex<BTreeMap<Text, CachedLists>>,
     stored: [AtomicU64; 4],
     consistent: [AtomicU64; 2],
+    undecodable: AtomicU64,
     /// How many objects were given each lease.
     pub leases: Distribution,
 }
@@ -46,6 +47,7 @@ impl Default for Counts {
             cached: Mutex::default(),
             stored: Default::default(),
             consistent: Default::default(),
+            undecodable: AtomicU64::new(0),
             leases: Distribution::new(&LEASE_OBJECTS),
         }
     }
@@ -74,6 +76,15 @@ impl Counts {
     /// A list of everything acknowledged before it, from the cache.
     pub(crate) fn add_consistent(&self, served: bool) {
         self.consistent[usize::from(served)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A value of the store turned out to be no object.
+    pub(crate) fn add_undecodable(&self) {
+        self.undecodable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn undecodable(&self) -> u64 {
+        self.undecodable.load(Ordering::Relaxed)
     }
 
     /// By index.

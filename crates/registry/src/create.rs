@@ -2,7 +2,7 @@
 
 use binnacle_meta::{FieldPath, Status, StatusReason};
 use binnacle_schema::Value;
-use binnacle_store::{Expect, Op, Txn, TxnResponse};
+use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use uuid::Uuid;
 
@@ -96,7 +96,7 @@ impl Resource {
         if context.dry_run {
             let (existing, _) = collection.store.get(key, None).await.map_err(store_failure)?;
             return match existing {
-                Some(existing) => Err(self.exists(object, &collection.decode_kv(&existing)?.object)),
+                Some(existing) => Err(self.exists(object, Some(&existing))),
                 None => {
                     // Trying goes through the stored form as well.
                     collection.as_stored(object);
@@ -113,16 +113,23 @@ impl Resource {
             Some(leases) => Some(leases.get().await.map_err(store_failure)?),
             None => None,
         };
-        let txn = Txn { key, expect: Expect::Absent, op: Op::Put { value, lease } };
-        match collection.store.txn(txn).await.map_err(store_failure)? {
+        let txn = Txn { key: key.clone(), expect: Expect::Absent, op: Op::Put { value, lease } };
+        let response = match collection.store.txn(txn).await {
+            Ok(response) => response,
+            // Either there is one that cannot be read, or nothing can be encrypted.
+            Err(error @ StoreError::Transform { .. }) => {
+                let unreadable = collection.store.get(key, None).await.is_err_and(|error| error.is_unreadable());
+                return Err(if unreadable { self.exists(object, None) } else { store_failure(error) });
+            }
+            Err(error) => return Err(store_failure(error)),
+        };
+        match response {
             TxnResponse::Done { revision, .. } => {
                 collection.as_stored(object);
                 collection.stamp(object, revision);
                 Ok(Stored { object: std::mem::take(object), revision })
             }
-            TxnResponse::Unmet { current: Some(existing), .. } => {
-                Err(self.exists(object, &collection.decode_kv(&existing)?.object))
-            }
+            TxnResponse::Unmet { current: Some(existing), .. } => Err(self.exists(object, Some(&existing))),
             TxnResponse::Unmet { current: None, .. } => {
                 Err(Status::conflict(&self.group_resource(), &name, "the object was deleted while it was created"))
             }
@@ -154,7 +161,7 @@ impl Resource {
 
     /// The refusal of a name that exists: who asked for a generated name is told to try again, and a name that is on
     /// its way out is said to be so.
-    fn exists(&self, object: &Value, existing: &Value) -> Status {
+    fn exists(&self, object: &Value, existing: Option<&KeyValue>) -> Status {
         let name = object::name(object);
         let resource = self.group_resource();
         let generated = !object.str_at(&["metadata", "generateName"]).is_empty();
@@ -163,7 +170,8 @@ impl Resource {
         } else {
             Status::already_exists(&resource, name)
         };
-        if object::is_deleting(existing) {
+        let existing = existing.and_then(|kv| self.collection.open(kv).ok());
+        if existing.is_some_and(|existing| object::is_deleting(&existing.object)) {
             let message = format!("object is being deleted: {}", status.message());
             return status.with_message(message);
         }

@@ -27,7 +27,13 @@ pub struct DeleteOptions {
     pub orphan_dependents: Option<bool>,
     pub propagation_policy: Option<Text>,
     pub dry_run: Vec<String>,
+    /// The object cannot be read, and is to go all the same (KEP-3926).
+    pub ignore_read_error: bool,
+    /// Whether `preconditions` were given, be it without any.
+    pub has_preconditions: bool,
 }
+
+pub(crate) const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 impl DeleteOptions {
     pub fn validate(&self) -> Result<(), Status> {
@@ -44,9 +50,31 @@ impl DeleteOptions {
             }
         }
         binnacle_validation::options::dry_run(&self.dry_run, &mut errors);
+        let others = [
+            ("dryRun", !self.dry_run.is_empty()),
+            ("propagationPolicy", self.propagation_policy.is_some()),
+            ("orphanDependents", self.orphan_dependents.is_some()),
+            ("gracePeriodSeconds", self.grace_period_seconds.is_some()),
+            ("preconditions", self.has_preconditions),
+        ];
+        for (other, _) in others.iter().filter(|(_, given)| *given && self.ignore_read_error) {
+            let detail = format!("cannot be set together with .{other}");
+            errors.push(FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail));
+        }
         if errors.is_empty() {
             return Ok(());
         }
+        Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
+    }
+
+    /// As [`DeleteOptions::validate`], for the objects of a collection.
+    pub fn validate_for_collection(&self) -> Result<(), Status> {
+        self.validate()?;
+        if !self.ignore_read_error {
+            return Ok(());
+        }
+        let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        let errors = vec![FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail)];
         Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
     }
 }
@@ -75,14 +103,15 @@ impl Resource {
     pub async fn delete(&self, context: &Context, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
-        let (current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
+        let unread = |error| collection.lookup_failure(error);
+        let (current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
         let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
         let attributes = self.attributes(context, Operation::Delete, name, "");
         self.warn_of_delete(context, options);
         let mut options = options.clone();
         let mut marked = false;
         loop {
-            let stored = collection.decode_kv(&kv)?;
+            let stored = collection.open(&kv).map_err(unread)?;
             let mut nothing = Value::Null;
             let step = self.delete_step(context, name, &mut options, &stored, marked)?;
             if matches!(step, Step::AlreadyPending) {

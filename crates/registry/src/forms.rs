@@ -65,6 +65,7 @@ impl Resource {
 
     fn make_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         let version = revision.0.to_string();
+        let damaged = |error: proto::ProtoError| self.collection.undecodable(error, entry.revision());
         let mut out = Vec::with_capacity(entry.value().len() * 3 / 2 + 64);
         if self.conversion.is_none() {
             let envelope = proto::unwrap(entry.value()).map_err(damaged)?;
@@ -83,6 +84,7 @@ impl Resource {
 
     fn make_protobuf(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         let version = revision.0.to_string();
+        let damaged = |error: proto::ProtoError| self.collection.undecodable(error, entry.revision());
         if self.conversion.is_none() {
             let envelope = proto::unwrap(entry.value()).map_err(damaged)?;
             return proto::splice_resource_version(envelope.raw, &version).map_err(damaged);
@@ -94,9 +96,4 @@ impl Resource {
         proto::encode(&object, self.message, &mut out);
         Ok(Bytes::from(out))
     }
-}
-
-fn damaged(error: proto::ProtoError) -> Status {
-    tracing::error!(%error, "stored object cannot be decoded");
-    Status::internal("the stored object cannot be decoded")
 }

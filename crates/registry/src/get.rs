@@ -8,13 +8,15 @@ use binnacle_watchcache::Entry;
 use crate::context::Context;
 use crate::list::{Match, deadline};
 use crate::resource::Resource;
-use crate::stored::{Stored, store_failure};
+use crate::stored::Stored;
 
 impl Resource {
     /// One object as it stands in the cache.
     pub async fn get(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
-        // One that can be read is not kept back by another that cannot.
-        if !self.collection.cached || self.collection.is_unreadable().await {
+        // One that can be read is not kept back by another that cannot; what need not be new is at hand for a while.
+        let from_store = !self.collection.cached
+            || self.collection.is_unreadable().await && (version != Match::Any || self.collection.cache.is_lost());
+        if from_store {
             return self.get_stored(context, name, version).await;
         }
         self.collection.check_place(&context.namespace, Some(name))?;
@@ -38,10 +40,12 @@ impl Resource {
     async fn get_stored(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
-        let (found, current) = collection.store.get(key, None).await.map_err(store_failure)?;
+        let unread = |error| collection.lookup_failure(error);
+        let (found, current) = collection.store.get(key, None).await.map_err(unread)?;
         version.reached(current)?;
         let kv = found.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
-        Ok(collection.cache.entry(&kv))
+        // The cache looks at no more than selectors need.
+        collection.open(&kv).and_then(|_| collection.cache.entry(&kv)).map_err(unread)
     }
 
     /// One object, decoded, in the stored version.

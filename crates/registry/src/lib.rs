@@ -26,6 +26,7 @@ mod storage;
 mod stored;
 mod time;
 mod ttl;
+mod unreadable;
 mod update;
 mod watch;
 

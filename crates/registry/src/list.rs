@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_meta::{FieldSelector, LabelSelector, Status, Text};
+use binnacle_meta::{FieldSelector, GroupResource, LabelSelector, Status, Text};
 use binnacle_request::latency::{Part, measure, measured};
 use binnacle_store::{RangeRequest, Revision, StoreError, prefix_end};
 use binnacle_watchcache::{BLOCK_TIMEOUT, CacheError, Cursor, Entry, Interest, Selection, Snapshot};
@@ -15,6 +15,7 @@ use crate::continue_token::ContinueToken;
 use crate::counts::Counts;
 use crate::resource::{Collection, Resource};
 use crate::stored::store_failure;
+use crate::unreadable::Unread;
 
 /// What is to be listed.
 #[derive(Clone, Debug, Default)]
@@ -106,10 +107,12 @@ impl Resource {
             version.reached(revision)?;
             return self.list_history(&selection, &scope, &start, options, revision).await;
         }
-        // While a value keeps the cache from being filled, what is cheap is read from the store, as the reference does
-        // (KEP 4568), so that the failure is told and the rest can be reached.
+        // While a value keeps the cache from being filled, the store is read, as the reference does (KEP 4568), so that
+        // the failure is told and the rest can be reached; when that has lasted, only what is cheap.
         let plain = selection.is_everything() || selection.is_whole_namespace();
-        if options.limit > 0 && plain && collection.is_unreadable().await {
+        let lost = || options.limit > 0 && plain && collection.cache.is_lost();
+        let waits = version == Match::Consistent && !collection.cache.is_lost();
+        if collection.is_unreadable().await && (lost() || waits) {
             let current = collection.store.current_revision().await.map_err(store_failure)?;
             version.reached(current)?;
             let revision = if let Match::Exact(revision) = version { Revision(revision) } else { current };
@@ -172,6 +175,7 @@ impl Resource {
         let collection = &self.collection;
         let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
         let mut entries = Vec::new();
+        let mut unread = Unread::of(self);
         let (mut fetched, mut evaluated) = (0, 0);
         let mut from = [&collection.prefix, start.as_bytes()].concat();
         let end = prefix_end(&[&collection.prefix, scope.as_bytes()].concat());
@@ -182,19 +186,23 @@ impl Resource {
                 limit: CHUNK.max(options.limit),
                 count_only: false,
             };
-            let response = match collection.store.range(request).await {
-                Ok(response) => response,
+            let (response, failed) = match collection.readable_range(request).await {
+                Ok(read) => read,
                 Err(StoreError::Compacted { .. }) => return Err(expired(options, start, scope)),
-                // Among many, it matters which.
-                Err(error @ StoreError::Transform { .. }) => return Err(Status::internal(error)),
                 Err(error) => return Err(store_failure(error)),
             };
             let read = response.kvs.len();
             fetched += read;
             for (i, kv) in response.kvs.into_iter().enumerate() {
-                let entry = measure(Part::Decode, || collection.cache.entry(&kv));
+                from = after(&kv.key);
+                let entry = match measure(Part::Decode, || collection.cache.entry(&kv)) {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        unread.note(error)?;
+                        continue;
+                    }
+                };
                 evaluated += 1;
-                from = [&kv.key[..], b"\0"].concat();
                 if !selection.selects(&entry) {
                     continue;
                 }
@@ -202,6 +210,7 @@ impl Resource {
                 let next = format!("{}\0", entry.path());
                 entries.push(entry);
                 if full {
+                    unread.finish()?;
                     collection.counts.add_stored(fetched, evaluated, entries.len());
                     let remaining = response.count.saturating_sub(i + 1);
                     page.go_on(scope, &next, revision, remaining, selection);
@@ -209,7 +218,15 @@ impl Resource {
                     return Ok(page);
                 }
             }
+            if let Some(error) = failed {
+                if let StoreError::Transform { key, .. } = &error {
+                    from = after(key.as_bytes());
+                }
+                unread.note(error)?;
+                continue;
+            }
             if !response.more || read == 0 {
+                unread.finish()?;
                 collection.counts.add_stored(fetched, evaluated, entries.len());
                 page.source = Source::Entries(entries);
                 return Ok(page);
@@ -264,9 +281,13 @@ impl Collection {
             CacheError::Store(error) => store_failure(error),
             // The reference answers so while its cache is (re)initialized, and clients try again.
             CacheError::NotReady(Some(trouble)) => {
-                let package = self.storage.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
-                let (kind, why) = (self.storage.kind, &trouble.error);
-                let message = format!("storage is (re)initializing: failed to list *{package}.{kind}: {why}");
+                let resource = GroupResource::new(self.storage.group, self.description.plural);
+                let why = if self.unsafe_deletion && trouble.error.is_unreadable() {
+                    Status::store_read_error(&resource).message().to_owned()
+                } else {
+                    trouble.error.to_string()
+                };
+                let message = format!("storage is (re)initializing: failed to list {}: {why}", self.go_type(""));
                 Status::too_many_requests(message, retry_after(trouble.lasting))
             }
             CacheError::NotReady(None) | CacheError::Closed => {
@@ -322,6 +343,11 @@ impl Page {
 /// Until when a read waits for the cache.
 pub(crate) fn deadline() -> Instant {
     Instant::now() + BLOCK_TIMEOUT
+}
+
+/// Where the keys after one begin.
+fn after(key: &[u8]) -> Vec<u8> {
+    [key, b"\0"].concat()
 }
 
 fn expired(options: &ListOptions, start: &str, scope: &str) -> Status {

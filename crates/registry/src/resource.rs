@@ -40,6 +40,8 @@ pub struct Resource {
     pub(crate) forms: Forms,
     /// How large the events were that watches of this version were sent.
     pub sent: Arc<binnacle_watchcache::Distribution>,
+    /// How many seconds it took to send what was there to watches that asked for it, by the scope of the request.
+    pub watch_lists: Arc<[(&'static str, binnacle_watchcache::Distribution); 3]>,
 }
 
 /// The stored objects behind all versions of a resource.
@@ -60,6 +62,8 @@ pub struct Collection {
     pub media_type: MediaType,
     /// How many objects of a collection are deleted at once.
     pub delete_workers: usize,
+    /// Whether objects that cannot be read may be deleted, and failures name them (KEP-3926).
+    pub unsafe_deletion: bool,
     /// How all keys of the server begin.
     pub root: Text,
     /// What wire forms may be kept, over all resources.
@@ -92,7 +96,10 @@ pub struct Conversion {
     pub from_stored: fn(&mut Value),
 }
 
-/// The reference's bounds for the sizes of watch events, in bytes.
+/// The reference's bounds for the seconds that initial events take.
+const WATCH_LISTS: [f64; 17] =
+    [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
+/// The same for the sizes of watch events, in bytes.
 const EVENT_SIZES: [f64; 8] = [1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0];
 
 impl Resource {
@@ -108,7 +115,19 @@ impl Resource {
         let api_version = kind.api_version();
         let type_meta = Self::type_meta(description.kind, &api_version);
         let sent = Arc::new(binnacle_watchcache::Distribution::new(&EVENT_SIZES));
-        Self { description, message, collection, conversion, api_version, type_meta, forms: Forms::of_version(n), sent }
+        let watch_lists = ["resource", "namespace", "cluster"]
+            .map(|scope| (scope, binnacle_watchcache::Distribution::new(&WATCH_LISTS)));
+        Self {
+            description,
+            message,
+            collection,
+            conversion,
+            api_version,
+            type_meta,
+            forms: Forms::of_version(n),
+            sent,
+            watch_lists: Arc::new(watch_lists),
+        }
     }
 
     /// The same resource behind other admission: what the server does on behalf of a request that was admitted as a
@@ -125,6 +144,7 @@ impl Resource {
             type_meta: self.type_meta.clone(),
             forms: self.forms,
             sent: self.sent.clone(),
+            watch_lists: self.watch_lists.clone(),
         }
     }
 
@@ -268,5 +288,11 @@ impl Collection {
 
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(self.storage.group, self.storage.kind)
+    }
+
+    /// How messages of the reference name the type of an object, or of a list with the suffix `List`.
+    pub fn go_type(&self, suffix: &str) -> String {
+        let package = self.storage.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
+        format!("*{package}.{}{suffix}", self.storage.kind)
     }
 }

@@ -29,6 +29,8 @@ pub struct StorageOptions {
     pub lease_reuse: Duration,
     /// How many objects of a collection are deleted at once.
     pub delete_workers: usize,
+    /// Whether objects that cannot be read may be deleted, and failures name them (KEP-3926).
+    pub unsafe_deletion: bool,
     /// The release that is emulated, and the one whose servers must be able to read what is written.
     pub releases: [Release; 2],
 }
@@ -55,6 +57,7 @@ impl StorageOptions {
             event_ttl: Duration::from_secs(3600),
             lease_reuse: Duration::from_secs(60),
             delete_workers: 1,
+            unsafe_deletion: binnacle_features::enabled("AllowUnsafeMalformedObjectDeletion"),
             releases: releases(),
         }
     }

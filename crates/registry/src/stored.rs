@@ -35,10 +35,19 @@ impl Collection {
 
     /// The object of stored bytes, with the resourceVersion that `revision` gives it.
     pub fn decode(&self, value: &[u8], revision: Revision) -> Result<Value, Status> {
-        let mut object = self.stored_kind().read(value).map_err(|why| {
-            tracing::error!(kind = self.storage.kind, %why, "stored object cannot be decoded");
-            Status::internal("the stored object cannot be decoded")
-        })?;
+        self.read(value, revision).map_err(|why| self.undecodable(why, revision))
+    }
+
+    /// What a client is told of a value that is no object.
+    pub(crate) fn undecodable(&self, why: impl ToString, revision: Revision) -> Status {
+        let why = why.to_string();
+        tracing::error!(kind = self.storage.kind, why, "stored object cannot be decoded");
+        self.change_failure(StoreError::Undecodable { key: String::new(), revision, why })
+    }
+
+    /// As [`Collection::decode`]; the error says what is wrong with the bytes.
+    pub(crate) fn read(&self, value: &[u8], revision: Revision) -> Result<Value, String> {
+        let mut object = self.stored_kind().read(value)?;
         self.set_version(&mut object, revision);
         Ok(object)
     }
@@ -53,7 +62,7 @@ impl Collection {
     }
 
     pub(crate) fn decode_kv(&self, kv: &KeyValue) -> Result<Stored, Status> {
-        Ok(Stored { object: self.decode(&kv.value, kv.mod_revision)?, revision: kv.mod_revision })
+        self.open(kv).map_err(|error| self.change_failure(error))
     }
 
     /// Sets `apiVersion`, `kind` and the resourceVersion of a canonical object, which stays canonical.
@@ -78,6 +87,7 @@ pub fn store_failure(error: StoreError) -> Status {
         StoreError::FutureRevision { current } => Status::too_large_resource_version(0, current.0, 1),
         // Which one is known to whoever asked for it.
         StoreError::Transform { why, .. } => Status::internal(why),
+        StoreError::Undecodable { why, .. } => Status::unknown(500, &why),
         StoreError::Timeout => {
             Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
         }

@@ -54,7 +54,8 @@ impl Resource {
     ) -> Result<Updated, Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
-        let (mut current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
+        let unread = |error| collection.change_failure(error);
+        let (mut current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
         loop {
             let Some(kv) = current else {
                 if !options.create_if_absent {

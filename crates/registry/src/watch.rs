@@ -2,7 +2,7 @@
 
 use binnacle_meta::Status;
 use binnacle_store::Revision;
-use binnacle_watchcache::{Start, WatchError, Watcher};
+use binnacle_watchcache::{CacheError, Start, WatchError, Watcher};
 
 use crate::context::Context;
 use crate::list::{ListOptions, deadline};
@@ -36,25 +36,32 @@ impl Resource {
         let namespace = if collection.namespaced { context.namespace.as_str() } else { "" };
         let selection = collection.selection(namespace, &options.labels, &options.fields);
         let cache = &collection.cache;
-        let failed = |error| collection.cache_failure(error);
+        // That a version is too new is told in the stream as well.
+        let failed = |error| match error {
+            CacheError::TooLargeRevision { requested, current } => Ok(Err(WatchError::TooLarge { requested, current })),
+            error => Err(collection.cache_failure(error)),
+        };
         let begin = |snapshot| Start::Snapshot { snapshot, mark_end: matches!(from, WatchFrom::InitialEvents { .. }) };
-        let start = match from {
-            WatchFrom::After(revision) => Start::After(Revision(revision)),
+        let waited = match from {
+            WatchFrom::After(revision) => Ok(Start::After(Revision(revision))),
             WatchFrom::Now | WatchFrom::InitialEvents { not_older_than: None } => {
-                begin(cache.wait_consistent(deadline()).await.map_err(failed)?)
+                cache.wait_consistent(deadline()).await.map(begin)
             }
             WatchFrom::ChangesOnly => {
-                let snapshot = cache.wait_consistent(deadline()).await.map_err(failed)?;
-                Start::After(snapshot.revision())
+                cache.wait_consistent(deadline()).await.map(|snapshot| Start::After(snapshot.revision()))
             }
-            WatchFrom::Any => begin(cache.snapshot(deadline()).await.map_err(failed)?),
+            WatchFrom::Any => cache.snapshot(deadline()).await.map(begin),
             WatchFrom::InitialEvents { not_older_than: Some(revision) } => {
-                begin(collection.not_older_than(revision).await?)
+                cache.wait_for(Revision(revision), deadline()).await.map(begin)
             }
+        };
+        let start = match waited {
+            Ok(start) => start,
+            Err(error) => return failed(error),
         };
         match cache.subscribe(selection, start, deadline()).await {
             Ok(watcher) => Ok(Ok(watcher)),
-            Err(WatchError::NotReady | WatchError::Closed) => Err(failed(cache.not_ready())),
+            Err(WatchError::NotReady | WatchError::Dismissed | WatchError::Closed) => failed(cache.not_ready()),
             Err(expired) => Ok(Err(expired)),
         }
     }

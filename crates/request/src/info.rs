@@ -142,6 +142,16 @@ impl RequestInfo {
     }
 
     /// Whether the request may stay open for as long as the client likes: watches, and streams to nodes and pods.
+    /// How much the request is about, as metrics label it: `resource`, `namespace`, `cluster`, or nothing.
+    pub fn scope(&self) -> &'static str {
+        match () {
+            () if !self.name.is_empty() || self.verb == "create" => "resource",
+            () if !self.namespace.is_empty() => "namespace",
+            () if self.is_resource_request => "cluster",
+            () => "",
+        }
+    }
+
     pub fn is_long_running(&self) -> bool {
         if !self.is_resource_request {
             return self.path.starts_with("/debug/pprof/");

@@ -245,7 +245,7 @@ impl Metrics {
     pub(crate) fn terminated(&self, info: &RequestInfo, record: &Record, code: &str) {
         let mut verb = "";
         record.note(|facts| verb = facts.metric_verb);
-        self.terminations.with_label_values(&[verb, "", "", "", "", scope(info), COMPONENT, code]).inc();
+        self.terminations.with_label_values(&[verb, "", "", "", "", info.scope(), COMPONENT, code]).inc();
     }
 
     /// Counts a request among the long-running ones, if it is one, until what this returns is dropped.
@@ -255,7 +255,7 @@ impl Metrics {
             let info = facts.info.as_ref().filter(|info| facts.served && info.is_long_running());
             gauge = info.map(|info| {
                 let [group, version, resource, subresource] = names(info);
-                let labels = [facts.metric_verb, group, version, resource, subresource, scope(info), COMPONENT];
+                let labels = [facts.metric_verb, group, version, resource, subresource, info.scope(), COMPONENT];
                 self.long_running.with_label_values(&labels)
             });
         });
@@ -288,7 +288,7 @@ impl RecordSink for Metrics {
         access_log(record, facts);
         let Some(info) = facts.info.as_ref().filter(|_| facts.served) else { return };
         let verb = facts.metric_verb;
-        let scope = scope(info);
+        let scope = info.scope();
         let [group, version, resource, subresource] = names(info);
         if facts.user.as_ref().is_some_and(|user| user.name == User::APISERVER) {
             self.self_requests.with_label_values(&[verb, group, resource, subresource]).inc();
@@ -353,15 +353,6 @@ fn names(info: &RequestInfo) -> [&str; 4] {
         [&info.api_group, &info.api_version, &info.resource, &info.subresource]
     } else {
         ["", "", "", &info.path]
-    }
-}
-
-fn scope(info: &RequestInfo) -> &'static str {
-    match () {
-        () if !info.name.is_empty() || info.verb == "create" => "resource",
-        () if !info.namespace.is_empty() => "namespace",
-        () if info.is_resource_request => "cluster",
-        () => "",
     }
 }
 

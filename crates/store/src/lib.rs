@@ -226,10 +226,29 @@ pub enum StoreError {
     /// The value cannot be decrypted, or nothing can be encrypted now.
     #[error("unable to transform key {key:?}: {why}")]
     Transform { key: String, why: String },
+    /// The value is no object of the kind that is kept there. Told by whoever reads objects, not by engines.
+    #[error("{why}")]
+    Undecodable { key: String, revision: Revision, why: String },
     #[error("storage is closed")]
     Closed,
     #[error("storage did not answer in time")]
     Timeout,
+}
+
+impl StoreError {
+    /// Why a value is no object. One that is encrypted, where nothing decrypts, is known by how it begins.
+    pub fn no_object(kv: &KeyValue, why: String) -> Self {
+        let key = String::from_utf8_lossy(&kv.key).into_owned();
+        if kv.value.starts_with(b"k8s:enc:") {
+            return Self::Transform { key, why: "identity transformer tried to read encrypted data".to_owned() };
+        }
+        Self::Undecodable { key, revision: kv.mod_revision, why }
+    }
+
+    /// Whether a value that is there cannot be read: asking again does not help until it, or its key, has changed.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Transform { .. } | Self::Undecodable { .. })
+    }
 }
 
 /// The key under which a migration into a store is noted until it is finished, for the objects whose keys begin with

@@ -98,6 +98,11 @@ impl Cache {
         self.shared.is_unreadable()
     }
 
+    /// Whether that has lasted for so long, or from the start, that nothing the cache holds is served any more.
+    pub fn is_lost(&self) -> bool {
+        self.shared.is_lost()
+    }
+
     /// What a reader is told while the cache cannot serve it.
     pub fn not_ready(&self) -> CacheError {
         self.shared.not_ready()
@@ -187,7 +192,7 @@ impl Cache {
         deadline: Instant,
     ) -> Result<Watcher, WatchError> {
         self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
-        if self.shared.is_unreadable() {
+        if self.shared.is_lost() {
             return Err(WatchError::NotReady);
         }
         if let Start::After(revision) = start {
@@ -198,9 +203,9 @@ impl Cache {
 
     /// An object that the store's history holds, in the form of the cache's own: for lists of states that the cache
     /// has forgotten.
-    pub fn entry(&self, kv: &KeyValue) -> Arc<Entry> {
+    pub fn entry(&self, kv: &KeyValue) -> Result<Arc<Entry>, StoreError> {
         let path = kv.key.get(self.shared.range.start.len()..).map(String::from_utf8_lossy).unwrap_or_default();
-        Arc::new(follower::historic(&self.shared, &path, kv))
+        follower::historic(&self.shared, &path, kv).map(Arc::new)
     }
 
     /// The revision up to which the cache knows everything.
@@ -545,9 +550,11 @@ impl Shared {
             capacity: hub.window.capacity(),
             initializations: count(&self.counters.initializations),
             initial_events: count(&self.counters.initial_events),
+            told_initially: count(&self.counters.told_initially),
             events_received: count(&self.counters.events_received),
             events_dispatched: count(&self.counters.events_dispatched),
             terminated: count(&self.counters.terminated),
+            undecodable: count(&self.counters.undecodable),
         }
     }
 }

@@ -26,9 +26,15 @@ pub enum WatchError {
     /// Events after `requested` are no longer known, only those after `oldest`: 410 with the reason `Expired`.
     #[error("too old resource version: {} ({})", requested.0, oldest.0)]
     Expired { requested: Revision, oldest: Revision },
+    /// The revision from which the watch was to begin was not reached in time.
+    #[error("Too large resource version: {}, current: {}", requested.0, current.0)]
+    TooLarge { requested: Revision, current: Revision },
     /// The cache has not read its range yet, or reads it again.
     #[error("storage is (re)initializing")]
     NotReady,
+    /// The watch was begun before the cache lost the store, and is to be begun anew.
+    #[error("the cache has lost the store")]
+    Dismissed,
     #[error("the cache is closed")]
     Closed,
 }

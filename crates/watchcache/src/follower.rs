@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
-use crate::attrs::{Attrs, IndexError, Meta};
+use crate::attrs::{IndexError, Meta};
 use crate::cache::Shared;
 use crate::entry::{Entry, Event};
 use crate::index::Objects;
@@ -30,14 +30,18 @@ const UPKEEP: Duration = Duration::from_secs(15);
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut pause = FIRST_PAUSE;
     let mut continues = true;
+    let mut unreadable = false;
     loop {
         let begun = Instant::now();
-        let error = match connect(&shared, continues).await {
-            Ok(watch) => follow(&shared, watch).await,
+        let continued = continues && shared.has_begun();
+        let error = match connect(&shared, continued).await {
+            Ok(watch) => follow(&shared, watch, continued && unreadable).await,
             Err(error) => error,
         };
-        // An event that cannot be read would be told again and again: what it was about is found by reading all.
-        continues = !matches!(error, StoreError::Transform { .. });
+        unreadable = error.is_unreadable();
+        // An event that cannot be read is told again and again: what it was about is found by reading all. Where that
+        // fails as well, both are tried in turn, since who can go on with events saves the watchers a gap.
+        continues = !(unreadable && continued);
         shared.control.store(None);
         // A watch that was good for a while was no failure to begin.
         if begun.elapsed() > LONGEST_PAUSE {
@@ -50,7 +54,14 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             tracing::warn!(%error, range = ?shared.range.start, "watch of the store ended, beginning anew");
         }
         shared.fail(error);
+        if shared.is_lost() {
+            // They would wait in silence for what they cannot be told.
+            shared.hub.lock().dismiss();
+        }
         shared.changed.notify_waiters();
+        if !continues {
+            continue;
+        }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
@@ -58,7 +69,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 
 /// A watch that continues what the cache knows, if it may; where the store cannot continue it, everything is read again.
 async fn connect(shared: &Shared, continues: bool) -> Result<Watch, StoreError> {
-    if continues && shared.has_begun() {
+    if continues {
         let known = shared.progress();
         // A store that was restored from a backup may be behind, and its history is another.
         if shared.store.current_revision().await? >= known {
@@ -104,7 +115,7 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
             let entry = match known.get(path) {
                 Some(same) if same.revision() == kv.mod_revision => Arc::clone(same),
                 other => {
-                    let (meta, value) = look_at(shared, path, &kv);
+                    let (meta, value) = look_at(shared, path, &kv)?;
                     Arc::new(entry(meta, value, &kv, other.map(|old| &old.meta)))
                 }
             };
@@ -116,11 +127,19 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
     }
 }
 
-/// Reads the watch until it ends.
-async fn follow(shared: &Shared, mut watch: Watch) -> StoreError {
-    shared.control.store(Some(Arc::new(watch.control)));
-    shared.recover();
-    shared.changed.notify_waiters();
+/// Reads the watch until it ends. `doubted` is one that begins with what could not be read before: it counts when it can.
+async fn follow(shared: &Shared, mut watch: Watch, doubted: bool) -> StoreError {
+    let mut control = Some(watch.control);
+    let mut trust = || {
+        if let Some(control) = control.take() {
+            shared.control.store(Some(Arc::new(control)));
+            shared.recover();
+            shared.changed.notify_waiters();
+        }
+    };
+    if !doubted {
+        trust();
+    }
     let mut upkeep = pin!(sleep(UPKEEP));
     let mut idle = false;
     loop {
@@ -138,7 +157,10 @@ async fn follow(shared: &Shared, mut watch: Watch) -> StoreError {
             Some(Err(error)) => return error,
             Some(Ok(WatchMessage::Progress(revision))) => shared.advance(None, revision),
             Some(Ok(WatchMessage::Events(events))) => {
-                apply(shared, events).await;
+                if let Err(error) = apply(shared, events).await {
+                    return error;
+                }
+                trust();
                 idle = false;
             }
         }
@@ -157,11 +179,25 @@ struct Prepared {
 const CHUNK: usize = 64;
 const CHUNK_DELIVERIES: usize = 16_384;
 
-async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) {
+/// Makes the changes up to the first that cannot be read.
+async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<(), StoreError> {
     let at = Instant::now();
     shared.counters.events_received.fetch_add(events.len() as u64, Ordering::Relaxed);
     // Looking at objects is the dear part and happens while readers go on.
-    let mut changes: VecDeque<Prepared> = events.into_iter().filter_map(|event| prepare(shared, event)).collect();
+    let mut changes = VecDeque::with_capacity(events.len());
+    let mut failed = None;
+    for event in events {
+        let revision = event.revision();
+        match prepare(shared, event) {
+            Ok(prepared) => changes.extend(prepared),
+            Err(error) => {
+                // Nothing of its revision: that is one change.
+                changes.retain(|change: &Prepared| change.revision < revision);
+                failed = Some(error);
+                break;
+            }
+        }
+    }
     while let Some(first) = changes.front() {
         let mut last = first.revision;
         let size = CHUNK.min(CHUNK_DELIVERIES / (shared.hub.lock().watchers() + 1)).max(1);
@@ -183,6 +219,7 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) {
             tokio::task::yield_now().await;
         }
     }
+    failed.map_or(Ok(()), Err)
 }
 
 fn make(state: &mut State, Prepared { path, revision, new }: Prepared, at: Instant) -> Option<Event> {
@@ -197,18 +234,22 @@ fn make(state: &mut State, Prepared { path, revision, new }: Prepared, at: Insta
     (old.is_some() || new.is_some()).then(|| Event::new(revision, old, new, at))
 }
 
-fn prepare(shared: &Shared, event: binnacle_store::Event) -> Option<Prepared> {
+/// `None` for what is no object of the cache.
+fn prepare(shared: &Shared, event: binnacle_store::Event) -> Result<Option<Prepared>, StoreError> {
     let (key, revision, kv) = match event {
         binnacle_store::Event::Put { kv, .. } => (kv.key.clone(), kv.mod_revision, Some(kv)),
         binnacle_store::Event::Delete { key, revision, .. } => (key, revision, None),
     };
-    let path = path_of(shared, &key)?;
-    let new = kv.map(|kv| {
-        let (meta, value) = look_at(shared, path, &kv);
-        (meta, value, kv)
-    });
+    let Some(path) = path_of(shared, &key) else { return Ok(None) };
+    let new = match kv {
+        Some(kv) => {
+            let (meta, value) = look_at(shared, path, &kv)?;
+            Some((meta, value, kv))
+        }
+        None => None,
+    };
     let path = key.slice(shared.range.start.len()..);
-    Some(Prepared { path, revision, new })
+    Ok(Some(Prepared { path, revision, new }))
 }
 
 fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
@@ -219,23 +260,28 @@ fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
     path
 }
 
-/// What selectors need to know of a stored value. One that cannot be understood stays in the cache, without labels and
-/// fields, so that whoever reads it gets the error rather than a list with a hole.
-fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> (Meta, Bytes) {
+/// What selectors need to know of a stored value. One that cannot be understood keeps the cache from being filled, since
+/// a list with a hole is worse than none.
+fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> Result<(Meta, Bytes), StoreError> {
     // A panic must not end the only task that keeps the cache alive.
     let index = AssertUnwindSafe(|| shared.indexer.index(&kv.key, &kv.value, kv.mod_revision));
     let result = catch_unwind(index).unwrap_or_else(|_| Err(IndexError("looking at the object panicked".to_owned())));
-    let attrs = result.unwrap_or_else(|error| {
-        tracing::error!(%error, key = ?kv.key, "a stored object cannot be read");
-        Attrs::default()
-    });
-    (Meta::new(path, &attrs.labels, &attrs.fields), attrs.value.unwrap_or_else(|| kv.value.clone()))
+    let attrs = result.map_err(|IndexError(why)| {
+        let error = StoreError::no_object(kv, why);
+        if matches!(error, StoreError::Undecodable { .. }) {
+            shared.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+        }
+        tracing::warn!(key = ?kv.key, %error, "a stored object cannot be read");
+        error
+    })?;
+    let value = attrs.value.unwrap_or_else(|| kv.value.clone());
+    Ok((Meta::new(path, &attrs.labels, &attrs.fields), value))
 }
 
 /// An object that was read from the store's history, as the cache would hold it.
-pub(crate) fn historic(shared: &Shared, path: &str, kv: &KeyValue) -> Entry {
-    let (meta, value) = look_at(shared, path, kv);
-    entry(meta, value, kv, None)
+pub(crate) fn historic(shared: &Shared, path: &str, kv: &KeyValue) -> Result<Entry, StoreError> {
+    let (meta, value) = look_at(shared, path, kv)?;
+    Ok(entry(meta, value, kv, None))
 }
 
 /// Most updates leave labels and selectable fields alone, and then old and new entry share them.

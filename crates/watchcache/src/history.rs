@@ -36,6 +36,8 @@ impl Shared {
             let past = match tokio::time::timeout_at(deadline, self.past(from, floor)).await {
                 Ok(Ok(past)) => past,
                 Ok(Err(StoreError::Compacted { .. } | StoreError::FutureRevision { .. })) => return Ok(()),
+                // Nobody is told of what cannot be read: where it happened, there is a gap.
+                Ok(Err(error)) if error.is_unreadable() => return Ok(()),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, range = ?self.range.start, "cannot read the store's history for a watch");
                     return Err(WatchError::NotReady);
@@ -89,8 +91,11 @@ impl Shared {
                 if revision > until {
                     break;
                 }
-                let old = old.and_then(|kv| self.remembered(&seen, &kv));
-                let new = new.and_then(|kv| self.remembered(&seen, &kv));
+                let remember = |kv: Option<KeyValue>| match kv {
+                    Some(kv) => self.remembered(&seen, &kv),
+                    None => Ok(None),
+                };
+                let (old, new) = (remember(old)?, remember(new)?);
                 match &new {
                     Some(entry) => seen.insert(key, Arc::clone(entry)),
                     None => seen.remove(&key),
@@ -121,14 +126,15 @@ impl Shared {
     }
 
     /// The entry of a value: the one that the cache has, or that an earlier event had, or a new one.
-    fn remembered(&self, seen: &HashMap<Bytes, Arc<Entry>>, kv: &KeyValue) -> Option<Arc<Entry>> {
-        let path = std::str::from_utf8(kv.key.strip_prefix(self.range.start.as_ref())?).ok()?;
+    fn remembered(&self, seen: &HashMap<Bytes, Arc<Entry>>, kv: &KeyValue) -> Result<Option<Arc<Entry>>, StoreError> {
+        let path = kv.key.strip_prefix(self.range.start.as_ref()).and_then(|path| std::str::from_utf8(path).ok());
+        let Some(path) = path else { return Ok(None) };
         if let Some(entry) = seen.get(&kv.key).filter(|entry| entry.revision() == kv.mod_revision) {
-            return Some(Arc::clone(entry));
+            return Ok(Some(Arc::clone(entry)));
         }
         match self.get(path).filter(|entry| entry.revision() == kv.mod_revision) {
-            Some(entry) => Some(entry),
-            None => Some(Arc::new(historic(self, path, kv))),
+            Some(entry) => Ok(Some(entry)),
+            None => historic(self, path, kv).map(|entry| Some(Arc::new(entry))),
         }
     }
 }

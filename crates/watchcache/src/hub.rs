@@ -157,6 +157,11 @@ impl Hub {
         self.end_all(Ending::Gap);
     }
 
+    /// Ends every watch without a word: clients come back, and are told then.
+    pub(crate) fn dismiss(&mut self) {
+        self.end_all(Ending::Dismissed);
+    }
+
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.end_all(Ending::Closed);

@@ -23,11 +23,15 @@ pub struct CacheStats {
     /// How often the range was read as a whole, and how many objects that brought.
     pub initializations: u64,
     pub initial_events: u64,
+    /// What watchers were told before they had caught up.
+    pub told_initially: u64,
     /// Events that came from the store, and those of them that were handed to the watchers.
     pub events_received: u64,
     pub events_dispatched: u64,
     /// Watchers that did not keep up.
     pub terminated: u64,
+    /// How often a value turned out to be no object.
+    pub undecodable: u64,
 }
 
 /// Counted since the beginning.
@@ -35,7 +39,9 @@ pub struct CacheStats {
 pub(crate) struct Counters {
     pub(crate) initializations: AtomicU64,
     pub(crate) initial_events: AtomicU64,
+    pub(crate) told_initially: AtomicU64,
     pub(crate) events_received: AtomicU64,
     pub(crate) events_dispatched: AtomicU64,
     pub(crate) terminated: AtomicU64,
+    pub(crate) undecodable: AtomicU64,
 }

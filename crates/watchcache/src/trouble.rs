@@ -10,6 +10,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::cache::Shared;
 use crate::error::CacheError;
 
+/// So long the cache serves what it has while an event cannot be read, as the reference: the key may come back.
+const GRACE: Duration = Duration::from_secs(30);
+
 /// What keeps a cache from following the store.
 #[derive(Clone, Debug)]
 pub struct Trouble {
@@ -41,8 +44,14 @@ impl Shared {
 
     pub(crate) fn is_unreadable(&self) -> bool {
         // Readers ask this all the time: while the store is followed, without a lock.
-        let unreadable = |error: &StoreError| matches!(error, StoreError::Transform { .. });
-        self.control.load().is_none() && self.trouble.lock().as_ref().is_some_and(|(error, _)| unreadable(error))
+        self.control.load().is_none() && self.trouble.lock().as_ref().is_some_and(|(error, _)| error.is_unreadable())
+    }
+
+    /// Whether that has lasted so long that what the cache still holds is of no use.
+    pub(crate) fn is_lost(&self) -> bool {
+        let lasting = |since: &Instant| !self.has_begun() || since.elapsed() >= GRACE;
+        self.control.load().is_none()
+            && self.trouble.lock().as_ref().is_some_and(|(error, since)| error.is_unreadable() && lasting(since))
     }
 
     pub(crate) fn not_ready(&self) -> CacheError {

@@ -37,6 +37,8 @@ pub struct Watcher {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     initial: Option<Initial>,
+    /// Whether it has not reached the present since it began.
+    catching_up: bool,
     /// The newest revision handed out, or the one that the watch began after.
     delivered: Revision,
 }
@@ -67,13 +69,14 @@ impl Watcher {
             return Err(WatchError::Expired { requested: from, oldest: hub.window.oldest() });
         };
         let mode = if next == hub.window.end() { Mode::Live } else { Mode::Behind { next } };
+        let catching_up = matches!(mode, Mode::Behind { .. });
         let home = hub.home(&selection);
         let selection = hub.share(&home, selection);
         let queue = Mutex::new(Queue { mode, events: VecDeque::new(), waker: None, ending: None });
         let mailbox = Arc::new(Mailbox { selection, from, home, slot: AtomicUsize::new(0), queue });
         hub.enter(&mailbox);
         drop(hub);
-        Ok(Self { shared, mailbox, initial, delivered: from })
+        Ok(Self { shared, mailbox, initial, catching_up, delivered: from })
     }
 
     /// Waits until there is something to deliver and appends up to `max` items to `out`. What comes after an error is
@@ -125,7 +128,14 @@ impl Watcher {
                 }
                 Mode::Behind { next } => {
                     drop(queue);
-                    if self.read_window(next, max, out) {
+                    let before = out.len();
+                    let was_catching_up = self.catching_up;
+                    let read = self.read_window(next, max, out);
+                    if was_catching_up {
+                        let told = (out.len() - before) as u64;
+                        self.shared.counters.told_initially.fetch_add(told, Ordering::Relaxed);
+                    }
+                    if read {
                         return Poll::Ready(Ok(()));
                     }
                 }
@@ -159,6 +169,7 @@ impl Watcher {
         let Some(initial) = &mut self.initial else { return };
         let mut entries = Vec::new();
         let more = initial.cursor.fill(max, &mut entries);
+        self.shared.counters.told_initially.fetch_add(entries.len() as u64, Ordering::Relaxed);
         out.extend(entries.into_iter().map(WatchItem::Initial));
         if !more {
             if initial.mark_end {
@@ -182,6 +193,7 @@ impl Watcher {
                 queue.mode = Mode::Behind { next };
                 if next == hub.window.end() {
                     queue.mode = Mode::Live;
+                    self.catching_up = false;
                     return out.len() > before;
                 }
                 if hub.window.read(next, WINDOW_READ, &mut events).is_none() {
@@ -212,6 +224,7 @@ impl Watcher {
     fn ended(&self, ending: Ending) -> WatchError {
         match ending {
             Ending::Closed => WatchError::Closed,
+            Ending::Dismissed => WatchError::Dismissed,
             Ending::Gap => {
                 let oldest = self.shared.hub.lock().window.oldest();
                 WatchError::Expired { requested: self.delivered, oldest }
@@ -260,6 +273,8 @@ enum Mode {
 pub(crate) enum Ending {
     Gap,
     Closed,
+    /// The cache has lost the store for longer than watchers should be left without a word.
+    Dismissed,
 }
 
 impl Mailbox {

@@ -245,6 +245,36 @@ async fn a_broken_watch_of_the_store_is_continued() {
     assert_eq!(store.ranges.load(Ordering::Relaxed), 1, "the range was read again without need");
 }
 
+/// A key that is away for a moment costs no watch anything.
+#[tokio::test]
+async fn what_could_not_be_read_is_told_when_it_can() {
+    let (store, cache) = setup(WindowLimits::default());
+    let start = put(&*store, "a/x", "||0").await;
+    let selection = cache.selection(interest("a", "", ""));
+    let mut watcher = cache.subscribe(selection, Start::After(start), soon()).await.unwrap();
+    for round in 1..=3 {
+        store.sealed.store(true, Ordering::Relaxed);
+        let last = put(&*store, "a/x", &format!("||{round}")).await;
+        while !cache.is_unreadable() {
+            tokio::task::yield_now().await;
+        }
+        assert!(cache.wait_consistent(soon()).await.is_err());
+        assert!(!cache.is_lost());
+        store.sealed.store(false, Ordering::Relaxed);
+        // Either way may be the first to work: going on, or reading all, which is a gap.
+        match try_read_until(&mut watcher, last).await {
+            Ok(items) => assert_eq!(words(&items), [format!("Modified a/x ||{round}")]),
+            Err(WatchError::Expired { .. }) => {
+                let selection = cache.selection(interest("a", "", ""));
+                watcher = cache.subscribe(selection, Start::After(last), soon()).await.unwrap();
+            }
+            Err(error) => panic!("{error}"),
+        }
+        let entry = cache.get_consistent("a/x", soon()).await.unwrap().0.unwrap();
+        assert_eq!(entry.revision(), last);
+    }
+}
+
 #[tokio::test]
 async fn a_gap_in_history_ends_watches_and_heals_the_cache() {
     let (store, cache) = setup(WindowLimits::default());

@@ -47,6 +47,7 @@ mod resumption;
 mod stopping;
 mod storage_metrics;
 mod storage_versions;
+mod unreadable_objects;
 mod vulnerabilities;
 
 /// Makes a namespace.

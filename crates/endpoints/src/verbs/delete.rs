@@ -7,13 +7,17 @@ use binnacle_registry::{DeleteOptions, Deleted, Match};
 use binnacle_schema::{Value, decode, json, proto, yaml};
 
 use super::{Answer, Call};
-use crate::negotiate::{self, Encoding};
+use crate::negotiate::{self, Encoding, Output};
 use crate::{audit, body, list_stream, params, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
-    let include = call.include()?;
+    let include = call.include(output)?;
     let options = options(&mut call).await?;
+    options.validate()?;
+    if options.ignore_read_error {
+        return delete_unreadable(call, output).await;
+    }
     let context = call.context(!options.dry_run.is_empty());
     let resource = Arc::clone(&call.resource);
     let deleted = resource.delete(&context, call.name(), &options).await?;
@@ -30,11 +34,32 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     Ok(respond::status(output, code, &status))
 }
 
+/// Deletes what cannot be read, for whoever has the permission for that beside the one to delete.
+async fn delete_unreadable(call: Call, output: Output) -> Answer {
+    call.request.record.annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", "");
+    let resource = Arc::clone(&call.resource);
+    if !resource.deletes_unreadable() {
+        let why = "no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential";
+        return Err(Status::internal(why));
+    }
+    let Some(judge) = call.unsafe_deletes.clone() else {
+        return Err(Status::internal("no authorizer provided, unable to authorize unsafe delete"));
+    };
+    let (context, info, user) = (call.context(false), call.request.info.clone(), call.request.user.clone());
+    drop(call);
+    if let Err(why) = judge.permit(&info, &user).await {
+        return Err(Status::forbidden(&resource.group_resource(), &info.name, why));
+    }
+    resource.delete_unreadable(&context, &info.name).await?;
+    Ok(respond::status(output, 200, &resource.deleted_unreadable(&info.name)))
+}
+
 pub(crate) async fn handle_collection(mut call: Call) -> Answer {
     let output = call.output(false)?;
-    let include = call.include()?;
+    let include = call.include(output)?;
     let mut params = params::collection(&call.request.query, &call.request.info, call.resource.description, false)?;
     let options = options(&mut call).await?;
+    options.validate_for_collection()?;
     if params.list.version == Match::Any {
         params.list.version = Match::Consistent;
     }
@@ -47,14 +72,14 @@ pub(crate) async fn handle_collection(mut call: Call) -> Answer {
 /// DeleteOptions from the body, or from the query when there is no body.
 async fn options(call: &mut Call) -> Result<DeleteOptions, Status> {
     let bytes = body::read(&mut call.request).await?;
-    let options = if bytes.is_empty() {
+    let mut options = if bytes.is_empty() {
         params::delete(&call.request.query)?
     } else {
         let value = from_body(negotiate::input(call.request.header("content-type"))?, &bytes)?;
         audit::note_request_object(&call.request.record, &value);
         from_value(&value)
     };
-    options.validate()?;
+    options.ignore_read_error &= call.resource.collection.unsafe_deletion;
     Ok(options)
 }
 
@@ -95,5 +120,7 @@ fn from_value(value: &Value) -> DeleteOptions {
         orphan_dependents: value.at(&["orphanDependents"]).and_then(Value::as_bool),
         propagation_policy: text(&["propagationPolicy"]),
         dry_run: value.list_at(&["dryRun"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        ignore_read_error: value.bool_at(&["ignoreStoreReadErrorWithClusterBreakingPotential"]),
+        has_preconditions: value.at(&["preconditions"]).is_some_and(|given| !given.is_null()),
     }
 }

@@ -14,10 +14,15 @@ use crate::{params, respond};
 
 pub(crate) async fn handle(call: Call) -> Answer {
     let output = call.output(false)?;
-    let include = call.include()?;
+    let include = call.include(output)?;
     let context = call.context(false);
-    let version = version(call.request.query.get("resourceVersion").unwrap_or(""))?;
     let resource = Arc::clone(&call.resource);
+    let text = call.request.query.get("resourceVersion").unwrap_or("");
+    let version = version(text).map_err(|why| match resource.collection.cached {
+        // The reference's cache refuses the version without a proper reason.
+        true => Status::unknown(500, &why),
+        false => params::invalid_resource_version(&why),
+    })?;
     let entry = resource.get(&context, call.name(), version).await?;
     // The usual case: the bytes are there.
     if output.transform == Transform::None && !output.pretty {
@@ -44,7 +49,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
     respond::object(&resource, output, include, 200, object)
 }
 
-fn version(text: &str) -> Result<Match, Status> {
+fn version(text: &str) -> Result<Match, String> {
     if text.is_empty() {
         return Ok(Match::Consistent);
     }

@@ -17,7 +17,7 @@ use crate::{audit, body, managed, respond};
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let kind = PatchType::of(call.request.header("content-type")).ok_or_else(Status::router_unsupported_media_type)?;
     let output = call.output(false)?;
-    let include = call.include()?;
+    let include = call.include(output)?;
     let bytes = body::read(&mut call.request).await?;
     let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;

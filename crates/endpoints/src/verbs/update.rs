@@ -11,7 +11,7 @@ use crate::{audit, body, managed, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
-    let include = call.include()?;
+    let include = call.include(output)?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Update)?;
     let context = call.context(params.dry_run);

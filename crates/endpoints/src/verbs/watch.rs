@@ -10,28 +10,25 @@ use binnacle_resources::Verb;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::{Answer, Call};
-use crate::failure;
-use crate::negotiate::{Encoding, Output};
-use crate::params::CollectionParams;
+use crate::negotiate::Encoding;
+use crate::params::{self, CollectionParams};
 use crate::watch_stream::{self, Stream};
 
 /// A watch without `timeoutSeconds` lasts so long and up to twice that, so that clients do not all come back at once
 /// (`--min-request-timeout`).
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
-pub(crate) async fn handle(call: Call, output: Output, params: CollectionParams) -> Answer {
+pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
     let resource = Arc::clone(&call.resource);
     if !resource.description.verbs.contains(Verb::Watch) {
         return Err(Status::method_not_supported(&resource.group_resource(), "watch"));
     }
-    let include = call.include()?;
     let context = call.context(false);
-    let from = match start(&params) {
-        Ok(from) => from,
-        // The reference's storage layer refuses the version, too late for a proper reason: 500 without one.
-        Err(text) => return Ok(failure::of_encoding(&unknown_failure(&text), output.encoding)),
-    };
+    // The reference's storage layer refuses the version, too late for a proper reason: 500 without one.
+    let from = start(&params).map_err(|why| Status::unknown(500, &why))?;
     let watcher = resource.watch(&context, &params.list, from).await?;
+    let output = call.output(true)?;
+    let include = call.include(output)?;
     let timeout = match params.timeout_seconds.filter(|s| *s > 0) {
         Some(seconds) => Duration::from_secs(seconds),
         None => call.watch_timeout + Duration::from_nanos(rand_nanos(call.watch_timeout)),
@@ -45,6 +42,8 @@ pub(crate) async fn handle(call: Call, output: Output, params: CollectionParams)
         mark_initial,
         timeout,
         shutdown: call.request.shutdown.clone(),
+        received: call.request.record.received(),
+        scope: call.request.info.scope(),
     };
     let mut response = Response::new(watch_stream::body(stream, watcher));
     let content_type = match output.encoding {
@@ -58,15 +57,7 @@ pub(crate) async fn handle(call: Call, output: Output, params: CollectionParams)
 /// Where the watch begins; the error is the message about a version that is none.
 fn start(params: &CollectionParams) -> Result<WatchFrom, String> {
     let text = params.resource_version.as_str();
-    let version = if text.is_empty() {
-        None
-    } else {
-        let version: u64 = text.parse().map_err(|_| {
-            let quoted = binnacle_meta::go_quote(text);
-            format!("resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax")
-        })?;
-        Some(version)
-    };
+    let version = if text.is_empty() { None } else { Some(params::resource_version(text)?) };
     Ok(match (params.send_initial_events, version) {
         (Some(true), None) => WatchFrom::InitialEvents { not_older_than: None },
         (Some(true), Some(0)) => WatchFrom::InitialEvents { not_older_than: Some(0) },
@@ -76,10 +67,6 @@ fn start(params: &CollectionParams) -> Result<WatchFrom, String> {
         (None, Some(0)) => WatchFrom::Any,
         (_, Some(version)) => WatchFrom::After(version),
     })
-}
-
-fn unknown_failure(message: &str) -> Status {
-    Status::unknown(500, message)
 }
 
 /// Something between 0 and `below`, from the bits of a random id.

@@ -81,6 +81,7 @@ fn options(posted: &Posted, name: &str) -> Result<DeleteOptions, Status> {
         orphan_dependents: sent.get("orphanDependents").and_then(Value::as_bool),
         propagation_policy: text(&["propagationPolicy"]),
         dry_run,
+        ..DeleteOptions::default()
     })
 }
 

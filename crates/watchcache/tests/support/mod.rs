@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use binnacle_meta::{FieldSelector, LabelSelector, Text};
@@ -13,7 +13,7 @@ use binnacle_store::{
     Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
 };
 use binnacle_store_embedded::EmbeddedStore;
-use binnacle_watchcache::{Attrs, Cache, Change, IndexError, Indexer, Interest, WatchItem, Watcher};
+use binnacle_watchcache::{Attrs, Cache, Change, IndexError, Indexer, Interest, WatchError, WatchItem, Watcher};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -122,14 +122,19 @@ pub(crate) fn seen(item: &WatchItem) -> Option<Seen> {
 
 /// Reads until everything up to `revision` was delivered.
 pub(crate) async fn read_until(watcher: &mut Watcher, revision: Revision) -> Vec<WatchItem> {
+    try_read_until(watcher, revision).await.unwrap()
+}
+
+/// As [`read_until`], of a watch that may end.
+pub(crate) async fn try_read_until(watcher: &mut Watcher, revision: Revision) -> Result<Vec<WatchItem>, WatchError> {
     let mut items = Vec::new();
     while watcher.progress() < revision {
         let next = tokio::time::timeout(Duration::from_millis(5), watcher.next_batch(100, &mut items)).await;
         if let Ok(result) = next {
-            result.unwrap();
+            result?;
         }
     }
-    items
+    Ok(items)
 }
 
 /// The whole history of the things as the store's own watch tells it, up to `revision`.
@@ -216,18 +221,23 @@ pub(crate) fn replay(mut listing: Listing, items: &[Seen]) -> Listing {
 
 /// A store whose watches can be broken and whose answers can be refused.
 pub(crate) struct Faulty {
+    me: Weak<Self>,
     pub(crate) inner: EmbeddedStore,
     /// Watches end at once and no new ones begin.
     pub(crate) down: AtomicBool,
+    /// No value can be read.
+    pub(crate) sealed: AtomicBool,
     cut: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
     pub(crate) ranges: AtomicUsize,
 }
 
 impl Faulty {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
             inner: EmbeddedStore::ephemeral(),
             down: false.into(),
+            sealed: false.into(),
             cut: Mutex::default(),
             ranges: 0.into(),
         })
@@ -238,6 +248,13 @@ impl Faulty {
         for cut in self.cut.lock().drain(..) {
             let _ = cut.send(());
         }
+    }
+
+    fn open(&self) -> Result<(), StoreError> {
+        if self.sealed.load(Ordering::Relaxed) {
+            return Err(StoreError::Transform { key: PREFIX.to_owned(), why: "the key is gone".to_owned() });
+        }
+        Ok(())
     }
 
     fn up(&self) -> Result<(), StoreError> {
@@ -258,6 +275,7 @@ impl Store for Faulty {
         self.ranges.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             self.up()?;
+            self.open()?;
             self.inner.range(request).await
         })
     }
@@ -272,7 +290,14 @@ impl Store for Faulty {
             let watch = self.inner.watch(range, after).await?;
             let (cut, end) = tokio::sync::oneshot::channel();
             self.cut.lock().push(cut);
-            Ok(Watch { messages: watch.messages.take_until(end).boxed(), control: watch.control })
+            let me = self.me.clone();
+            let messages = watch.messages.take_until(end).map(move |message| {
+                if let (Ok(binnacle_store::WatchMessage::Events(_)), Some(me)) = (&message, me.upgrade()) {
+                    me.open()?;
+                }
+                message
+            });
+            Ok(Watch { messages: messages.boxed(), control: watch.control })
         })
     }
 

@@ -1,0 +1,170 @@
+//! Objects that are there and cannot be read, because their bytes do not decode or their key is gone: what clients are
+//! told of them, and how they are deleted all the same (KEP-3926).
+
+use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusDetails};
+use binnacle_resources::{Deletion, ResourceDescription};
+use binnacle_store::{Expect, KeyValue, Op, RangeRequest, RangeResponse, StoreError, Txn};
+use bytes::Bytes;
+
+use crate::context::Context;
+use crate::delete::IGNORE_READ_ERROR;
+use crate::resource::{Collection, Resource};
+use crate::stored::{Stored, store_failure};
+
+/// So many objects a failed list names.
+const MAX_NAMED: usize = 100;
+const CODE: u8 = 7;
+
+impl Collection {
+    /// The object of what a key holds.
+    pub(crate) fn open(&self, kv: &KeyValue) -> Result<Stored, StoreError> {
+        match self.read(&kv.value, kv.mod_revision) {
+            Ok(object) => Ok(Stored { object, revision: kv.mod_revision }),
+            Err(why) => {
+                let error = StoreError::no_object(kv, why);
+                if matches!(error, StoreError::Undecodable { .. }) {
+                    self.counts.add_undecodable();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// What a client is told that asked for one object, or for its deletion.
+    pub(crate) fn lookup_failure(&self, error: StoreError) -> Status {
+        let (StoreError::Transform { key, .. } | StoreError::Undecodable { key, .. }) = &error else {
+            return store_failure(error);
+        };
+        if !self.unsafe_deletion {
+            return store_failure(error);
+        }
+        // Without the root of all keys, but for the slash before it.
+        let key = key.get(self.root.len() - 1..).unwrap_or(key);
+        Status::internal(corrupt_object(key, &error))
+    }
+
+    /// What a client is told that wants to change one.
+    pub(crate) fn change_failure(&self, error: StoreError) -> Status {
+        match &error {
+            StoreError::Transform { .. } if self.unsafe_deletion => Status::internal(corruption(&error)),
+            StoreError::Undecodable { .. } if self.unsafe_deletion => Status::unknown(500, &corruption(&error)),
+            _ => store_failure(error),
+        }
+    }
+
+    /// A range up to the first value in it that cannot be read, and why that cannot.
+    pub(crate) async fn readable_range(
+        &self,
+        request: RangeRequest,
+    ) -> Result<(RangeResponse, Option<StoreError>), StoreError> {
+        match self.store.range(request.clone()).await {
+            Ok(response) => Ok((response, None)),
+            Err(StoreError::Transform { key, why }) => {
+                let end = Bytes::from(key.clone());
+                let failed = StoreError::Transform { key, why };
+                if end <= request.range.start {
+                    let revision = self.store.current_revision().await?;
+                    let nothing = RangeResponse { kvs: Vec::new(), more: false, count: 0, revision };
+                    return Ok((nothing, Some(failed)));
+                }
+                let before = RangeRequest { range: request.range.start..end, ..request };
+                Ok((self.store.range(before).await?, Some(failed)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What a list could not read. The first such object ends it, unless the feature is on: then it names them.
+pub(crate) struct Unread<'a> {
+    resource: &'a Resource,
+    found: usize,
+    status: Status,
+}
+
+impl<'a> Unread<'a> {
+    pub(crate) fn of(resource: &'a Resource) -> Self {
+        Self { resource, found: 0, status: Status::store_read_error(&resource.group_resource()) }
+    }
+
+    /// Takes note; the error is for the client at once.
+    pub(crate) fn note(&mut self, error: StoreError) -> Result<(), Status> {
+        let (StoreError::Transform { key, .. } | StoreError::Undecodable { key, .. }) = &error else {
+            return Err(store_failure(error));
+        };
+        if !self.resource.collection.unsafe_deletion {
+            return Err(match error {
+                // Among many, it matters which.
+                StoreError::Transform { .. } => Status::internal(error),
+                error => store_failure(error),
+            });
+        }
+        let status = self.status.clone();
+        if self.found == MAX_NAMED {
+            return Err(status.with_cause("FieldValueTooMany", "too many errors, the list is truncated", ""));
+        }
+        self.found += 1;
+        self.status = status.with_cause("UnexpectedServerResponse", &corrupt_object(key, &error), key);
+        Ok(())
+    }
+
+    /// The end of the list.
+    pub(crate) fn finish(self) -> Result<(), Status> {
+        if self.found == 0 { Ok(()) } else { Err(self.status) }
+    }
+}
+
+impl Resource {
+    /// Whether unreadable objects can be deleted at all: where the reference puts its storage behind another, not.
+    pub fn deletes_unreadable(&self) -> bool {
+        let ResourceDescription { deletion, group, .. } = self.description;
+        *deletion != Deletion::Namespace && *group != "rbac.authorization.k8s.io"
+    }
+
+    /// Deletes an object that cannot be read. Nothing can be asked of it: neither preconditions nor finalizers nor
+    /// admission have a say, and nothing is tidied up after it.
+    ///
+    /// Errors: 422 when there is none that cannot be read.
+    pub async fn delete_unreadable(&self, context: &Context, name: &str) -> Result<(), Status> {
+        let collection = &self.collection;
+        let key = collection.key(&context.namespace, name)?;
+        let unreadable = match collection.store.get(key.clone(), None).await {
+            Ok((Some(kv), _)) => collection.open(&kv).is_err_and(|error| error.is_unreadable()),
+            Ok((None, _)) => false,
+            Err(error) => error.is_unreadable(),
+        };
+        if !unreadable {
+            let detail = "is exclusively used to delete corrupt object(s), try again by removing this option";
+            let errors = vec![FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail)];
+            // The reference names the resource where others name the kind.
+            let kind = GroupKind::new(self.description.group, self.description.plural);
+            return Err(Status::invalid(&kind, name, &errors));
+        }
+        tracing::warn!(namespace = %context.namespace, name, "deleting an object that cannot be read");
+        let txn = Txn { key, expect: Expect::Anything, op: Op::Delete };
+        collection.store.txn(txn).await.map(drop).map_err(store_failure)
+    }
+
+    /// The Status that tells of such a delete.
+    pub fn deleted_unreadable(&self, name: &str) -> Status {
+        let details =
+            StatusDetails { name: name.to_owned(), kind: self.description.kind.to_owned(), ..StatusDetails::default() };
+        Status::success(details).with_code()
+    }
+}
+
+/// What is wrong with the value, as the reference's storage says it.
+fn corruption(error: &StoreError) -> String {
+    match error {
+        StoreError::Transform { why, .. } => format!("data from the storage is not transformable revision=0: {why}"),
+        StoreError::Undecodable { revision, why, .. } => {
+            format!("object not decodable revision={}: {why}", revision.0)
+        }
+        other => other.to_string(),
+    }
+}
+
+fn corrupt_object(key: &str, error: &StoreError) -> String {
+    let why = corruption(error);
+    format!("StorageError: corrupt object, Code: {CODE}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
+}
