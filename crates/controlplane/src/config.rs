@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_validation::ip::Cidr;
 
@@ -26,6 +27,8 @@ pub struct Config {
     pub client_ca: Option<String>,
     /// What the `--requestheader-...` flags say, if any authority for them is named.
     pub request_header: Option<RequestHeader>,
+    /// `--storage-initialization-timeout`: how long the start waits for caches to be filled.
+    pub storage_initialization: Duration,
     /// The group versions that this server serves itself.
     pub local_apis: Vec<LocalApi>,
     /// The way to other servers of APIs, where this one proxies to such.
@@ -66,6 +69,7 @@ impl Default for Config {
             advertised: None,
             client_ca: None,
             request_header: None,
+            storage_initialization: Duration::from_secs(60),
             local_apis: Vec::new(),
             aggregated: None,
         }

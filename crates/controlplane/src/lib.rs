@@ -19,6 +19,7 @@ mod random;
 mod service_cidr;
 mod services;
 mod start;
+mod storage_readiness;
 mod system_namespaces;
 #[cfg(test)]
 mod testing;

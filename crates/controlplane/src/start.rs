@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::identity_lease::Identity;
 use crate::{
     apiservices, bootstrap_roles, config_maps, flowcontrol, identity_lease, kubernetes_service, priority_classes,
-    service_cidr, services, system_namespaces,
+    service_cidr, services, storage_readiness, system_namespaces,
 };
 
 /// How soon a step that failed is tried again: first, and at last.
@@ -128,7 +128,7 @@ fn stages() -> [Vec<Loop>; 2] {
         }),
         Loop::repeat("start-kubernetes-service-cidr-controller", Some(10), |work| Box::pin(service_cidr::ensure(work))),
     ];
-    let then = vec![
+    let mut then = vec![
         Loop::repeat("bootstrap-controller", Some(10), |work| Box::pin(kubernetes_service::ensure(work)))
             .leaving(|work| Box::pin(kubernetes_service::leave(work))),
         Loop::repeat("start-service-ip-repair-controllers", Some(180), |work| Box::pin(services::repair(work))),
@@ -164,6 +164,9 @@ fn stages() -> [Vec<Loop>; 2] {
             apiservices::follow_availability,
         ),
     ];
+    if binnacle_features::enabled("WatchCacheInitializationPostStartHook") {
+        then.push(Loop::repeat("storage-readiness", None, |work| Box::pin(storage_readiness::ensure(work))));
+    }
     [first, then]
 }
 

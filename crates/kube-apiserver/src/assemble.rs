@@ -429,6 +429,7 @@ fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -
         advertised,
         endpoint_reconciler: config.misc.endpoint_reconciler,
         kubernetes_node_port: config.misc.kubernetes_service_node_port,
+        storage_initialization: config.generic.storage_initialization,
         local_apis: local_apis(served),
         ..binnacle_controlplane::Config::default()
     }

@@ -24,6 +24,11 @@ impl ResourceSet {
         self.0.set(sorted).is_ok()
     }
 
+    /// All of them; none while the set is not bound.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.0.get().into_iter().flatten()
+    }
+
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         let sorted = self.0.get()?;
         let at = sorted.binary_search_by(|resource| name(resource).cmp(&(group, version, plural))).ok()?;

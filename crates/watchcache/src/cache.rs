@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use binnacle_meta::Text;
-use binnacle_store::{KeyValue, Revision, Store, StoreError, WatchControl, prefix_range};
+use binnacle_store::{KeyValue, RangeRequest, Revision, Store, StoreError, WatchControl, prefix_range};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -85,6 +85,22 @@ impl Cache {
     /// Begins to follow the store, if that has not happened yet.
     pub fn start(&self) {
         self.shared.start();
+    }
+
+    /// Begins to follow the store if anything is stored in the range, and says whether there is.
+    pub async fn start_unless_empty(&self) -> Result<bool, StoreError> {
+        let range = self.shared.range.clone();
+        let first = RangeRequest { range, revision: None, limit: 1, count_only: false };
+        let empty = match self.shared.store.range(first).await {
+            Ok(response) => response.kvs.is_empty(),
+            // There is something.
+            Err(StoreError::Transform { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        if !empty {
+            self.start();
+        }
+        Ok(!empty)
     }
 
     /// Whether the cache has read its range and follows the store at this moment.

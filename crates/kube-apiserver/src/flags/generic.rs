@@ -93,6 +93,12 @@ pub(super) const GROUP: Group = Group {
             "How long watches may take to end when the server stops, beyond the time that they usually need.",
         ),
         Flag::new(
+            "storage-initialization-timeout",
+            Kind::Value("duration"),
+            "1m0s",
+            "How long the start waits for the caches of what is stored to be filled.",
+        ),
+        Flag::new(
             "strict-transport-security-directives",
             Kind::Value("strings"),
             "",
@@ -119,6 +125,8 @@ pub(crate) struct Generic {
     pub(crate) max_requests: i64,
     pub(crate) min_request_timeout: Duration,
     pub(crate) request_timeout: Duration,
+    /// How long the start waits for caches to be filled.
+    pub(crate) storage_initialization: Duration,
     pub(crate) shutdown_delay: Duration,
     pub(crate) shutdown_send_retry_after: bool,
     pub(crate) watch_grace_period: Duration,
@@ -170,6 +178,10 @@ impl Generic {
             max_requests,
             min_request_timeout: Duration::from_secs(u64::try_from(min_request_timeout).unwrap_or_default()),
             request_timeout: duration("request-timeout", "--request-timeout can not be negative value".to_owned())?,
+            storage_initialization: duration(
+                "storage-initialization-timeout",
+                "--storage-initialization-timeout can not be negative value".to_owned(),
+            )?,
             shutdown_delay: duration(
                 "shutdown-delay-duration",
                 "--shutdown-delay-duration can not be negative value".to_owned(),

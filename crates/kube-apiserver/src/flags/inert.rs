@@ -17,12 +17,6 @@ pub(super) const GROUP: Group = Group {
         ),
         Flag::new("permit-address-sharing", Kind::Bool, "", "SO_REUSEADDR is always set, which is what this asks for."),
         Flag::new("profiling", Kind::Bool, "true", PROFILES),
-        Flag::new(
-            "storage-initialization-timeout",
-            Kind::Value("duration"),
-            "1m0s",
-            "The port only answers when the store is open.",
-        ),
     ],
 };
 
