@@ -1,7 +1,12 @@
 //! `Status`, the answer to every request that failed (and to deletes that succeeded), with one constructor per reason
 //! so that code, reason, message and details always agree.
 
-use crate::{FieldErrors, GroupKind, GroupResource, Text, aggregate};
+mod details;
+mod reason;
+
+pub use self::details::{StatusCause, StatusDetails};
+pub use self::reason::StatusReason;
+use crate::{FieldErrors, GroupKind, GroupResource, aggregate};
 
 /// `metav1.Status`. A failure can only be made by the constructors; the success of a delete by [`Status::success`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,77 +20,6 @@ pub struct Status {
     /// `metadata.continue`: where an expired list may go on.
     continue_token: String,
     tells_code: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StatusDetails {
-    pub name: String,
-    pub group: String,
-    /// The kind, or for most errors the resource.
-    pub kind: String,
-    pub uid: String,
-    pub causes: Vec<StatusCause>,
-    /// Seconds; also sent as the `Retry-After` header.
-    pub retry_after_seconds: u32,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StatusCause {
-    pub reason: String,
-    pub message: String,
-    pub field: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StatusReason {
-    /// The empty reason (`Unknown` in Go is the empty string).
-    Unknown,
-    Unauthorized,
-    Forbidden,
-    NotFound,
-    AlreadyExists,
-    Conflict,
-    Gone,
-    Invalid,
-    ServerTimeout,
-    StoreReadError,
-    Timeout,
-    TooManyRequests,
-    BadRequest,
-    MethodNotAllowed,
-    NotAcceptable,
-    RequestEntityTooLarge,
-    UnsupportedMediaType,
-    InternalError,
-    Expired,
-    ServiceUnavailable,
-}
-
-impl StatusReason {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "",
-            Self::Unauthorized => "Unauthorized",
-            Self::Forbidden => "Forbidden",
-            Self::NotFound => "NotFound",
-            Self::AlreadyExists => "AlreadyExists",
-            Self::Conflict => "Conflict",
-            Self::Gone => "Gone",
-            Self::Invalid => "Invalid",
-            Self::ServerTimeout => "ServerTimeout",
-            Self::StoreReadError => "StorageReadError",
-            Self::Timeout => "Timeout",
-            Self::TooManyRequests => "TooManyRequests",
-            Self::BadRequest => "BadRequest",
-            Self::MethodNotAllowed => "MethodNotAllowed",
-            Self::NotAcceptable => "NotAcceptable",
-            Self::RequestEntityTooLarge => "RequestEntityTooLarge",
-            Self::UnsupportedMediaType => "UnsupportedMediaType",
-            Self::InternalError => "InternalError",
-            Self::Expired => "Expired",
-            Self::ServiceUnavailable => "ServiceUnavailable",
-        }
-    }
 }
 
 impl Status {
@@ -530,54 +464,6 @@ impl Status {
             kind: resource.resource.to_string(),
             ..StatusDetails::default()
         })
-    }
-}
-
-impl StatusDetails {
-    /// Details that name one object.
-    pub fn of(group: &Text, kind: &str, name: &str, uid: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            group: group.to_string(),
-            kind: kind.to_owned(),
-            uid: uid.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    fn write_json(&self, out: &mut String, quoted: &dyn Fn(&str) -> String) {
-        let mut separator = '{';
-        let mut member = |out: &mut String, name: &str, value: &str| {
-            out.push(std::mem::replace(&mut separator, ','));
-            out.push_str(&format!("\"{name}\":{value}"));
-        };
-        for (name, value) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
-            if !value.is_empty() {
-                member(out, name, &quoted(value));
-            }
-        }
-        if !self.causes.is_empty() {
-            let causes: Vec<String> = self.causes.iter().map(|cause| cause.to_json(quoted)).collect();
-            member(out, "causes", &format!("[{}]", causes.join(",")));
-        }
-        if self.retry_after_seconds > 0 {
-            member(out, "retryAfterSeconds", &self.retry_after_seconds.to_string());
-        }
-        if separator == '{' {
-            out.push('{');
-        }
-        out.push('}');
-    }
-}
-
-impl StatusCause {
-    fn to_json(&self, quoted: &dyn Fn(&str) -> String) -> String {
-        let members: Vec<String> = [("reason", &self.reason), ("message", &self.message), ("field", &self.field)]
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| format!("\"{name}\":{}", quoted(value)))
-            .collect();
-        format!("{{{}}}", members.join(","))
     }
 }
 
