@@ -6,6 +6,7 @@
 //! HTTP/2 also flushes after every frame of some size, with the next one in its hands, and once more when it has no other.
 //! So only a flush that follows no write is obeyed there ([`Flushes::WhenIdle`]).
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -56,15 +57,18 @@ struct Debt {
 }
 
 impl Owed {
-    /// Polls what writes to the stream. Should it come to rest without the flush that it owes, it is polled again, and the
+    /// Runs what writes to the stream. Should it come to rest without the flush that it owes, it is polled again, and the
     /// flush is made when it reads: nothing waits here for ever.
-    pub(crate) fn watch<F: Future>(&self, cx: &mut Context<'_>, writer: Pin<&mut F>) -> Poll<F::Output> {
-        let polled = writer.poll(cx);
-        if polled.is_pending() && self.0.put_off.swap(false, Ordering::Relaxed) {
-            self.0.due.store(true, Ordering::Relaxed);
-            cx.waker().wake_by_ref();
-        }
-        polled
+    pub(crate) async fn watch<F: Future>(&self, mut writer: Pin<&mut F>) -> F::Output {
+        poll_fn(|cx| {
+            let polled = writer.as_mut().poll(cx);
+            if polled.is_pending() && self.0.put_off.swap(false, Ordering::Relaxed) {
+                self.0.due.store(true, Ordering::Relaxed);
+                cx.waker().wake_by_ref();
+            }
+            polled
+        })
+        .await
     }
 }
 
@@ -288,7 +292,7 @@ mod tests {
             let (mut ours, mut theirs) = shaken(1 << 20, Flushes::WhenIdle).await;
             let owed = ours.owed();
             let mut polls = 0;
-            let mut writer = Box::pin(futures::future::poll_fn(|cx| {
+            let mut writer = Box::pin(poll_fn(|cx| {
                 polls += 1;
                 if polls == 1 {
                     assert!(Pin::new(&mut ours).poll_write(cx, b"something").is_ready());
@@ -302,7 +306,7 @@ mod tests {
             }));
             let mut read = [0; 9];
             tokio::select! {
-                () = futures::future::poll_fn(|cx| owed.watch(cx, writer.as_mut())) => unreachable!(),
+                () = owed.watch(writer.as_mut()) => unreachable!(),
                 read = theirs.read_exact(&mut read) => read.map(|_| ()).unwrap(),
             }
             drop(writer);
@@ -316,7 +320,7 @@ mod tests {
         let (mut ours, _theirs) = shaken(2000, Flushes::All).await;
         let mut taken = 0;
         let all = vec![0; 4 * HELD];
-        let stuck = futures::future::poll_fn(|cx| {
+        let stuck = poll_fn(|cx| {
             loop {
                 match Pin::new(&mut ours).poll_write(cx, &all[taken..]) {
                     Poll::Ready(count) => taken += count.unwrap(),

@@ -1,7 +1,6 @@
 //! Accepts connections, shakes hands, and runs HTTP on them.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -222,10 +221,10 @@ async fn serve(stream: TlsStream<Gate<TcpStream>>, peer: SocketAddr, max_streams
             .keep_alive_timeout(PING_TIMEOUT);
         let mut running = pin!(builder.serve_connection(io, service));
         tokio::select! {
-            ended = poll_fn(|cx| owed.watch(cx, running.as_mut())) => ended,
+            ended = owed.watch(running.as_mut()) => ended,
             () = until_leaving(&shutdown, &leave) => {
                 running.as_mut().graceful_shutdown();
-                poll_fn(|cx| owed.watch(cx, running.as_mut())).await
+                owed.watch(running.as_mut()).await
             }
         }
     } else {

@@ -107,13 +107,19 @@ impl Server {
     /// Waits for the end, a limited time.
     pub fn wait(&mut self) -> (ExitStatus, Duration) {
         let began = Instant::now();
-        loop {
+        let status = self.ended_in_time().expect("the program does not end");
+        (status, began.elapsed())
+    }
+
+    fn ended_in_time(&mut self) -> Option<ExitStatus> {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return (status, began.elapsed());
+                return Some(status);
             }
-            assert!(began.elapsed() < PATIENCE, "the program does not end");
             std::thread::sleep(Duration::from_millis(1));
         }
+        None
     }
 
     /// Whether it has not ended.
@@ -183,10 +189,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         // A build that counts for its optimization (`cargo xtask release`) writes down what it counted as it ends.
         if std::env::var_os("LLVM_PROFILE_FILE").is_some() && kill_process(self.pid(), Signal::TERM).is_ok() {
-            let began = Instant::now();
-            while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < PATIENCE {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            self.ended_in_time();
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
