@@ -41,24 +41,27 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let directory = root.join("target/pgo");
     let compiler = Compiler::ask()?;
     let (profdata, nm) = (compiler.tool("llvm-profdata")?, compiler.tool("llvm-nm")?);
-    let counts = Counts { server: PathBuf::new(), directory: directory.join("counts"), root: root.clone() };
+    let counted = directory.join("counts");
     // Counts of an older program say nothing of this one.
-    if counts.directory.exists() {
-        std::fs::remove_dir_all(&counts.directory).map_err(|error| problem("empty", &counts.directory, &error))?;
+    if counted.exists() {
+        std::fs::remove_dir_all(&counted).map_err(|error| problem("empty", &counted, &error))?;
     }
     let build = Build { compiler: &compiler, root: &root };
 
-    let all = flag("-Cprofile-generate=", &counts.directory);
-    let server = build.server(&directory.join("instrumented"), all, None)?;
-    let counts = Counts { server, ..counts };
-    let start = counts.of("start", &[&BENCH[..], &["idle"]].concat())?;
-    let usual = counts.of("usual", &[&BENCH[..], &SCENARIOS].concat())?;
-    let mut inputs = vec![start.clone(), usual];
+    let server = build.server(&directory.join("instrumented"), flag("-Cprofile-generate=", &counted), None)?;
+    let training = Training { server, root: &root };
+    let start = counted.join("start");
+    let mut inputs = vec![start.clone(), counted.join("usual")];
+    training.run(&inputs[0], &[&BENCH[..], &["idle"]].concat())?;
+    training.run(&inputs[1], &[&BENCH[..], &SCENARIOS].concat())?;
     if !matches.get_flag("without-stories") {
+        let stories = counted.join("stories");
         // Some stories wait for no longer than an optimized server needs: what they counted until then counts.
-        match counts.of("stories", &["test", "-p", "binnacle-e2e", "--no-fail-fast"]) {
-            Ok(stories) => inputs.push(stories),
-            Err(problem) => eprintln!("warning: {problem}"),
+        if let Err(problem) = training.run(&stories, &["test", "-p", "binnacle-e2e", "--no-fail-fast"]) {
+            eprintln!("warning: {problem}");
+        }
+        if stories.exists() {
+            inputs.push(stories);
         }
     }
     let merged = directory.join("merged.profdata");
@@ -84,21 +87,19 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
 }
 
 /// Lets cargo commands use the instrumented server.
-struct Counts {
+struct Training<'t> {
     server: PathBuf,
-    directory: PathBuf,
-    root: PathBuf,
+    root: &'t Path,
 }
 
-impl Counts {
-    /// The directory with what was counted during a command.
-    fn of(&self, name: &str, arguments: &[&str]) -> Result<PathBuf, String> {
-        let directory = self.directory.join(name);
+impl Training<'_> {
+    /// Runs a command; what is counted meanwhile goes into a directory.
+    fn run(&self, counts: &Path, arguments: &[&str]) -> Result<(), String> {
         // Servers that end one after the other add to the same few files.
-        let file = directory.join("%4m.profraw");
-        let mut command = cargo(&self.root);
-        let ran = command.args(arguments).env("BINNACLE_KUBE_APISERVER", &self.server).env("LLVM_PROFILE_FILE", file);
-        finish(ran).and(Ok(directory))
+        let file = counts.join("%4m.profraw");
+        let mut command = cargo(self.root);
+        command.args(arguments).env("BINNACLE_KUBE_APISERVER", &self.server).env("LLVM_PROFILE_FILE", file);
+        finish(&mut command)
     }
 }
 
