@@ -6,6 +6,7 @@ mod api;
 mod audit;
 mod body;
 mod failure;
+mod gathered;
 mod list_stream;
 mod managed;
 mod negotiate;

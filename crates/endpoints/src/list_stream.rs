@@ -7,22 +7,15 @@ use std::time::SystemTime;
 use binnacle_meta::Status;
 use binnacle_registry::{Page, Resource};
 use binnacle_request::latency::{Part, measure};
-use binnacle_request::{Body, Pieces, Response};
+use binnacle_request::{Body, Response};
 use binnacle_schema::{Object, Value, json, proto};
 use binnacle_watchcache::Entry;
-use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
+use crate::gathered::Gathered;
 use crate::negotiate::{Encoding, MetaVersion, Output, Transform};
 use crate::table::Include;
 use crate::{partial, respond, table};
-
-/// About so much leaves together.
-const ENOUGH: usize = 64 * 1024;
-/// Copying an object of this size costs more than referring to it.
-const LARGE: usize = 2048;
-/// What stands between the bytes of two objects in JSON, most of the time.
-const BETWEEN: &[u8] = b",{";
 
 /// A list in the negotiated form.
 pub(crate) fn response(
@@ -88,43 +81,6 @@ fn frame(resource: &Resource, transform: Transform, page: &Page) -> (Vec<u8>, &'
     (head, "]}\n")
 }
 
-/// What has been written of a list and not been sent.
-struct Written {
-    pieces: Pieces,
-    /// What comes after the pieces.
-    buffer: Vec<u8>,
-}
-
-impl Written {
-    fn new(head: Vec<u8>) -> Self {
-        Self { pieces: Pieces::default(), buffer: head }
-    }
-
-    /// Bytes that others may hold, too.
-    fn share(&mut self, bytes: Bytes) {
-        if bytes.len() < LARGE {
-            self.buffer.extend_from_slice(&bytes);
-            return;
-        }
-        self.pieces.push(match &*self.buffer {
-            BETWEEN => Bytes::from_static(BETWEEN),
-            buffer => Bytes::copy_from_slice(buffer),
-        });
-        self.buffer.clear();
-        self.pieces.push(bytes);
-    }
-
-    fn is_enough(&self) -> bool {
-        self.pieces.len() + self.buffer.len() >= ENOUGH
-    }
-
-    fn take(&mut self) -> Pieces {
-        let mut pieces = std::mem::take(&mut self.pieces);
-        pieces.push(Bytes::from(std::mem::take(&mut self.buffer)));
-        pieces
-    }
-}
-
 fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut page: Page) -> Result<Body, Status> {
     let (head, tail) = frame(&resource, output.transform, &page);
     if let (Transform::Table(_), Some(order)) = (output.transform, table::columns(&resource).order) {
@@ -138,7 +94,7 @@ fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut pa
         body.extend_from_slice(b"null}\n");
         return Ok(Body::full(body));
     }
-    let mut written = Written::new(head);
+    let mut gathered = Gathered::from(head);
     let mut first = true;
     let mut pending = chunk.unwrap_or_default().into_iter();
     let mut done = false;
@@ -155,20 +111,20 @@ fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut pa
                     }
                     None => {
                         done = true;
-                        written.buffer.extend_from_slice(tail.as_bytes());
-                        return Some(Ok(written.take()));
+                        gathered.small.extend_from_slice(tail.as_bytes());
+                        return Some(Ok(gathered.take()));
                     }
                 }
             };
             if !std::mem::take(&mut first) {
-                written.buffer.push(b',');
+                gathered.small.push(b',');
             }
-            if let Err(status) = write_item(&resource, output.transform, include, &entry, &mut written) {
+            if let Err(status) = write_item(&resource, output.transform, include, &entry, &mut gathered) {
                 done = true;
                 return Some(Err(status));
             }
-            if written.is_enough() {
-                return Some(Ok(written.take()));
+            if gathered.is_enough() {
+                return Some(Ok(gathered.take()));
             }
         }
     };
@@ -187,12 +143,12 @@ fn write_item(
     transform: Transform,
     include: Include,
     entry: &Entry,
-    out: &mut Written,
+    out: &mut Gathered,
 ) -> Result<(), Status> {
     match transform {
         Transform::None => {
             let json = resource.json(entry)?;
-            out.buffer.push(b'{');
+            out.small.push(b'{');
             out.share(json.slice(resource.item_offset()..));
         }
         Transform::Table(version) => {
@@ -201,14 +157,14 @@ fn write_item(
                 let columns = table::columns(resource);
                 Ok::<_, Status>(table::row(resource, columns, &object, include, version, SystemTime::now().into()))
             })?;
-            measure(Part::Serialize, || json::write(&row, &mut out.buffer));
+            measure(Part::Serialize, || json::write(&row, &mut out.small));
         }
         Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
             let item = measure(Part::Transform, || {
                 let object = resource.collection.decode(entry.value(), entry.revision())?;
                 Ok::<_, Status>(partial_item(resource, &object, version))
             })?;
-            measure(Part::Serialize, || json::write(&item, &mut out.buffer));
+            measure(Part::Serialize, || json::write(&item, &mut out.small));
         }
     }
     Ok(())
@@ -320,8 +276,8 @@ fn protobuf(resource: &Arc<Resource>, mut page: Page) -> Result<Body, Status> {
         continue_token: &token,
         remaining_item_count: remaining.map(|n| n as i64),
     };
-    let mut written = Written::new(Vec::new());
-    proto::list_head(resource.api_version(), resource.description.list_kind, meta, length, &mut written.buffer);
+    let mut gathered = Gathered::default();
+    proto::list_head(resource.api_version(), resource.description.list_kind, meta, length, &mut gathered.small);
     let resource = Arc::clone(resource);
     let mut entries = entries.into_iter();
     let mut done = false;
@@ -332,21 +288,21 @@ fn protobuf(resource: &Arc<Resource>, mut page: Page) -> Result<Body, Status> {
         loop {
             let Some(entry) = entries.next() else {
                 done = true;
-                proto::list_tail(&mut written.buffer);
-                return Some(Ok(written.take()));
+                proto::list_tail(&mut gathered.small);
+                return Some(Ok(gathered.take()));
             };
             match resource.protobuf(&entry) {
                 Ok(message) => {
-                    proto::list_item_header(message.len(), &mut written.buffer);
-                    written.share(message);
+                    proto::list_item_header(message.len(), &mut gathered.small);
+                    gathered.share(message);
                 }
                 Err(status) => {
                     done = true;
                     return Some(Err(std::io::Error::other(status.message().to_owned())));
                 }
             }
-            if written.is_enough() {
-                return Some(Ok(written.take()));
+            if gathered.is_enough() {
+                return Some(Ok(gathered.take()));
             }
         }
     };

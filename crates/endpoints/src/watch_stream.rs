@@ -16,6 +16,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, Sleep};
 
 use crate::failure;
+use crate::gathered::Gathered;
 use crate::negotiate::{Encoding, Output, Transform};
 use crate::table::{self, Include};
 use crate::{partial, respond};
@@ -41,10 +42,6 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// So many events are taken at once.
 const BATCH: usize = 256;
-/// About so much leaves together.
-const ENOUGH: usize = 64 * 1024;
-/// Copying a frame of this size costs more than handing it on.
-const LARGE: usize = 2048;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The body of the answer. A watch that could not begin is one error event.
@@ -121,22 +118,17 @@ impl Running {
         counted.into_iter().for_each(|(_, latencies)| latencies.add(seconds));
     }
 
-    /// Frames what was taken, about as much as leaves together: small frames in one piece, a large one as all watchers
-    /// share it.
+    /// Frames what was taken, about as much as leaves together. A frame by itself goes as all watchers share it.
     fn frame_taken(&mut self) -> Pieces {
-        let mut pieces = Pieces::default();
-        let mut small: Vec<u8> = Vec::new();
-        while pieces.len() + small.len() < ENOUGH {
+        let mut gathered = Gathered::default();
+        while !gathered.is_enough() {
             let Some(frame) = self.next_frame() else { break };
-            if frame.len() < LARGE && !(pieces.is_empty() && self.taken.is_empty()) {
-                small.extend_from_slice(&frame);
-                continue;
+            if gathered.is_empty() && self.taken.is_empty() {
+                return Pieces::from(frame);
             }
-            pieces.push(Bytes::from(std::mem::take(&mut small)));
-            pieces.push(frame);
+            gathered.share(frame);
         }
-        pieces.push(Bytes::from(small));
-        pieces
+        gathered.take()
     }
 
     /// An object that cannot be shown ends the watch; the client is told why.
