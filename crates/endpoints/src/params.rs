@@ -1,9 +1,9 @@
 //! Query parameters as the options of each verb, with the reference's refusals.
 
-use std::num::{IntErrorKind, ParseIntError};
+use std::num::ParseIntError;
 
 use binnacle_meta::{
-    FieldError, FieldErrors, FieldPath, FieldSelector, FieldTerm, GroupKind, LabelSelector, Status, Text,
+    FieldError, FieldErrors, FieldPath, FieldSelector, FieldTerm, GroupKind, LabelSelector, Status, Text, int_error,
 };
 use binnacle_registry::{ContinueToken, DeleteOptions, ListOptions, Match};
 use binnacle_request::{Query, RequestInfo};
@@ -244,9 +244,7 @@ pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
 pub(crate) fn resource_version(text: &str) -> Result<u64, String> {
     let why = match text.parse() {
         Ok(version) if text.starts_with(|c: char| c.is_ascii_digit()) => return Ok(version),
-        Err(error) if *ParseIntError::kind(&error) == IntErrorKind::PosOverflow && !text.starts_with('+') => {
-            "value out of range"
-        }
+        Err(error) if !text.starts_with('+') => int_error(&error),
         _ => "invalid syntax",
     };
     let quoted = binnacle_meta::go_quote(text);
@@ -276,10 +274,7 @@ fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
     match query.get(name).filter(|v| !v.is_empty()) {
         None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|e: ParseIntError| {
-            let why = match e.kind() {
-                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
-                _ => "invalid syntax",
-            };
+            let why = int_error(&e);
             Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", binnacle_meta::go_quote(text)))
         }),
     }

@@ -1,6 +1,6 @@
 //! Schedules of cron jobs, `0 3 * * mon-fri` or `@daily`, as the cron library of the reference reads them.
 
-use binnacle_meta::go_quote;
+use binnacle_meta::{go_quote, int_error};
 
 use super::time_zone;
 
@@ -113,9 +113,7 @@ impl Field {
 
 fn number(text: &str) -> Result<i64, String> {
     let number: i64 = text.parse().map_err(|error: std::num::ParseIntError| {
-        use std::num::IntErrorKind::{NegOverflow, PosOverflow};
-        let why =
-            if matches!(error.kind(), PosOverflow | NegOverflow) { "value out of range" } else { "invalid syntax" };
+        let why = int_error(&error);
         format!("failed to parse int from {text}: strconv.Atoi: parsing {}: {why}", go_quote(text))
     })?;
     if number < 0 { Err(format!("negative number ({number}) not allowed: {text}")) } else { Ok(number) }

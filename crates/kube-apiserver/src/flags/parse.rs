@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use binnacle_meta::{GoDuration, go_quote};
+use binnacle_meta::{GoDuration, go_quote, int_error};
 
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -151,10 +151,7 @@ impl Given {
     pub(super) fn integer(&self, name: &str) -> Result<i64, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         text.parse().map_err(|error: <i64 as FromStr>::Err| {
-            let why = match error.kind() {
-                std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",
-                _ => "invalid syntax",
-            };
+            let why = int_error(&error);
             self.invalid(name, text, &format!("strconv.ParseInt: parsing {}: {why}", go_quote(text)))
         })
     }

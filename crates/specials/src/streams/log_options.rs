@@ -1,6 +1,6 @@
 //! `PodLogOptions`, as they stand in the query.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, Time, go_quote};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, Time, go_quote, int_error};
 use binnacle_request::Query;
 
 use super::options::encode;
@@ -116,11 +116,7 @@ const ZERO_TIME: i64 = -62_135_596_800;
 fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
     let Some(text) = query.get(name) else { return Ok(None) };
     text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
-        use std::num::IntErrorKind::{NegOverflow, PosOverflow};
-        let why = match error.kind() {
-            PosOverflow | NegOverflow => "value out of range",
-            _ => "invalid syntax",
-        };
+        let why = int_error(&error);
         Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go_quote(text)))
     })
 }
