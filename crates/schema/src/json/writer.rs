@@ -16,7 +16,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Float(n) => write_float(*n, out),
         Value::Str(text) => write_string(text, out),
         // Text is kept without what Go's encoder does to whatever it writes: space goes, HTML characters are escaped.
-        Value::Raw(text) if text.bytes().any(|b| b <= b' ' || matches!(b, b'<' | b'>' | b'&' | 0xe2)) => {
+        Value::Raw(text) if any(text.as_bytes(), |b| (b <= b' ') | is_html(b)) => {
             out.extend_from_slice(compacted(text).as_bytes());
         }
         Value::Raw(text) => out.extend_from_slice(text.as_bytes()),
@@ -173,14 +173,23 @@ pub(crate) fn compacted(text: &str) -> String {
 
 /// Appends a string with its quotes.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
+    if any(bytes, is_special) {
+        escape(bytes, out)
+    } else {
+        out.extend_from_slice(bytes)
+    }
+    out.push(b'"');
+}
+
+/// Appends what stands between the quotes of a string in which something is special.
+fn escape(bytes: &[u8], out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut start = 0;
     for (i, b) in bytes.iter().enumerate() {
-        let class = CLASS[usize::from(*b)];
-        if class == PLAIN {
+        if !SPECIAL[usize::from(*b)] {
             continue;
         }
         let mut next = i + 1;
@@ -213,28 +222,43 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
         start = next;
     }
     out.extend_from_slice(&bytes[start..]);
-    out.push(b'"');
 }
 
-const PLAIN: u8 = 0;
-const SPECIAL: u8 = 1;
-
-/// Which bytes of a string need a closer look.
-const CLASS: [u8; 256] = {
-    let mut class = [PLAIN; 256];
-    let mut i = 0;
-    while i < 0x20 {
-        class[i] = SPECIAL;
-        i += 1;
+/// [`is_special`] of each byte.
+const SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut b = 0;
+    while b < special.len() {
+        special[b] = is_special(b as u8);
+        b += 1;
     }
-    class[b'"' as usize] = SPECIAL;
-    class[b'\\' as usize] = SPECIAL;
-    class[b'<' as usize] = SPECIAL;
-    class[b'>' as usize] = SPECIAL;
-    class[b'&' as usize] = SPECIAL;
-    class[0xe2] = SPECIAL;
-    class
+    special
 };
+
+/// Whether a byte of a string needs a closer look.
+const fn is_special(b: u8) -> bool {
+    (b < 0x20) | (b == b'"') | (b == b'\\') | is_html(b)
+}
+
+/// What must not stand in HTML, and the first byte of the line separators.
+const fn is_html(b: u8) -> bool {
+    (b == b'<') | (b == b'>') | (b == b'&') | (b == 0xe2)
+}
+
+/// Whether a byte is such a one. Sixteen are looked at together, which compilers make vectors of; at the end some of them
+/// once more.
+#[inline(always)]
+fn any(bytes: &[u8], is: impl Fn(u8) -> bool) -> bool {
+    let together = |chunk: &[u8]| chunk.iter().fold(false, |found, b| found | is(*b));
+    let (chunks, rest) = bytes.as_chunks::<16>();
+    if chunks.iter().any(|chunk| together(chunk)) {
+        return true;
+    }
+    if let (Some(first), Some(last)) = (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
+        return together(first) | together(last);
+    }
+    rest.iter().any(|b| is(*b))
+}
 
 fn write_int(n: i64, out: &mut Vec<u8>) {
     let mut digits = [0u8; 20];
