@@ -1,5 +1,6 @@
 //! Writing JSON as Go's `json.Encoder` does: compact, HTML characters escaped, floating point in Go's shortest form.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use crate::{Limits, Object, Value};
@@ -16,10 +17,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Float(n) => write_float(*n, out),
         Value::Str(text) => write_string(text, out),
         // Text is kept without what Go's encoder does to whatever it writes: space goes, HTML characters are escaped.
-        Value::Raw(text) if any(text.as_bytes(), |b| (b <= b' ') | is_html(b)) => {
-            out.extend_from_slice(compacted(text).as_bytes());
-        }
-        Value::Raw(text) => out.extend_from_slice(text.as_bytes()),
+        Value::Raw(text) => out.extend_from_slice(compacted(text).as_bytes()),
         Value::List(items) => {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
@@ -118,7 +116,7 @@ pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
     let text = go_utf8(bytes);
     let mut cursor = Cursor::new(&text);
     match cursor.skip(limits.max_depth).and_then(|_| cursor.end()) {
-        Ok(()) => Ok(compacted(&text)),
+        Ok(()) => Ok(compacted(&text).into_owned()),
         Err(Malformed) => Err(complaint(bytes, limits)),
     }
 }
@@ -145,7 +143,10 @@ pub fn unpack(value: &mut Value) {
 }
 
 /// [`compact`] of a text that is known to be well formed.
-pub(crate) fn compacted(text: &str) -> String {
+pub(crate) fn compacted(text: &str) -> Cow<'_, str> {
+    if !any(text.as_bytes(), |b| (b <= b' ') | is_html(b)) {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::with_capacity(text.len());
     let mut in_string = false;
     let mut chars = text.chars();
@@ -168,7 +169,7 @@ pub(crate) fn compacted(text: &str) -> String {
             _ => out.push(c),
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// Appends a string with its quotes.
