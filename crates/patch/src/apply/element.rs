@@ -97,8 +97,7 @@ fn escape_value(value: &Value, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
 
 /// Text inside a JSON string, escaped no more than JSON asks for.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
-    let plain = |c: &u8| *c >= 0x20 && *c != b'"' && *c != b'\\';
-    if text.iter().all(plain) {
+    if !json::has_byte(text, |c| (c < 0x20) | (c == b'"') | (c == b'\\')) {
         out.extend_from_slice(text);
         return;
     }

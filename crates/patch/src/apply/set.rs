@@ -24,19 +24,17 @@ impl Set {
         if nodes.is_sorted_by(|a, b| a.element < b.element) {
             return Self { nodes };
         }
-        // Later nodes of the same element are joined with the first.
-        nodes.sort_by(|a, b| a.element.cmp(&b.element));
-        let mut joined: Vec<Node> = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            match joined.last_mut() {
-                Some(last) if last.element == node.element => {
-                    last.member |= node.member;
-                    last.children = last.children.union(&node.children);
-                }
-                _ => joined.push(node),
+        nodes.sort_unstable_by(|a, b| a.element.cmp(&b.element));
+        // Nodes of the same element are one.
+        nodes.dedup_by(|other, node| {
+            let same = other.element == node.element;
+            if same {
+                node.member |= other.member;
+                node.children = node.children.union(&other.children);
             }
-        }
-        Self { nodes: joined }
+            same
+        });
+        Self { nodes }
     }
 
     pub(super) fn insert(&mut self, path: &[PathElement]) {

@@ -144,7 +144,7 @@ pub fn unpack(value: &mut Value) {
 
 /// [`compact`] of a text that is known to be well formed.
 pub(crate) fn compacted(text: &str) -> Cow<'_, str> {
-    if !any(text.as_bytes(), |b| (b <= b' ') | is_html(b)) {
+    if !has_byte(text.as_bytes(), |b| (b <= b' ') | is_html(b)) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
@@ -177,7 +177,7 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
-    if any(bytes, is_special) {
+    if has_byte(bytes, is_special) {
         escape(bytes, out)
     } else {
         out.extend_from_slice(bytes)
@@ -246,10 +246,10 @@ const fn is_html(b: u8) -> bool {
     (b == b'<') | (b == b'>') | (b == b'&') | (b == 0xe2)
 }
 
-/// Whether a byte is such a one. Sixteen are looked at together, which compilers make vectors of; at the end some of them
+/// Whether one of the bytes is such a one. Sixteen are looked at together, which compilers make vectors of; at the end some of them
 /// once more.
 #[inline(always)]
-fn any(bytes: &[u8], is: impl Fn(u8) -> bool) -> bool {
+pub fn has_byte(bytes: &[u8], is: impl Fn(u8) -> bool) -> bool {
     let together = |chunk: &[u8]| chunk.iter().fold(false, |found, b| found | is(*b));
     let (chunks, rest) = bytes.as_chunks::<16>();
     if chunks.iter().any(|chunk| together(chunk)) {
