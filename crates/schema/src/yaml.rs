@@ -7,6 +7,7 @@ mod compose;
 mod decode;
 mod key_order;
 mod number;
+mod plain_json;
 mod resolve;
 mod write;
 
@@ -44,6 +45,9 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Value, Option<Finding>), 
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.chars().all(is_allowed) {
         return Err(YamlError::document("control characters are not allowed"));
+    }
+    if let Some(value) = plain_json::read(text, limits) {
+        return Ok((value, None));
     }
     let document = compose::compose(text, limits)?;
     decode::decode(&document, limits)

@@ -115,6 +115,17 @@ fn yaml_reads_what_it_writes() {
     }
 }
 
+/// JSON is YAML: what is read without YAML's reader is what that reads, which a document's mark makes do it.
+#[test]
+fn yaml_reads_json() {
+    let mut random = Random(0xfeed);
+    for round in 0..3000 {
+        let text = json::to_string(&random.value(4));
+        let read = |text: &str| yaml::parse(text.as_bytes(), &Limits::default()).map_err(|error| error.to_string());
+        assert_eq!(read(&text), read(&format!("--- {text}")), "round {round}: {text}");
+    }
+}
+
 /// The reader and the scanner that explains errors accept the same texts: no error lacks its explanation.
 #[test]
 fn every_fault_has_a_name() {
