@@ -1,62 +1,51 @@
 //! The whole server, put together from top to bottom.
 
-use std::collections::HashMap;
+mod apis;
+mod shown;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_admission::{
-    AdmissionConfigError, Chain as AdmissionChain, Metrics as AdmissionMetrics, Options as AdmissionOptions,
-    ResourceLookup,
-};
+use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics};
 use binnacle_audit::Auditor;
-use binnacle_authn::{Authenticator, AuthoritiesError};
-use binnacle_authz::Authorizer;
-use binnacle_controlplane::{
-    ControlPlane, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed,
-    SignersOfPodCertificates, default_advertise_address, escalation_hooks, service_hooks,
-};
-use binnacle_discovery::{Addresses, Served};
+use binnacle_authn::AuthoritiesError;
+use binnacle_controlplane::ControlPlane;
 use binnacle_encryption::ConfigError;
-use binnacle_endpoints::{Api, failure_response, read_object};
+use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kubelet::Kubelets;
 use binnacle_openapi::OpenApiLink;
-use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{BuiltIn, ROOT, Resource, ResourceSet, StorageOptions};
-use binnacle_request::{Link, Shutdown, ShutdownTrigger};
-use binnacle_resources::Release;
+use binnacle_registry::{ROOT, ResourceSet};
+use binnacle_request::{Link, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, CertificateFiles, Chain, ChainConfig, ChainOptions, DefaultCertificate, FlowDumpLink, Health,
-    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
-    MetricsLink, PingCheck, Server, ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
+    BoundPort, Chain, ChainConfig, ChainOptions, DefaultCertificate, FlowDumpLink, Health, HealthMetrics,
+    HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
+    PingCheck, Server, ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
 };
-use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
+use binnacle_specials::Outward;
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
-use binnacle_validation::ip::Cidr;
 use tokio::task::JoinSet;
 
+use self::apis::{Access, built_in, served_apis};
+use self::shown::{Shown, read_text, serving_pair};
 use crate::admin_socket::AdminSocket;
-use crate::authentication::{self, AuthenticationError, Bundle};
+use crate::authentication::{self, AuthenticationError};
 use crate::authorities;
-use crate::authorization::{AuthorizationError, Prepared, UnsafeDeletion};
-use crate::data_dir::{DataDir, DataDirError, default_path, write_private};
+use crate::authorization::{AuthorizationError, Prepared};
+use crate::data_dir::{DataDir, DataDirError, default_path};
 use crate::encryption::AtRest;
 use crate::flags::Config;
 use crate::health::{RolesCheck, StepCheck};
 use crate::issuers::{IssuersError, NamedIssuers};
-use crate::kubeconfig::kubeconfig;
 use crate::openid::{OpenIdLink, keys_url};
-use crate::pki::{Names, Pki, PkiError};
+use crate::pki::PkiError;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
 /// How long a start keeps silent when something that every cluster has cannot be made.
 const START_PATIENCE: Duration = Duration::from_secs(10);
-/// How many bytes of wire forms are kept beside the stored objects.
-const FORM_BUDGET: usize = 256 << 20;
 
 /// A server that is ready to run.
 pub(crate) struct Assembled {
@@ -320,134 +309,6 @@ impl Assembled {
     }
 }
 
-/// Who is calling, what they may do, and what that is decided by.
-struct Access {
-    authenticator: Arc<dyn Authenticator>,
-    authorizer: Arc<dyn Authorizer>,
-    roles: Arc<RolesFeed>,
-    token_issuer: TokenIssuer,
-    /// The PEM text of the authorities whose client certificates count.
-    client_ca: String,
-    request_header: Option<RequestHeader>,
-    admission: AdmissionOptions,
-    admission_metrics: AdmissionMetrics,
-}
-
-/// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
-/// the cluster's own objects.
-fn built_in(
-    storage: StorageOptions,
-    set: ResourceSet,
-    access: &Access,
-    address: SocketAddr,
-    config: &Config,
-    outward: Outward,
-    shutdown: &Shutdown,
-) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
-    let served = served_apis(config);
-    let own = binnacle_controlplane::Config {
-        client_ca: Some(access.client_ca.clone()),
-        request_header: access.request_header.clone(),
-        ..control_plane_config(config, address, &served)
-    };
-    let lookup = Arc::new(ResourceLookup::new(set.clone()));
-    let mut plugins = binnacle_admission::all(lookup, &access.authorizer, &access.admission, &access.admission_metrics);
-    plugins.retain(|plugin| config.admission.enables(plugin.name()));
-    let chain = AdmissionChain::new(plugins, &access.admission_metrics)
-        .expect("the plugins that are built have a place in the order");
-    let specials = Specials {
-        store: storage.store.clone(),
-        resources: set.clone(),
-        admission: Arc::new(chain),
-        authenticator: access.authenticator.clone(),
-        authorizer: access.authorizer.clone(),
-        api_audiences: authentication::audiences(&config.authentication),
-        token_issuer: access.token_issuer.clone(),
-        outward,
-    };
-    let built_in = BuiltIn {
-        storage,
-        admission: specials.admission.clone(),
-        hooks: hooks(&set, &own, access),
-        form_budget: FORM_BUDGET,
-    };
-    let resources = built_in.open(|description| served.has(description));
-    set.bind(&resources);
-    let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
-    let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
-    let api = Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses)
-        .min_request_timeout(config.generic.min_request_timeout)
-        .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
-    (api, control_plane, resources)
-}
-
-/// What is served: what the release has, the flags let through and the emulated version knows.
-fn served_apis(config: &Config) -> Served {
-    let emulated = config.generic.emulated();
-    let release = Release { major: emulated.major, minor: emulated.minor };
-    Served::built_in(|version, resource| {
-        config.api_enablement.enabled.serves(version, resource)
-            && resource.lifecycle.exists_in(release)
-            && resource.feature_gate.is_none_or(|gate| config.generic.gates.enabled(gate))
-    })
-}
-
-/// What resources do beside the store, by group and kind.
-fn hooks(
-    resources: &ResourceSet,
-    config: &binnacle_controlplane::Config,
-    access: &Access,
-) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
-    let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates);
-    let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
-    let mut hooks = HashMap::from(escalation_hooks(&access.roles, &access.authorizer));
-    hooks.insert(("certificates.k8s.io", "CertificateSigningRequest"), certificates);
-    let signers = SignersOfPodCertificates::new(&access.authorizer);
-    hooks.insert(("certificates.k8s.io", "PodCertificateRequest"), Arc::new(signers));
-    let claims = DeviceClaims::new(resources, &access.authorizer);
-    hooks.insert(("resource.k8s.io", "ResourceClaim"), Arc::new(claims));
-    let templates = DeviceClaims::templates(resources, &access.authorizer);
-    hooks.insert(("resource.k8s.io", "ResourceClaimTemplate"), Arc::new(templates));
-    hooks.insert(("", "Service"), services);
-    hooks
-}
-
-fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
-    // Endpoints cannot be loopback addresses: a server that only listens there advertises the machine's own.
-    let listening = Some(address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
-    let advertised = config
-        .generic
-        .advertise_address
-        .or(listening)
-        .or_else(default_advertise_address)
-        .map(|ip| SocketAddr::new(ip, address.port()));
-    let ranges = &config.misc.service_cluster_ip_ranges;
-    let ports = &config.misc.service_node_port_range;
-    binnacle_controlplane::Config {
-        service_cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
-        node_ports: PortRange { first: ports.first, last: ports.last },
-        advertised,
-        endpoint_reconciler: config.misc.endpoint_reconciler,
-        kubernetes_node_port: config.misc.kubernetes_service_node_port,
-        storage_initialization: config.generic.storage_initialization,
-        local_apis: local_apis(served),
-        ..binnacle_controlplane::Config::default()
-    }
-}
-
-/// The group versions for which APIServices are kept.
-fn local_apis(served: &Served) -> Vec<LocalApi> {
-    let apis = served.groups().into_iter().flat_map(|group| {
-        group.versions.iter().map(|version| LocalApi {
-            group: group.name.clone(),
-            version: version.version.clone(),
-            group_priority: version.group_priority,
-            version_priority: version.version_priority,
-        })
-    });
-    apis.collect()
-}
-
 /// What was read from the files that flags name, before anything has happened that could be left behind.
 struct Named {
     authentication: authentication::Named,
@@ -480,66 +341,6 @@ impl Named {
     }
 }
 
-/// What the server shows of itself, and how clients reach it.
-struct Shown {
-    tls: DefaultCertificate,
-    /// Whose client certificates are accepted.
-    clients: Bundle,
-    /// The command that begins every example.
-    kubectl: String,
-    /// The server's own key for service account tokens, as PEM.
-    service_account: String,
-    /// Where the file for kubectl is when there is no data directory; it goes away with the server.
-    place: Option<DataDir>,
-}
-
-impl Shown {
-    /// Takes what was named, makes the rest, and writes the file that kubectl needs.
-    fn prepare(
-        named_tls: Option<(DefaultCertificate, String)>,
-        named_clients: Option<Bundle>,
-        config: &Config,
-        data: Option<&DataDir>,
-        url: &str,
-    ) -> Result<Self, StartError> {
-        let mut names = Names::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
-        names.add(config.generic.external_hostname.as_deref(), config.generic.advertise_address);
-        let (pki, place) = match data {
-            Some(data) => (Pki::open(&data.private("pki")?, &names)?, None),
-            None => (Pki::generate(&names)?, Some(DataDir::temporary()?)),
-        };
-        let home = data.or(place.as_ref()).ok_or(StartError::NoPlace)?.path();
-        let (tls, trusted) = match named_tls {
-            Some((files, text)) => (files, text),
-            None => {
-                if let Some(directory) = &config.serving.cert_dir {
-                    let files = serving_pair(directory);
-                    std::fs::create_dir_all(directory)
-                        .map_err(|error| StartError::Write { path: directory.display().to_string(), error })?;
-                    write(&files.certificate, &pki.serving.certificate)?;
-                    write(&files.key, &pki.serving.key)?;
-                }
-                (DefaultCertificate::Made(pki.serving_files()?), pki.authority.clone())
-            }
-        };
-        let (clients, kubectl) = match named_clients {
-            None => {
-                let path = home.join("admin.kubeconfig");
-                write(&path, &kubeconfig(url, &trusted, &pki.admin.certificate, &pki.admin.key))?;
-                let own = Bundle::new("the server's own authority", pki.authority.as_bytes())?;
-                (own, format!("kubectl --kubeconfig {}", path.display()))
-            }
-            // The named authority's administrators bring their own certificates.
-            Some(clients) => {
-                let path = home.join("server-ca.crt");
-                write(&path, &trusted)?;
-                (clients, format!("kubectl --server {url} --certificate-authority {}", path.display()))
-            }
-        };
-        Ok(Self { tls, clients, kubectl, service_account: pki.service_account, place })
-    }
-}
-
 /// The directory for everything that stays, if anything does.
 fn open_data(config: &Config) -> Result<Option<DataDir>, StartError> {
     let path = match &config.storage.data_dir {
@@ -555,11 +356,6 @@ fn limits(config: &Config) -> Option<InFlightLimits> {
     let generic = &config.generic;
     (!generic.priority_and_fairness)
         .then_some(InFlightLimits { read_only: generic.max_requests, mutating: generic.max_mutating_requests })
-}
-
-/// Where `--cert-dir` has the serving certificate.
-fn serving_pair(directory: &Path) -> CertificateFiles {
-    CertificateFiles { certificate: directory.join("apiserver.crt"), key: directory.join("apiserver.key") }
 }
 
 /// How documents name this server.
@@ -581,13 +377,4 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
-}
-
-fn read_text(path: &Path) -> Result<String, StartError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| TlsError::Unreadable { path: path.display().to_string(), error }.into())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), StartError> {
-    write_private(path, text.as_bytes()).map_err(|error| StartError::Write { path: path.display().to_string(), error })
 }
