@@ -2,6 +2,7 @@
 //! so that code, reason, message and details always agree.
 
 mod details;
+mod of_server;
 mod reason;
 
 pub use self::details::{StatusCause, StatusDetails};
@@ -269,73 +270,6 @@ impl Status {
     /// A failure without a reason: an error that the reference passes on as it came.
     pub fn unknown(code: u16, message: &str) -> Self {
         Self::plain(StatusReason::Unknown, code.max(400), message)
-    }
-
-    /// What another server's answer becomes that is not the one hoped for: the reason that its code stands for, with
-    /// what it said where that tells the client more. `verb` and `resource` say what was asked of it, if that was a resource.
-    pub fn of_server(code: u16, verb: &str, resource: &GroupResource, name: &str, said: &str) -> Self {
-        let (reason, message) = match code {
-            409 if verb == "POST" => (StatusReason::AlreadyExists, "the server reported a conflict".to_owned()),
-            409 => (StatusReason::Conflict, "the server reported a conflict".to_owned()),
-            404 => (StatusReason::NotFound, "the server could not find the requested resource".to_owned()),
-            400 => (StatusReason::BadRequest, "the server rejected our request for an unknown reason".to_owned()),
-            401 => (
-                StatusReason::Unauthorized,
-                "the server has asked for the client to provide credentials".to_owned(),
-            ),
-            403 => (StatusReason::Forbidden, said.to_owned()),
-            406 if said.is_empty() || said == "unknown" => (
-                StatusReason::NotAcceptable,
-                "the server was unable to respond with a content type that the client supports".to_owned(),
-            ),
-            406 => (StatusReason::NotAcceptable, said.to_owned()),
-            415 => (StatusReason::UnsupportedMediaType, said.to_owned()),
-            405 => (
-                StatusReason::MethodNotAllowed,
-                "the server does not allow this method on the requested resource".to_owned(),
-            ),
-            422 => (
-                StatusReason::Invalid,
-                "the server rejected our request due to an error in our request".to_owned(),
-            ),
-            503 => (
-                StatusReason::ServiceUnavailable,
-                "the server is currently unable to handle the request".to_owned(),
-            ),
-            504 => (
-                StatusReason::Timeout,
-                "the server was unable to return a response in the time allotted, but may still be processing the request"
-                    .to_owned(),
-            ),
-            429 => (
-                StatusReason::TooManyRequests,
-                "the server has received too many requests and has asked us to try again later".to_owned(),
-            ),
-            500.. => {
-                let said = crate::go_quote(said);
-                let message = format!("an error on the server ({said}) has prevented the request from succeeding");
-                (StatusReason::InternalError, message)
-            }
-            _ => {
-                let message =
-                    format!("the server responded with the status code {code} but did not return more information");
-                (StatusReason::Unknown, message)
-            }
-        };
-        let verb = verb.to_lowercase();
-        let message = match (resource.resource.as_str(), name) {
-            ("", _) => message,
-            (_, "") => format!("{message} ({verb} {resource})"),
-            _ => format!("{message} ({verb} {resource} {name})"),
-        };
-        // Codes that are no failures would not arrive as one.
-        let code = if code < 400 { 500 } else { code };
-        Self::plain(reason, code, message).with_details(StatusDetails {
-            name: name.to_owned(),
-            group: resource.group.to_string(),
-            kind: resource.resource.to_string(),
-            ..StatusDetails::default()
-        })
     }
 
     /// 422 without a word of why: what the reference answers where a JSON patch does not apply.
