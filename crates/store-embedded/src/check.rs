@@ -1,7 +1,7 @@
 //! Looking for damage in a store that nobody uses: everything that a start believes is checked, and what a start has no
 //! time for, and the search goes on after the first finding.
 
-use std::collections::HashMap;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::disk::{Disk, FjallDisk};
 use crate::error::OpenError;
-use crate::index::{Index, Live};
+use crate::index::{DiskIndex, Index, Live};
 use crate::lock::DirLock;
 use crate::offline::PrivateCopy;
 use crate::options::Options;
@@ -45,14 +45,19 @@ pub fn check(dir: &Path) -> Result<Checked, OpenError> {
         return Ok(checked);
     }
     let lock = DirLock::acquire(copy.path())?;
-    match FjallDisk::open(copy.path(), &Options::new(copy.path()), lock).map_err(Unusable::from) {
-        Ok(disk) => examine(&disk, &mut checked),
-        Err(unusable) => checked.unusable(unusable),
+    let opened = FjallDisk::open(copy.path(), &Options::new(copy.path()), lock).map_err(Unusable::from);
+    let examined = opened.and_then(|disk| {
+        let index = Index::Disk(DiskIndex::make(copy.path().join("index"))?);
+        Ok(examine(&disk, index, &mut checked)?)
+    });
+    if let Err(unusable) = examined {
+        checked.unusable(unusable);
     }
     Ok(checked)
 }
 
-fn examine(disk: &dyn Disk, checked: &mut Checked) {
+/// Fills an empty index; fails when that does.
+fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<()> {
     let facts = match Facts::read(disk) {
         Ok(facts) => Some(facts),
         Err(unusable) => {
@@ -61,11 +66,13 @@ fn examine(disk: &dyn Disk, checked: &mut Checked) {
         }
     };
     let compacted = facts.as_ref().map_or(0, |facts| facts.marker.revision);
-    let mut history = History { index: Index::default(), newest: HashMap::new(), reached: 0, compacted, checked };
+    let mut history = History { index, reached: 0, compacted, checked };
+    let mut failed = Ok(());
     let scanned = disk.scan(0, u64::MAX, &mut |revision, record| {
-        history.add(revision, &record);
-        ControlFlow::Continue(())
+        failed = history.add(revision, &record);
+        if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
+    failed?;
     let History { mut index, reached, checked, .. } = history;
     if let Err(error) = scanned {
         checked.problem(format!("the log cannot be read: {error}"));
@@ -87,29 +94,24 @@ fn examine(disk: &dyn Disk, checked: &mut Checked) {
             checked.unusable(unusable);
         }
     }
-    checked.keys = index.after(None).filter(|(key, _)| index.live(key).is_some()).count() as u64;
+    index.after(None, &mut |_, entry| {
+        checked.keys += u64::from(entry.is_there());
+        ControlFlow::Continue(())
+    })
 }
 
 /// The records so far.
 struct History<'a> {
     index: Index,
-    /// The newest version of each key.
-    newest: HashMap<Bytes, Newest>,
     reached: u64,
     compacted: u64,
     checked: &'a mut Checked,
 }
 
-#[derive(Clone, Copy)]
-enum Newest {
-    Put { revision: u64, created: u64 },
-    Deleted,
-}
-
 // === impl History ===
 
 impl History<'_> {
-    fn add(&mut self, revision: u64, bytes: &Bytes) {
+    fn add(&mut self, revision: u64, bytes: &Bytes) -> io::Result<()> {
         let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
         if revision > self.compacted && revision != expected {
             let missing = if revision == expected + 1 {
@@ -125,9 +127,9 @@ impl History<'_> {
         match record::decode(revision, bytes) {
             Err(problem) => self.checked.problem(problem),
             Ok(Record::Put(put)) => {
-                let (previous, created) = match self.newest.get(&put.key) {
-                    Some(Newest::Put { revision, created }) => (*revision, *created),
-                    Some(Newest::Deleted) | None => (0, revision),
+                let (previous, created) = match self.index.live(&put.key)? {
+                    Some((_, live)) => (live.modified, live.created),
+                    None => (0, revision),
                 };
                 // Up to the compaction, what went before may have been forgotten.
                 if revision > self.compacted && (previous, created) != (put.previous, put.created) {
@@ -137,28 +139,23 @@ impl History<'_> {
                         put.previous, put.created
                     ));
                 }
-                let live = Live { value: Bytes::new(), modified: revision, created: put.created, lease: put.lease };
-                self.index.put(&put.key, live);
-                let newest = Newest::Put { revision, created: put.created };
-                self.newest.insert(Bytes::copy_from_slice(&put.key), newest);
+                let live = Live { value: None, modified: revision, created: put.created, lease: put.lease };
+                self.index.put(&put.key, live)?;
             }
             Ok(Record::Delete(deletions)) => {
                 for deletion in deletions {
-                    let previous = match self.newest.get(&deletion.key) {
-                        Some(Newest::Put { revision, .. }) => *revision,
-                        Some(Newest::Deleted) | None => 0,
-                    };
+                    let previous = self.index.live(&deletion.key)?.map_or(0, |(_, live)| live.modified);
                     if revision > self.compacted && previous != deletion.previous {
                         self.checked.problem(format!(
                             "revision {revision}: it deletes the version of revision {}, but the log has {previous}",
                             deletion.previous
                         ));
                     }
-                    self.index.delete(&deletion.key, revision);
-                    self.newest.insert(Bytes::copy_from_slice(&deletion.key), Newest::Deleted);
+                    self.index.delete(&deletion.key, revision)?;
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -202,7 +199,7 @@ mod tests {
         let disk = MemoryDisk::default();
         disk.commit(&Batch { records, meta }).expect("memory takes it");
         let mut checked = Checked::default();
-        examine(&disk, &mut checked);
+        examine(&disk, Index::default(), &mut checked).expect("an index in memory");
         checked.problems
     }
 

@@ -2,6 +2,7 @@
 //! and watches, and only then tells their callers.
 
 use std::collections::HashMap;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,11 +14,12 @@ use tokio::sync::oneshot;
 
 use crate::compaction::Marker;
 use crate::disk::{Batch, Disk};
-use crate::index::Live;
+use crate::history;
+use crate::index::{Live, lease_id};
 use crate::lease::MAX_TTL_SECONDS;
 use crate::record::{self, Deletion, Put};
 use crate::recovery;
-use crate::shared::{Shared, State};
+use crate::shared::{Shared, State, read_failed};
 use crate::watch::Wakers;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -57,7 +59,7 @@ struct Draft {
     batch: Batch,
     bytes: usize,
     /// What readers do not see yet, for the transactions that follow in the same draft. `None`: deleted.
-    pending: HashMap<Bytes, Option<Live>>,
+    pending: HashMap<Bytes, Option<KeyValue>>,
     changes: Vec<Change>,
     effects: Vec<Effect>,
     replies: Vec<Outcome>,
@@ -67,7 +69,7 @@ struct Change {
     key: Bytes,
     revision: u64,
     /// `None`: deleted.
-    live: Option<Live>,
+    kv: Option<KeyValue>,
     previous: Option<KeyValue>,
 }
 
@@ -127,7 +129,11 @@ impl Committer<'_> {
             let now = Instant::now();
             let Some(lease) = self.shared.state.read().leases.first_expired(now) else { return };
             let mut draft = self.draft();
-            self.end_lease(&mut draft, lease);
+            if let Err(error) = self.end_lease(&mut draft, lease) {
+                tracing::error!(%error, "a lease cannot be ended");
+                let _ = self.shared.failed.set(error.to_string());
+                return;
+            }
             self.commit(draft);
         }
     }
@@ -167,13 +173,10 @@ impl Committer<'_> {
                 draft.effects.push(Effect::Granted { lease, ttl_seconds });
                 draft.replies.push(Outcome::Granted(reply, LeaseId(lease)));
             }
-            Command::Revoke { lease, reply } => {
-                if self.end_lease(draft, lease) {
-                    draft.replies.push(Outcome::Done(reply));
-                } else {
-                    drop(reply.send(Err(StoreError::LeaseNotFound)));
-                }
-            }
+            Command::Revoke { lease, reply } => match self.end_lease(draft, lease) {
+                Ok(()) => draft.replies.push(Outcome::Done(reply)),
+                Err(error) => drop(reply.send(Err(error))),
+            },
             Command::Compact { marker, reply } => {
                 draft.batch.meta.push(marker.fact());
                 draft.effects.push(Effect::Compacted { revision: marker.revision });
@@ -184,7 +187,7 @@ impl Committer<'_> {
 
     fn decide_txn(&self, draft: &mut Draft, txn: Txn) -> Result<TxnResponse, StoreError> {
         let state = self.shared.state.read();
-        let current = draft.current(&state, &txn.key);
+        let current = draft.current(&state, self.disk, &txn.key)?;
         let met = match (txn.expect, &current) {
             (Expect::Anything, _) | (Expect::Absent, None) => true,
             (Expect::ModRevision(expected), Some(current)) => current.mod_revision == expected,
@@ -211,18 +214,18 @@ impl Committer<'_> {
     }
 
     /// Deletes the keys of a lease, all at one revision, and the lease. Nothing may be pending in the draft.
-    fn end_lease(&self, draft: &mut Draft, lease: i64) -> bool {
+    fn end_lease(&self, draft: &mut Draft, lease: i64) -> Result<(), StoreError> {
         let state = self.shared.state.read();
-        let Some(keys) = state.leases.keys(lease) else { return false };
-        let current: Vec<_> =
-            keys.iter().filter_map(|key| state.index.live(key).map(|(key, live)| live.key_value(key))).collect();
+        let keys = state.keys_of_lease(lease)?.ok_or(StoreError::LeaseNotFound)?;
+        let current = keys.iter().filter_map(|key| draft.current(&state, self.disk, key).transpose());
+        let current = current.collect::<Result<Vec<_>, _>>()?;
         drop(state);
         if !current.is_empty() {
             draft.delete(current);
         }
         draft.batch.meta.push(recovery::lease_fact(lease, None));
         draft.effects.push(Effect::Revoked { lease });
-        true
+        Ok(())
     }
 
     /// Makes a draft durable, then visible, then known to its callers; in this order, or not at all.
@@ -232,7 +235,8 @@ impl Committer<'_> {
         } else {
             self.shared.timed(|| self.disk.commit(&draft.batch))
         };
-        if let Err(error) = written {
+        let visible = written.and_then(|()| self.publish(draft.revision, draft.changes, draft.effects));
+        if let Err(error) = visible {
             self.shared.fail(&error);
             let detail = error.to_string();
             for outcome in draft.replies {
@@ -240,15 +244,14 @@ impl Committer<'_> {
             }
             return;
         }
-        self.publish(draft.revision, draft.changes, draft.effects);
         for outcome in draft.replies {
             outcome.succeed();
         }
     }
 
-    fn publish(&self, revision: u64, changes: Vec<Change>, effects: Vec<Effect>) {
+    fn publish(&self, revision: u64, changes: Vec<Change>, effects: Vec<Effect>) -> io::Result<()> {
         if changes.is_empty() && effects.is_empty() {
-            return;
+            return Ok(());
         }
         let now = Instant::now();
         let mut wakers = Wakers::default();
@@ -264,7 +267,7 @@ impl Committer<'_> {
         let mut changes = changes.into_iter().peekable();
         while let Some(change) = changes.next() {
             let revision = change.revision;
-            events.push(state.apply(change));
+            events.push(state.apply(change)?);
             if changes.peek().is_none_or(|next| next.revision != revision) {
                 state.hub.dispatch(revision, &events, &mut wakers);
                 events.clear();
@@ -274,32 +277,39 @@ impl Committer<'_> {
         self.shared.revision.store(revision, Ordering::Release);
         drop(state);
         wakers.wake();
+        Ok(())
     }
 }
 
 // === impl State ===
 
 impl State {
-    fn apply(&mut self, change: Change) -> Event {
-        let Change { key, revision, live, previous } = change;
+    fn apply(&mut self, change: Change) -> io::Result<Event> {
+        let Change { key, revision, kv, previous } = change;
         if let Some(lease) = previous.as_ref().and_then(|previous| previous.lease) {
             self.leases.detach(lease.0, &key);
         }
-        let Some(live) = live else {
-            self.index.delete(&key, revision);
-            return Event::Delete { key, revision: Revision(revision), previous };
+        let Some(mut kv) = kv else {
+            self.index.delete(&key, revision)?;
+            return Ok(Event::Delete { key, revision: Revision(revision), previous });
         };
-        let lease = live.lease;
-        self.index.put(&key, live);
         // The index has its own copy of the key; whoever holds the event shares it.
-        let kv = match self.index.live(&key) {
-            Some((key, live)) => live.key_value(key),
-            None => unreachable!("the key was put in the line above"),
-        };
-        if lease != 0 {
-            self.leases.attach(lease, kv.key.clone());
+        kv.key = self.index.put(&key, Live::of(&kv))?;
+        if let Some(lease) = kv.lease
+            && !self.index.is_on_disk()
+        {
+            self.leases.attach(lease.0, kv.key.clone());
         }
-        Event::Put { kv, previous }
+        Ok(Event::Put { kv, previous })
+    }
+
+    /// The keys of a lease; `None` when there is no such lease.
+    fn keys_of_lease(&self, lease: i64) -> Result<Option<Vec<Bytes>>, StoreError> {
+        if !self.leases.contains(lease) {
+            return Ok(None);
+        }
+        let kept = self.index.keys_of_lease(lease).map_err(|error| read_failed(&error))?;
+        Ok(kept.or_else(|| self.leases.keys(lease)))
     }
 }
 
@@ -318,10 +328,14 @@ impl Draft {
         }
     }
 
-    fn current(&self, state: &State, key: &Bytes) -> Option<KeyValue> {
-        match self.pending.get(key) {
-            Some(pending) => pending.as_ref().map(|live| live.key_value(key)),
-            None => state.index.live(key).map(|(key, live)| live.key_value(key)),
+    fn current(&self, state: &State, disk: &dyn Disk, key: &Bytes) -> Result<Option<KeyValue>, StoreError> {
+        if let Some(pending) = self.pending.get(key) {
+            return Ok(pending.clone());
+        }
+        let Some((key, live)) = state.index.live(key).map_err(|error| read_failed(&error))? else { return Ok(None) };
+        match &live.value {
+            Some(value) => Ok(Some(live.key_value(key, value))),
+            None => history::recorded(disk, &key, live.modified).map(Some),
         }
     }
 
@@ -332,8 +346,9 @@ impl Draft {
         let put = Put { key: key.clone(), value, created, previous: replaced, lease };
         let (record, value) = record::encode_put(self.revision, &put);
         self.write(record);
-        let live = Live { value, modified: self.revision, created, lease };
-        self.change(key, Some(live), previous);
+        let (create_revision, mod_revision) = (Revision(created), Revision(self.revision));
+        let kv = KeyValue { key: key.clone(), value, create_revision, mod_revision, lease: lease_id(lease) };
+        self.change(key, Some(kv), previous);
     }
 
     fn delete(&mut self, current: Vec<KeyValue>) {
@@ -351,9 +366,9 @@ impl Draft {
         self.batch.records.push((self.revision, record));
     }
 
-    fn change(&mut self, key: Bytes, live: Option<Live>, previous: Option<KeyValue>) {
-        self.pending.insert(key.clone(), live.clone());
-        self.changes.push(Change { key, revision: self.revision, live, previous });
+    fn change(&mut self, key: Bytes, kv: Option<KeyValue>, previous: Option<KeyValue>) {
+        self.pending.insert(key.clone(), kv.clone());
+        self.changes.push(Change { key, revision: self.revision, kv, previous });
     }
 }
 

@@ -2,6 +2,7 @@
 //! compaction is recognized at the next start.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use binnacle_store::{Revision, StoreError};
@@ -11,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::committer::Command;
 use crate::index::Kept;
-use crate::shared::Shared;
+use crate::shared::{Shared, read_failed};
 
 /// The durable note of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,13 +52,13 @@ pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), S
             }
         }
         let planned = shared.clone();
-        let plan = blocking(move || Ok(plan(&planned, revision))).await?;
+        let plan = blocking(move || plan(&planned, revision).map_err(|error| read_failed(&error))).await?;
         let (reply, done) = oneshot::channel();
         shared.submit(Command::Compact { marker: plan.marker, reply })?;
         done.await.unwrap_or(Err(StoreError::Closed))?;
         let forgetting = shared.clone();
         blocking(move || {
-            forget(&forgetting, &plan);
+            forget(&forgetting, &plan).map_err(|error| forgetting.fail(&error))?;
             erase(&forgetting, &plan.revisions)
         })
         .await
@@ -66,16 +67,15 @@ pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), S
 }
 
 /// Versions up to a revision that the store has reached do not change any more, so this needs no lock throughout.
-fn plan(shared: &Shared, revision: u64) -> Plan {
+fn plan(shared: &Shared, revision: u64) -> io::Result<Plan> {
     let mut plan = Plan { marker: Marker { revision, kept: Kept::default() }, keys: Vec::new(), revisions: Vec::new() };
     let mut after: Option<Bytes> = None;
     loop {
         let state = shared.state.read();
         let mut looked_at = 0;
         let mut last = None;
-        for (key, entry) in state.index.after(after.as_ref()).take(CHUNK_KEYS) {
+        state.index.after(after.as_ref(), &mut |key, entry| {
             looked_at += 1;
-            last = Some(key);
             let before = plan.revisions.len();
             plan.revisions.extend(entry.forgotten_revisions(revision));
             if plan.revisions.len() > before {
@@ -84,24 +84,30 @@ fn plan(shared: &Shared, revision: u64) -> Plan {
             if let Some(kept) = entry.kept(revision) {
                 plan.marker.kept.add(kept);
             }
-        }
+            if looked_at < CHUNK_KEYS {
+                return ControlFlow::Continue(());
+            }
+            last = Some(key.clone());
+            ControlFlow::Break(())
+        })?;
         if looked_at < CHUNK_KEYS {
             break;
         }
-        after = last.cloned();
+        after = last;
     }
     plan.revisions.sort_unstable();
     plan.revisions.dedup();
-    plan
+    Ok(plan)
 }
 
-fn forget(shared: &Shared, plan: &Plan) {
+fn forget(shared: &Shared, plan: &Plan) -> io::Result<()> {
     for keys in plan.keys.chunks(CHUNK_KEYS) {
         let mut state = shared.state.write();
         for key in keys {
-            state.index.compact_key(key, plan.marker.revision);
+            state.index.compact_key(key, plan.marker.revision)?;
         }
     }
+    Ok(())
 }
 
 /// Erases records that no reader can ask for any more. When that fails, nothing else may be written before the next

@@ -11,6 +11,7 @@ mod journal;
 mod memory;
 
 pub use self::fjall::FjallDisk;
+pub(crate) use self::fjall::to_io;
 pub use self::memory::MemoryDisk;
 
 /// What is written in one durable step.

@@ -51,10 +51,7 @@ pub(crate) async fn values(
     let shared = shared.clone();
     blocking(move || {
         let disk = shared.disk()?;
-        let read = wanted.into_iter().map(|(key, modified)| {
-            value(&*disk, &key, modified)?
-                .ok_or_else(|| StoreError::Damaged(format!("revision {modified} is not in the log")))
-        });
+        let read = wanted.into_iter().map(|(key, modified)| recorded(&*disk, &key, modified));
         let read = read.collect();
         let compacted = shared.state.read().compacted;
         if revision < compacted {
@@ -63,6 +60,12 @@ pub(crate) async fn values(
         read
     })
     .await
+}
+
+/// The value of the version that the record of a revision made.
+pub(crate) fn recorded(disk: &dyn Disk, key: &Bytes, modified: u64) -> Result<KeyValue, StoreError> {
+    let found = value(disk, key, modified)?;
+    found.ok_or_else(|| StoreError::Damaged(format!("revision {modified} is not in the log")))
 }
 
 fn read_span(shared: &Shared, range: &Range<Bytes>, span: Span) -> Result<(Vec<Event>, Option<Span>), StoreError> {

@@ -1,17 +1,24 @@
-//! Every key in order, with its live value and the revisions of its past.
+//! Every key in order, with its live version and the revisions of its past.
 //!
 //! Only the past's revisions are kept, 8 bytes each: five minutes of heartbeats are millions of versions, and what they
-//! looked like is rarely asked for.
+//! looked like is rarely asked for. A server has all of it in memory, with the live values. Tools, whose memory must not
+//! grow with the store, have it [on disk](disk).
 
-use std::collections::BTreeMap;
-use std::ops::{Bound, Range};
+mod disk;
+mod memory;
+
+use std::io;
+use std::ops::{ControlFlow, Range};
 
 use binnacle_store::{KeyValue, LeaseId, Revision};
 use bytes::Bytes;
 
-#[derive(Default)]
-pub(crate) struct Index {
-    keys: BTreeMap<Bytes, Entry>,
+pub(crate) use self::disk::{DiskIndex, remove};
+use self::memory::MemoryIndex;
+
+pub(crate) enum Index {
+    Memory(MemoryIndex),
+    Disk(DiskIndex),
 }
 
 /// One key. Its past ascends and lies before the live version; a key without either does not exist.
@@ -24,7 +31,8 @@ pub(crate) struct Entry {
 /// The current version of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    pub(crate) value: Bytes,
+    /// `None`: it is in the record of `modified`.
+    pub(crate) value: Option<Bytes>,
     pub(crate) modified: u64,
     pub(crate) created: u64,
     /// 0 for none.
@@ -38,9 +46,10 @@ struct Version(u64);
 /// What a key held at some revision.
 pub(crate) enum At<'a> {
     Absent,
-    Live(&'a Live),
-    /// The value is in the record of this revision.
-    Past(u64),
+    /// This value.
+    Value(&'a Live, &'a Bytes),
+    /// The value in the record of this revision.
+    Recorded(u64),
 }
 
 /// What a compaction leaves of the revisions it covers, as a check on what is found at the next start.
@@ -50,86 +59,97 @@ pub(crate) struct Kept {
     pub(crate) sum: u64,
 }
 
+/// Called with each key of a walk, in order, until it breaks off.
+pub(crate) type Visit<'a> = dyn FnMut(&Bytes, &Entry) -> ControlFlow<()> + 'a;
+
 // === impl Index ===
 
 impl Index {
-    pub(crate) fn put(&mut self, key: &Bytes, live: Live) {
-        // A new key is copied: the caller's bytes may be a slice of something larger.
-        match self.keys.get_mut(key) {
-            Some(entry) => entry.replace(live),
-            None => {
-                let entry = Entry { live: Some(live), past: Vec::new() };
-                self.keys.insert(Bytes::copy_from_slice(key), entry);
-            }
+    /// Notes the new version of a key; the answer is a key that may be kept.
+    pub(crate) fn put(&mut self, key: &Bytes, live: Live) -> io::Result<Bytes> {
+        match self {
+            Self::Memory(index) => Ok(index.put(key, live)),
+            Self::Disk(index) => index.put(key, &live).map(|()| key.clone()),
         }
     }
 
     /// The key may be unknown: a compaction at the deletion's own revision leaves a deletion without a past.
-    pub(crate) fn delete(&mut self, key: &Bytes, revision: u64) {
-        match self.keys.get_mut(key) {
-            Some(entry) => {
-                if let Some(live) = entry.live.take() {
-                    entry.past.push(Version::written(live.modified));
-                }
-                entry.past.push(Version::deleted(revision));
+    pub(crate) fn delete(&mut self, key: &Bytes, revision: u64) -> io::Result<()> {
+        match self {
+            Self::Memory(index) => {
+                index.delete(key, revision);
+                Ok(())
             }
-            None => {
-                let entry = Entry { live: None, past: vec![Version::deleted(revision)] };
-                self.keys.insert(Bytes::copy_from_slice(key), entry);
-            }
+            Self::Disk(index) => index.delete(key, revision),
         }
-    }
-
-    /// The live version, with the index's own copy of the key.
-    pub(crate) fn live(&self, key: &[u8]) -> Option<(&Bytes, &Live)> {
-        let (key, entry) = self.keys.get_key_value(key)?;
-        Some((key, entry.live.as_ref()?))
-    }
-
-    pub(crate) fn at(&self, key: &[u8], revision: u64) -> Option<(&Bytes, At<'_>)> {
-        self.keys.get_key_value(key).map(|(key, entry)| (key, entry.at(revision)))
-    }
-
-    /// The keys of a range after `after` (or from its start), in order.
-    pub(crate) fn range<'a>(
-        &'a self,
-        range: &Range<Bytes>,
-        after: Option<&Bytes>,
-    ) -> impl Iterator<Item = (&'a Bytes, &'a Entry)> + use<'a> {
-        let start = match after {
-            Some(key) => Bound::Excluded(key.clone()),
-            None => Bound::Included(range.start.clone()),
-        };
-        let empty = range.start >= range.end;
-        let bounds = if empty {
-            (Bound::Included(Bytes::new()), Bound::Excluded(Bytes::new()))
-        } else {
-            (start, Bound::Excluded(range.end.clone()))
-        };
-        // An excluded start that equals the end is a range BTreeMap rejects; the key before it was the last.
-        let exhausted = matches!(after, Some(key) if *key >= range.end);
-        (!exhausted && !empty).then(|| self.keys.range::<Bytes, _>(bounds)).into_iter().flatten()
-    }
-
-    /// All keys after one, for walks that let go of the lock in between.
-    pub(crate) fn after(&self, after: Option<&Bytes>) -> impl Iterator<Item = (&Bytes, &Entry)> {
-        let start = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.clone()));
-        self.keys.range::<Bytes, _>((start, Bound::Unbounded))
     }
 
     /// Takes the versions out of one key that a compaction at `compacted` forgets.
-    pub(crate) fn compact_key(&mut self, key: &Bytes, compacted: u64) {
-        let Some(entry) = self.keys.get_mut(key) else { return };
-        let forgotten = entry.forgotten(compacted);
-        entry.past.drain(..forgotten);
-        if entry.past.is_empty() {
-            entry.past = Vec::new();
-            if entry.live.is_none() {
-                self.keys.remove(key);
+    pub(crate) fn compact_key(&mut self, key: &Bytes, compacted: u64) -> io::Result<()> {
+        match self {
+            Self::Memory(index) => {
+                index.compact_key(key, compacted);
+                Ok(())
             }
-        } else if entry.past.capacity() > 2 * entry.past.len() + 8 {
-            entry.past.shrink_to_fit();
+            Self::Disk(index) => index.compact_key(key, compacted),
         }
+    }
+
+    /// The live version, with a key that may be kept.
+    pub(crate) fn live(&self, key: &Bytes) -> io::Result<Option<(Bytes, Live)>> {
+        match self {
+            Self::Memory(index) => Ok(index.live(key).map(|(key, live)| (key.clone(), live.clone()))),
+            Self::Disk(index) => Ok(index.live(key)?.map(|live| (key.clone(), live))),
+        }
+    }
+
+    /// What a key held, with a key that may be kept.
+    pub(crate) fn at(&self, key: &Bytes, revision: u64) -> io::Result<Option<(Bytes, At<'_>)>> {
+        match self {
+            Self::Memory(index) => Ok(index.entry(key).map(|(key, entry)| (key.clone(), entry.at(revision)))),
+            Self::Disk(index) => Ok(index.written(key, revision)?.map(|written| (key.clone(), At::Recorded(written)))),
+        }
+    }
+
+    /// Shows the keys of a range after `after` (or from its start).
+    pub(crate) fn range(&self, range: &Range<Bytes>, after: Option<&Bytes>, visit: &mut Visit<'_>) -> io::Result<()> {
+        match self {
+            Self::Memory(index) => {
+                let _ = index.range(range, after).try_for_each(|(key, entry)| visit(key, entry));
+                Ok(())
+            }
+            Self::Disk(index) => index.range(after.unwrap_or(&range.start), after.is_none(), Some(&range.end), visit),
+        }
+    }
+
+    /// Shows all keys after one, for walks that let go of the lock in between.
+    pub(crate) fn after(&self, after: Option<&Bytes>, visit: &mut Visit<'_>) -> io::Result<()> {
+        match self {
+            Self::Memory(index) => {
+                let _ = index.after(after).try_for_each(|(key, entry)| visit(key, entry));
+                Ok(())
+            }
+            Self::Disk(index) => index.range(after.unwrap_or(&Bytes::new()), after.is_none(), None, visit),
+        }
+    }
+
+    /// The keys that were put under a lease and still are, where that is kept here rather than with the leases.
+    pub(crate) fn keys_of_lease(&self, lease: i64) -> io::Result<Option<Vec<Bytes>>> {
+        match self {
+            Self::Memory(_) => Ok(None),
+            Self::Disk(index) => index.keys_of_lease(lease).map(Some),
+        }
+    }
+
+    /// Whether reads are to stop as soon as they can, as all that is looked at comes from the disk.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        matches!(self, Self::Disk(_))
+    }
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::Memory(MemoryIndex::default())
     }
 }
 
@@ -138,11 +158,11 @@ impl Index {
 impl Entry {
     pub(crate) fn at(&self, revision: u64) -> At<'_> {
         if let Some(live) = self.live.as_ref().filter(|live| live.modified <= revision) {
-            return At::Live(live);
+            return live.value.as_ref().map_or(At::Recorded(live.modified), |value| At::Value(live, value));
         }
         let older = self.past.partition_point(|version| version.revision() <= revision);
         match older.checked_sub(1).map(|newest| self.past[newest]) {
-            Some(version) if !version.is_deletion() => At::Past(version.revision()),
+            Some(version) if !version.is_deletion() => At::Recorded(version.revision()),
             _ => At::Absent,
         }
     }
@@ -152,6 +172,11 @@ impl Entry {
             Some(live) => live.modified,
             None => self.past.last().map_or(0, |version| version.revision()),
         }
+    }
+
+    /// Whether there is a live version.
+    pub(crate) fn is_there(&self) -> bool {
+        self.live.is_some()
     }
 
     /// The lease of the live version, 0 for none.
@@ -196,10 +221,20 @@ impl Entry {
 // === impl Live ===
 
 impl Live {
-    pub(crate) fn key_value(&self, key: &Bytes) -> KeyValue {
+    /// The version that a key and its value make.
+    pub(crate) fn of(kv: &KeyValue) -> Self {
+        Self {
+            value: Some(kv.value.clone()),
+            modified: kv.mod_revision.0,
+            created: kv.create_revision.0,
+            lease: kv.lease.map_or(0, |lease| lease.0),
+        }
+    }
+
+    pub(crate) fn key_value(&self, key: Bytes, value: &Bytes) -> KeyValue {
         KeyValue {
-            key: key.clone(),
-            value: self.value.clone(),
+            key,
+            value: value.clone(),
             create_revision: Revision(self.created),
             mod_revision: Revision(self.modified),
             lease: lease_id(self.lease),
@@ -246,18 +281,36 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn entry(versions: &[(u64, bool)]) -> Index {
-        let key = Bytes::from_static(b"k");
-        let mut index = Index::default();
-        for &(revision, put) in versions {
-            if put {
-                let live = Live { value: Bytes::new(), modified: revision, created: revision, lease: 0 };
-                index.put(&key, live);
-            } else {
-                index.delete(&key, revision);
+    /// The versions of a key in an index of either kind.
+    fn with_each(versions: &[(u64, bool)], check: impl Fn(&mut Index)) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let disk = Index::Disk(DiskIndex::make(dir.path().join("index")).expect("an index"));
+        for mut index in [Index::default(), disk] {
+            for &(revision, put) in versions {
+                let live = Live { value: None, modified: revision, created: revision, lease: 0 };
+                match put {
+                    true => drop(index.put(&KEY, live).expect("a put")),
+                    false => index.delete(&KEY, revision).expect("a deletion"),
+                }
             }
+            check(&mut index);
         }
+    }
+
+    const KEY: Bytes = Bytes::from_static(b"k");
+
+    /// What is told of the key's entry; nothing where it has none.
+    fn of_entry<T: Default>(index: &Index, tell: impl Fn(&Entry) -> T) -> T {
+        let mut told = T::default();
+        let all = Bytes::new()..Bytes::from_static(b"z");
         index
+            .range(&all, None, &mut |key, entry| {
+                assert_eq!(*key, KEY);
+                told = tell(entry);
+                ControlFlow::Continue(())
+            })
+            .expect("a walk");
+        told
     }
 
     #[test]
@@ -275,29 +328,70 @@ mod tests {
             (&[(2, true), (5, false), (7, true)], 6, &[2, 5], None),
             (&[(2, true), (5, false), (7, true)], 9, &[2, 5], Some(7)),
         ];
-        let key = Bytes::from_static(b"k");
         for (versions, compacted, forgotten, kept) in cases {
-            let mut index = entry(versions);
-            let entry = &index.keys[&key];
-            let got: Vec<_> = entry.forgotten_revisions(*compacted).collect();
-            assert_eq!((&got[..], entry.kept(*compacted)), (*forgotten, *kept), "{versions:?} at {compacted}");
-            index.compact_key(&key, *compacted);
-            let left = versions.len() - forgotten.len();
-            let count = index.keys.get(&key).map_or(0, |entry| entry.past.len() + usize::from(entry.live.is_some()));
-            assert_eq!(count, left, "{versions:?} at {compacted}");
+            with_each(versions, |index| {
+                let got = of_entry(index, |entry| {
+                    (entry.forgotten_revisions(*compacted).collect::<Vec<_>>(), entry.kept(*compacted))
+                });
+                assert_eq!((&got.0[..], got.1), (*forgotten, *kept), "{versions:?} at {compacted}");
+                index.compact_key(&KEY, *compacted).expect("a compaction");
+                let left = versions.len() - forgotten.len();
+                let count = of_entry(index, |entry| entry.past.len() + usize::from(entry.live.is_some()));
+                assert_eq!(count, left, "{versions:?} at {compacted}");
+            });
         }
     }
 
     #[test]
     fn reads_see_the_newest_version_up_to_their_revision() {
-        let index = entry(&[(2, true), (5, false), (7, true), (9, true)]);
-        let seen: Vec<_> = (1..=10)
-            .map(|revision| match index.keys[&b"k"[..]].at(revision) {
-                At::Absent => 0,
-                At::Live(live) => live.modified,
-                At::Past(revision) => revision,
-            })
-            .collect();
-        assert_eq!(seen, [0, 2, 2, 2, 0, 0, 7, 7, 9, 9]);
+        with_each(&[(2, true), (5, false), (7, true), (9, true)], |index| {
+            let seen = |revision| match index.at(&KEY, revision).expect("a read") {
+                None | Some((_, At::Absent)) => 0,
+                Some((_, At::Value(live, _))) => live.modified,
+                Some((_, At::Recorded(revision))) => revision,
+            };
+            assert_eq!((1..=10).map(seen).collect::<Vec<_>>(), [0, 2, 2, 2, 0, 0, 7, 7, 9, 9]);
+        });
+    }
+
+    #[test]
+    fn walks_go_on_where_they_stopped() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let disk = Index::Disk(DiskIndex::make(dir.path().join("index")).expect("an index"));
+        let keys = ["a", "a\0", "a\0b", "ab", "b", "c/d"];
+        for mut index in [Index::default(), disk] {
+            for (at, key) in keys.iter().enumerate() {
+                let revision = at as u64 + 2;
+                let live = Live { value: None, modified: revision, created: revision, lease: 7 };
+                index.put(&Bytes::from_static(key.as_bytes()), live).expect("a put");
+            }
+            let mut after = None;
+            let mut walked = Vec::new();
+            for _ in 0..=keys.len() {
+                let mut last = None;
+                index
+                    .after(after.as_ref(), &mut |key, _| {
+                        last = Some(key.clone());
+                        ControlFlow::Break(())
+                    })
+                    .expect("a walk");
+                let Some(key) = last else { break };
+                walked.push(String::from_utf8_lossy(&key).into_owned());
+                after = Some(key);
+            }
+            assert_eq!(walked, keys);
+            let ranges = [("a", None, "b", 4), ("a", Some("a"), "b", 3), ("a", Some("b"), "b", 0), ("b", None, "a", 0)];
+            for (start, after, end, expected) in ranges {
+                let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+                let mut count = 0;
+                index
+                    .range(&(bytes(start)..bytes(end)), after.map(bytes).as_ref(), &mut |_, _| {
+                        count += 1;
+                        ControlFlow::Continue(())
+                    })
+                    .expect("a walk");
+                assert_eq!(count, expected, "{start} {after:?} {end}");
+            }
+        }
     }
 }

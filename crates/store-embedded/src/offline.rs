@@ -31,10 +31,11 @@ pub(crate) struct PrivateCopy {
 // === impl OfflineStore ===
 
 impl OfflineStore {
-    /// Opens the store in `dir`, which must be there. Reads all of it, so it blocks for as long as that takes.
+    /// Opens the store in `dir`, which must be there, [lean](Options::lean). Reads all of it, so it blocks for as long as
+    /// that takes.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let copy = PrivateCopy::of(dir)?;
-        let opened = EmbeddedStore::open(Options::new(&copy.path));
+        let opened = EmbeddedStore::open(Options { lean: true, ..Options::new(&copy.path) });
         let store = opened.map_err(|error| error.about(dir))?;
         Ok(Self { store: Arc::new(store), _copy: copy })
     }

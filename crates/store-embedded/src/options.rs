@@ -18,6 +18,10 @@ pub struct Options {
     /// as compacted. For data that comes from elsewhere, where clients have seen revisions already. Means nothing to a
     /// store that is there.
     pub first_revision: u64,
+    /// Hold neither objects nor keys in memory, but look for them on disk each time (in a directory `index` that is made
+    /// anew): for tools, whose memory must not grow with the store. Such a store counts what a limited range leaves out
+    /// only as far as one key.
+    pub lean: bool,
     pub watch: WatchOptions,
 }
 
@@ -41,6 +45,7 @@ impl Options {
             cache_bytes: 2 << 20,
             memtable_bytes: 8 << 20,
             first_revision: FIRST_REVISION,
+            lean: false,
             watch: WatchOptions::default(),
         }
     }

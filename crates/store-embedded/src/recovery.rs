@@ -57,18 +57,18 @@ pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option
     (key, value)
 }
 
-/// `first_revision` is what a store that is not there yet begins with.
-pub(crate) fn load(disk: &dyn Disk, first_revision: u64) -> Result<Recovered, Unusable> {
+/// Fills an empty index. `first_revision` is what a store that is not there yet begins with.
+pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result<Recovered, Unusable> {
     let mut facts = Facts::read(disk)?;
     if !facts.has_format && first_revision > FIRST_REVISION {
         let marker = Marker { revision: first_revision, ..Marker::default() };
         disk.commit(&Batch { meta: vec![format_fact(), marker.fact()], records: Vec::new() })?;
         facts = Facts::read(disk)?;
     }
-    let mut loader = Loader { index: Index::default(), reached: 0, compacted: facts.marker.revision, problem: None };
+    let mut loader = Loader { index, reached: 0, compacted: facts.marker.revision, problem: None };
     loader.read(disk)?;
     if let Some(problem) = loader.problem {
-        return Err(Unusable::Damaged(problem));
+        return Err(problem);
     }
     let newest = loader.reached.max(FIRST_REVISION).max(facts.marker.revision);
     let acknowledged = disk.acknowledged()?;
@@ -93,7 +93,7 @@ pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec
     let mut kept = Kept::default();
     let mut leftover = Vec::new();
     let mut keys = Vec::new();
-    for (key, entry) in index.after(None) {
+    index.after(None, &mut |key, entry| {
         let before = leftover.len();
         leftover.extend(entry.forgotten_revisions(marker.revision));
         if leftover.len() > before {
@@ -102,7 +102,8 @@ pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec
         if let Some(revision) = entry.kept(marker.revision) {
             kept.add(revision);
         }
-    }
+        ControlFlow::Continue(())
+    })?;
     if kept != marker.kept {
         return Err(Unusable::Damaged(format!(
             "of the {} versions that the compaction at revision {} kept, {} are in the log",
@@ -110,7 +111,7 @@ pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec
         )));
     }
     for key in keys {
-        index.compact_key(&key, marker.revision);
+        index.compact_key(&key, marker.revision)?;
     }
     leftover.sort_unstable();
     leftover.dedup();
@@ -121,7 +122,7 @@ struct Loader {
     index: Index,
     reached: u64,
     compacted: u64,
-    problem: Option<String>,
+    problem: Option<Unusable>,
 }
 
 pub(crate) struct Facts {
@@ -176,22 +177,24 @@ impl Loader {
         }
     }
 
-    fn try_add(&mut self, revision: u64, bytes: &Bytes) -> Result<(), String> {
+    fn try_add(&mut self, revision: u64, bytes: &Bytes) -> Result<(), Unusable> {
         // Up to the compaction there are gaps; after it every revision has its record.
         let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
         if revision > self.compacted && revision != expected {
-            return Err(format!("the log lacks revision {expected} (the next one found is {revision})"));
+            return Err(Unusable::Damaged(format!(
+                "the log lacks revision {expected} (the next one found is {revision})"
+            )));
         }
-        match record::decode(revision, bytes)? {
+        match record::decode(revision, bytes).map_err(Unusable::Damaged)? {
             Record::Put(put) => {
                 // Copied, so that a live value does not keep the block of the disk's cache alive.
-                let value = Bytes::copy_from_slice(&put.value);
+                let value = (!self.index.is_on_disk()).then(|| Bytes::copy_from_slice(&put.value));
                 let live = Live { value, modified: revision, created: put.created, lease: put.lease };
-                self.index.put(&put.key, live);
+                self.index.put(&put.key, live)?;
             }
             Record::Delete(deletions) => {
                 for deletion in deletions {
-                    self.index.delete(&deletion.key, revision);
+                    self.index.delete(&deletion.key, revision)?;
                 }
             }
         }
@@ -242,14 +245,21 @@ impl Facts {
         for &(id, ttl) in &self.leases {
             leases.grant(id, ttl, now);
         }
-        for (key, entry) in index.after(None) {
+        let mut unknown = None;
+        index.after(None, &mut |key, entry| {
             match entry.lease() {
                 0 => {}
-                lease if leases.contains(lease) => leases.attach(lease, key.clone()),
-                lease => {
-                    return Err(Unusable::Damaged(format!("a key belongs to the lease {lease}, which is not there")));
+                lease if !leases.contains(lease) => {
+                    unknown = Some(lease);
+                    return ControlFlow::Break(());
                 }
+                _ if index.is_on_disk() => {}
+                lease => leases.attach(lease, key.clone()),
             }
+            ControlFlow::Continue(())
+        })?;
+        if let Some(lease) = unknown {
+            return Err(Unusable::Damaged(format!("a key belongs to the lease {lease}, which is not there")));
         }
         Ok(leases)
     }

@@ -1,6 +1,7 @@
 //! The engine as a [`Store`].
 
-use std::ops::Range;
+use std::io;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,11 +18,11 @@ use tokio::sync::oneshot;
 use crate::committer::{self, Command, Reply};
 use crate::disk::{Disk, FjallDisk, MemoryDisk};
 use crate::error::OpenError;
-use crate::index::At;
+use crate::index::{self, At, DiskIndex, Index};
 use crate::lock::DirLock;
 use crate::options::{Options, WatchOptions};
 use crate::recovery::{self, FIRST_REVISION, Recovered, Unusable};
-use crate::shared::Shared;
+use crate::shared::{Shared, State, read_failed};
 use crate::{compaction, history, watch};
 
 /// A durable store in a directory, or one that forgets. Its futures need a tokio runtime.
@@ -40,9 +41,21 @@ impl EmbeddedStore {
     pub fn open(options: Options) -> Result<Self, OpenError> {
         let dir = options.dir.clone();
         let lock = DirLock::acquire(&dir)?;
-        let opened = FjallDisk::open(&dir, &options, lock).map_err(Unusable::from);
-        let result = opened.and_then(|disk| Self::start(Arc::new(disk), options.watch, options.first_revision));
-        result.map_err(|unusable| unusable.of(dir))
+        Self::open_locked(&options, lock).map_err(|unusable| unusable.of(dir))
+    }
+
+    fn open_locked(options: &Options, lock: DirLock) -> Result<Self, Unusable> {
+        let place = options.dir.join("index");
+        let index = match options.lean {
+            true => Index::Disk(DiskIndex::make(place)?),
+            false => {
+                // A tool that was killed left it.
+                index::remove(&place)?;
+                Index::default()
+            }
+        };
+        let disk = FjallDisk::open(&options.dir, options, lock)?;
+        Self::start(Arc::new(disk), index, options.watch, options.first_revision)
     }
 
     /// A store in memory, for tests and throw-away servers.
@@ -50,7 +63,7 @@ impl EmbeddedStore {
     /// # Panics
     /// When the operating system refuses a thread.
     pub fn ephemeral() -> Self {
-        match Self::start(Arc::new(MemoryDisk::default()), WatchOptions::default(), FIRST_REVISION) {
+        match Self::start(Arc::new(MemoryDisk::default()), Index::default(), WatchOptions::default(), FIRST_REVISION) {
             Ok(store) => store,
             Err(unusable) => panic!("an empty store in memory cannot be started: {unusable:?}"),
         }
@@ -59,11 +72,11 @@ impl EmbeddedStore {
     /// A store on a disk of the caller's making, such as one that fails when a test wants it to.
     pub fn open_on(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, OpenError> {
         let dir = std::path::PathBuf::new();
-        Self::start(disk, watch, FIRST_REVISION).map_err(|unusable| unusable.of(dir))
+        Self::start(disk, Index::default(), watch, FIRST_REVISION).map_err(|unusable| unusable.of(dir))
     }
 
-    fn start(disk: Arc<dyn Disk>, watch: WatchOptions, first_revision: u64) -> Result<Self, Unusable> {
-        let Recovered { state, leftover } = recovery::load(&*disk, first_revision)?;
+    fn start(disk: Arc<dyn Disk>, index: Index, watch: WatchOptions, first: u64) -> Result<Self, Unusable> {
+        let Recovered { state, leftover } = recovery::load(&*disk, index, first)?;
         let shared = Arc::new(Shared::new(disk.clone(), state, watch));
         compaction::resume(&shared, leftover).map_err(Unusable::Io)?;
         let committer = committer::spawn(shared.clone(), disk).map_err(Unusable::Io)?;
@@ -103,10 +116,10 @@ impl EmbeddedStore {
             let revision = wanted(revision).unwrap_or(state.revision);
             state.readable(revision)?;
             let current = Revision(state.revision);
-            match state.index.at(&key, revision) {
+            match state.index.at(&key, revision).map_err(|error| read_failed(&error))? {
                 None | Some((_, At::Absent)) => return Ok((None, current)),
-                Some((key, At::Live(live))) => return Ok((Some(live.key_value(key)), current)),
-                Some((key, At::Past(modified))) => (key.clone(), modified, current, revision),
+                Some((key, At::Value(live, value))) => return Ok((Some(live.key_value(key, value)), current)),
+                Some((key, At::Recorded(modified))) => (key, modified, current, revision),
             }
         };
         let mut values = history::values(&self.shared, revision, vec![(key, modified)]).await?;
@@ -144,7 +157,7 @@ impl EmbeddedStore {
                     (revision, current) = (state.revision, state.revision);
                 }
                 state.readable(revision)?;
-                scan.add(&state, request, revision, chunk)
+                scan.add(&state, request, revision, chunk).map_err(|error| read_failed(&error))?
             };
             if !more {
                 break;
@@ -239,33 +252,43 @@ struct Scan {
 
 impl Scan {
     /// Takes the next keys; whether there may be more.
-    fn add(&mut self, state: &crate::shared::State, request: &RangeRequest, revision: u64, chunk: usize) -> bool {
+    fn add(&mut self, state: &State, request: &RangeRequest, revision: u64, chunk: usize) -> io::Result<bool> {
         let mut looked_at = 0;
-        let mut last = None;
-        for (key, entry) in state.index.range(&request.range, self.last_key.as_ref()).take(chunk) {
+        let mut more = false;
+        let after = self.last_key.take();
+        let enough = state.index.is_on_disk() && !request.count_only && request.limit > 0;
+        state.index.range(&request.range, after.as_ref(), &mut |key, entry| {
             looked_at += 1;
-            last = Some(key);
-            let at = entry.at(revision);
-            if matches!(at, At::Absent) {
-                continue;
+            self.take(key, entry.at(revision), request);
+            if enough && self.count > request.limit {
+                return ControlFlow::Break(());
             }
-            self.count += 1;
-            if request.count_only || (request.limit > 0 && self.kvs.len() >= request.limit) {
-                continue;
+            if looked_at < chunk {
+                return ControlFlow::Continue(());
             }
-            match at {
-                At::Live(live) => self.kvs.push(live.key_value(key)),
-                At::Past(modified) => {
-                    self.past.push((self.kvs.len(), modified));
-                    self.kvs.push(placeholder(key));
-                }
-                At::Absent => {}
-            }
+            self.last_key = Some(key.clone());
+            more = true;
+            ControlFlow::Break(())
+        })?;
+        Ok(more)
+    }
+
+    fn take(&mut self, key: &Bytes, at: At<'_>, request: &RangeRequest) {
+        if matches!(at, At::Absent) {
+            return;
         }
-        if last.is_some() {
-            self.last_key = last.cloned();
+        self.count += 1;
+        if request.count_only || (request.limit > 0 && self.kvs.len() >= request.limit) {
+            return;
         }
-        looked_at == chunk
+        match at {
+            At::Value(live, value) => self.kvs.push(live.key_value(key.clone(), value)),
+            At::Recorded(modified) => {
+                self.past.push((self.kvs.len(), modified));
+                self.kvs.push(placeholder(key));
+            }
+            At::Absent => {}
+        }
     }
 }
 
@@ -291,7 +314,9 @@ fn finish_close(shared: &Shared, committer: JoinHandle<()>) {
     let mut state = shared.state.write();
     state.closed = true;
     state.hub.close(&mut wakers);
+    let index = std::mem::take(&mut state.index);
     drop(state);
+    drop(index);
     wakers.wake();
     shared.drop_disk();
 }

@@ -4,7 +4,7 @@
 //! remembers where it stopped, and its stream reads the rest from history before it takes from the buffer again.
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::history::{self, Span};
 use crate::options::WatchOptions;
 use crate::recovery::FIRST_REVISION;
-use crate::shared::{Shared, State};
+use crate::shared::{Shared, State, read_failed};
 
 /// All watchers by what they watch.
 #[derive(Default)]
@@ -72,7 +72,7 @@ pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Re
     let now = state.revision;
     // There is no record of the revision of an empty store.
     let after = after.max(FIRST_REVISION);
-    let newest = if after < now { state.newest_change(&range) } else { 0 };
+    let newest = if after < now { state.newest_change(&range)? } else { 0 };
     let last_event = if newest > after { newest } else { 0 };
     let watcher = Arc::new(Watcher {
         range,
@@ -276,7 +276,13 @@ impl Wakers {
 
 impl State {
     /// The newest revision at which a key of the range changed.
-    fn newest_change(&self, range: &Range<Bytes>) -> u64 {
-        self.index.range(range, None).map(|(_, entry)| entry.newest()).max().unwrap_or(0)
+    fn newest_change(&self, range: &Range<Bytes>) -> Result<u64, StoreError> {
+        let mut newest = 0;
+        let walked = self.index.range(range, None, &mut |_, entry| {
+            newest = newest.max(entry.newest());
+            ControlFlow::Continue(())
+        });
+        walked.map_err(|error| read_failed(&error))?;
+        Ok(newest)
     }
 }

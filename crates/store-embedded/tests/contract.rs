@@ -42,3 +42,17 @@ mod with_tiny_buffers {
 
     binnacle_store::contract_tests!(store);
 }
+
+/// Everything is looked for on disk.
+mod lean {
+    use super::*;
+
+    async fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let options = Options { lean: true, ..Options::new(dir.path()) };
+        let store = EmbeddedStore::open(options).expect("an empty directory can be used");
+        (dir, Arc::new(store))
+    }
+
+    binnacle_store::contract_tests!(but_counts store);
+}

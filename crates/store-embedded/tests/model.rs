@@ -45,7 +45,9 @@ async fn on_disk_with_restarts() {
         let mut rng = Rng::new(seed);
         let mut model = Model::default();
         for round in 0..4 {
-            let store = EmbeddedStore::open(Options::new(dir.path())).expect("the store opens");
+            // In turn as servers and as tools open it.
+            let options = Options { lean: round % 2 == 1, ..Options::new(dir.path()) };
+            let store = EmbeddedStore::open(options).expect("the store opens");
             model.check(&store, &format!("seed {seed}, round {round}")).await;
             for _ in 0..STEPS {
                 let work = rng.work(&model);

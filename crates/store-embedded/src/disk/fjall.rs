@@ -194,7 +194,8 @@ fn slot(bytes: &[u8]) -> Option<u64> {
     (xxh3_64(&revision).to_le_bytes() == bytes[8..]).then(|| u64::from_le_bytes(revision))
 }
 
-fn to_io(error: fjall::Error) -> io::Error {
+/// Damage is told from failures of the system.
+pub(crate) fn to_io(error: fjall::Error) -> io::Error {
     match error {
         fjall::Error::Io(error) => error,
         fjall::Error::Storage(fjall::LsmError::Io(error)) => error,

@@ -1,0 +1,256 @@
+//! The index in a directory of its own, made anew with every start: a row for each version.
+//!
+//! A row's key is the key, an end mark and the revision, counted down, so that the newest version comes first. Values are
+//! not in it; they are in the records.
+
+use std::fs;
+use std::io;
+use std::ops::{Bound, ControlFlow};
+use std::path::{Path, PathBuf};
+
+use bytes::{Buf, BufMut, Bytes};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions};
+
+use super::{Entry, Live, Version, Visit};
+use crate::disk::to_io;
+
+pub(crate) struct DiskIndex {
+    /// Versions by key: when it was created and its lease, or nothing for a deletion.
+    rows: Keyspace,
+    /// A lease and a key that was put under it. The key may have gone elsewhere since.
+    leased: Keyspace,
+    /// Removes its directory when it is let go of.
+    _database: Database,
+}
+
+/// How much is collected in memory before it becomes a sorted file.
+const MEMTABLE_BYTES: u64 = 4 << 20;
+const CACHE_BYTES: u64 = 4 << 20;
+/// A zero byte in a key is followed by 0xff, the end of a key is a zero byte and this. So rows are in the order of keys.
+const END: [u8; 2] = [0, 1];
+
+// === impl DiskIndex ===
+
+impl DiskIndex {
+    /// Makes an empty one in `dir`; what another process left there is removed.
+    pub(crate) fn make(dir: PathBuf) -> io::Result<Self> {
+        remove(&dir)?;
+        // Three workers, as the log has (see there). What is written need not survive.
+        let database = Database::builder(dir).temporary(true).cache_size(CACHE_BYTES).worker_threads(3);
+        let database = database.max_cached_files(Some(64)).max_journaling_size(64 << 20).manual_journal_persist(true);
+        let database = database.open().map_err(to_io)?;
+        let options =
+            || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES).manual_journal_persist(true);
+        let rows = database.keyspace("rows", options).map_err(to_io)?;
+        let leased = database.keyspace("leased", options).map_err(to_io)?;
+        Ok(Self { rows, leased, _database: database })
+    }
+
+    pub(super) fn put(&mut self, key: &Bytes, live: &Live) -> io::Result<()> {
+        let mut row = Vec::with_capacity(16);
+        row.put_u64(live.created);
+        row.put_i64(live.lease);
+        self.rows.insert(row_key(key, live.modified), row).map_err(to_io)?;
+        if live.lease == 0 {
+            return Ok(());
+        }
+        self.leased.insert([&live.lease.to_be_bytes()[..], key].concat(), []).map_err(to_io)
+    }
+
+    pub(super) fn delete(&mut self, key: &Bytes, revision: u64) -> io::Result<()> {
+        self.rows.insert(row_key(key, revision), []).map_err(to_io)
+    }
+
+    pub(super) fn compact_key(&mut self, key: &Bytes, compacted: u64) -> io::Result<()> {
+        let mut entry = Entry::default();
+        for row in self.versions(key, u64::MAX) {
+            entry.add_older(&row?);
+        }
+        entry.past.reverse();
+        for revision in entry.forgotten_revisions(compacted) {
+            self.rows.remove(row_key(key, revision)).map_err(to_io)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn live(&self, key: &[u8]) -> io::Result<Option<Live>> {
+        Ok(self.versions(key, u64::MAX).next().transpose()?.and_then(|row| row.live))
+    }
+
+    /// The revision of the version that was there at `revision`.
+    pub(super) fn written(&self, key: &[u8], revision: u64) -> io::Result<Option<u64>> {
+        Ok(self.versions(key, revision).next().transpose()?.and_then(|row| Some(row.live?.modified)))
+    }
+
+    /// Shows the keys from `first` on (it too, if `inclusive`) and before `end`.
+    pub(super) fn range(
+        &self,
+        first: &[u8],
+        inclusive: bool,
+        end: Option<&Bytes>,
+        visit: &mut Visit<'_>,
+    ) -> io::Result<()> {
+        // The oldest row that a key could have.
+        let start = if inclusive { Bound::Included(escaped(first)) } else { Bound::Excluded(row_key(first, 0)) };
+        let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(escaped(end)));
+        if let (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) = (&start, &end)
+            && start >= end
+        {
+            return Ok(());
+        }
+        let mut current: Option<(Bytes, Entry)> = None;
+        for guard in self.rows.range::<Vec<u8>, _>((start, end)) {
+            let row = Row::read(guard)?;
+            match &mut current {
+                Some((key, entry)) if *key == row.key => entry.add_older(&row),
+                _ => {
+                    let mut entry = Entry::default();
+                    entry.add_older(&row);
+                    if let Some((key, entry)) = current.replace((row.key, entry))
+                        && show(&key, entry, visit).is_break()
+                    {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        if let Some((key, entry)) = current {
+            let _ = show(&key, entry, visit);
+        }
+        Ok(())
+    }
+
+    pub(super) fn keys_of_lease(&self, lease: i64) -> io::Result<Vec<Bytes>> {
+        let mut keys = Vec::new();
+        for guard in self.leased.prefix(lease.to_be_bytes()) {
+            let key = guard.key().map_err(to_io)?;
+            let key = Bytes::copy_from_slice(key.get(8..).unwrap_or_default());
+            if self.live(&key)?.is_some_and(|live| live.lease == lease) {
+                keys.push(key);
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The versions of a key up to `revision`, the newest first.
+    fn versions(&self, key: &[u8], revision: u64) -> impl Iterator<Item = io::Result<Row>> {
+        self.rows.range(row_key(key, revision)..=row_key(key, 0)).map(Row::read)
+    }
+}
+
+/// Removes the index of a process that was killed.
+pub(crate) fn remove(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn show(key: &Bytes, mut entry: Entry, visit: &mut Visit<'_>) -> ControlFlow<()> {
+    entry.past.reverse();
+    visit(key, &entry)
+}
+
+/// One version.
+struct Row {
+    key: Bytes,
+    revision: u64,
+    /// `None`: deleted.
+    live: Option<Live>,
+}
+
+// === impl Row ===
+
+impl Row {
+    fn read(guard: fjall::Guard) -> io::Result<Self> {
+        let (key, value) = guard.into_inner().map_err(to_io)?;
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the index is damaged");
+        let (key, revision) = split(&key).ok_or_else(damaged)?;
+        let live = match value.len() {
+            0 => None,
+            16 => {
+                let mut value = &value[..];
+                let (created, lease) = (value.get_u64(), value.get_i64());
+                Some(Live { value: None, modified: revision, created, lease })
+            }
+            _ => return Err(damaged()),
+        };
+        Ok(Self { key, revision, live })
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// Adds a version that is older than those before. The past descends meanwhile.
+    fn add_older(&mut self, row: &Row) {
+        match &row.live {
+            Some(live) if self.live.is_none() && self.past.is_empty() => self.live = Some(live.clone()),
+            Some(_) => self.past.push(Version::written(row.revision)),
+            None => self.past.push(Version::deleted(row.revision)),
+        }
+    }
+}
+
+fn row_key(key: &[u8], revision: u64) -> Vec<u8> {
+    let mut row = escaped(key);
+    row.extend(END);
+    row.extend((!revision).to_be_bytes());
+    row
+}
+
+fn escaped(key: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(key.len() + 10);
+    for byte in key {
+        escaped.push(*byte);
+        if *byte == 0 {
+            escaped.push(0xff);
+        }
+    }
+    escaped
+}
+
+fn split(row: &[u8]) -> Option<(Bytes, u64)> {
+    let (rest, revision) = row.split_last_chunk()?;
+    let escaped = rest.strip_suffix(&END)?;
+    let key = if escaped.contains(&0) {
+        let mut key = Vec::with_capacity(escaped.len());
+        let mut bytes = escaped.iter();
+        while let Some(byte) = bytes.next() {
+            key.push(*byte);
+            if *byte == 0 {
+                bytes.next();
+            }
+        }
+        key.into()
+    } else {
+        Bytes::copy_from_slice(escaped)
+    };
+    Some((key, !u64::from_be_bytes(*revision)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_the_order_of_keys_and_the_newest_comes_first() {
+        let keys: [&[u8]; 9] = [b"", b"\0", b"\0\0", b"\0\x01", b"\x01", b"a", b"a\0", b"a\0\xff", b"ab"];
+        let mut rows = Vec::new();
+        for key in keys {
+            for revision in [u64::MAX, 300, 7, 0] {
+                let row = row_key(key, revision);
+                assert_eq!(split(&row), Some((Bytes::copy_from_slice(key), revision)));
+                // The bounds of ranges: from a key on, and before one.
+                assert!(escaped(key) <= row);
+                rows.push(row);
+            }
+        }
+        assert!(rows.is_sorted());
+        for (at, key) in keys.iter().enumerate() {
+            let before = rows.iter().filter(|row| **row < escaped(key)).count();
+            assert_eq!(before, at * 4, "{key:?}");
+        }
+        assert_eq!(split(b"short"), None);
+    }
+}

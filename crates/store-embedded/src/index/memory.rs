@@ -1,0 +1,92 @@
+//! The index in memory, with the live values.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, Range};
+
+use bytes::Bytes;
+
+use super::{Entry, Live, Version};
+
+#[derive(Default)]
+pub(crate) struct MemoryIndex {
+    keys: BTreeMap<Bytes, Entry>,
+}
+
+// === impl MemoryIndex ===
+
+impl MemoryIndex {
+    /// The answer is the index's own copy of the key.
+    pub(super) fn put(&mut self, key: &Bytes, live: Live) -> Bytes {
+        let own = self.keys.get_key_value(key).map(|(own, _)| own.clone());
+        // A new key is copied: the caller's bytes may be a slice of something larger.
+        let own = own.unwrap_or_else(|| Bytes::copy_from_slice(key));
+        self.keys.entry(own.clone()).or_default().replace(live);
+        own
+    }
+
+    pub(super) fn delete(&mut self, key: &Bytes, revision: u64) {
+        match self.keys.get_mut(key) {
+            Some(entry) => {
+                if let Some(live) = entry.live.take() {
+                    entry.past.push(Version::written(live.modified));
+                }
+                entry.past.push(Version::deleted(revision));
+            }
+            None => {
+                let entry = Entry { live: None, past: vec![Version::deleted(revision)] };
+                self.keys.insert(Bytes::copy_from_slice(key), entry);
+            }
+        }
+    }
+
+    /// The live version, with the index's own copy of the key.
+    pub(super) fn live(&self, key: &[u8]) -> Option<(&Bytes, &Live)> {
+        let (key, entry) = self.entry(key)?;
+        Some((key, entry.live.as_ref()?))
+    }
+
+    pub(super) fn entry(&self, key: &[u8]) -> Option<(&Bytes, &Entry)> {
+        self.keys.get_key_value(key)
+    }
+
+    /// The keys of a range after `after` (or from its start), in order.
+    pub(super) fn range<'a>(
+        &'a self,
+        range: &Range<Bytes>,
+        after: Option<&Bytes>,
+    ) -> impl Iterator<Item = (&'a Bytes, &'a Entry)> + use<'a> {
+        let start = match after {
+            Some(key) => Bound::Excluded(key.clone()),
+            None => Bound::Included(range.start.clone()),
+        };
+        let empty = range.start >= range.end;
+        let bounds = if empty {
+            (Bound::Included(Bytes::new()), Bound::Excluded(Bytes::new()))
+        } else {
+            (start, Bound::Excluded(range.end.clone()))
+        };
+        // An excluded start that equals the end is a range BTreeMap rejects; the key before it was the last.
+        let exhausted = matches!(after, Some(key) if *key >= range.end);
+        (!exhausted && !empty).then(|| self.keys.range::<Bytes, _>(bounds)).into_iter().flatten()
+    }
+
+    /// All keys after one.
+    pub(super) fn after(&self, after: Option<&Bytes>) -> impl Iterator<Item = (&Bytes, &Entry)> {
+        let start = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.clone()));
+        self.keys.range::<Bytes, _>((start, Bound::Unbounded))
+    }
+
+    pub(super) fn compact_key(&mut self, key: &Bytes, compacted: u64) {
+        let Some(entry) = self.keys.get_mut(key) else { return };
+        let forgotten = entry.forgotten(compacted);
+        entry.past.drain(..forgotten);
+        if entry.past.is_empty() {
+            entry.past = Vec::new();
+            if entry.live.is_none() {
+                self.keys.remove(key);
+            }
+        } else if entry.past.capacity() > 2 * entry.past.len() + 8 {
+            entry.past.shrink_to_fit();
+        }
+    }
+}
