@@ -54,6 +54,9 @@ struct Examples {
 
 /// How many keys of a finding are named.
 const EXAMPLES: usize = 5;
+/// How many findings are told apart by what is said of them.
+const MAX_FINDINGS: usize = 1000;
+const OTHER: &str = "for other reasons, of which there are too many to name";
 /// What servers of either make agree by on who compacts; it lies outside of every prefix.
 const COMPACTION_KEY: &[u8] = b"compact_rev_key";
 const ENCRYPTED: &[u8] = b"k8s:enc:";
@@ -183,7 +186,11 @@ async fn count(store: &dyn Store, range: Range<Bytes>, revision: Revision) -> Re
 
 impl Diagnosis {
     fn add(&mut self, severity: Severity, kind: Kind, resource: &str, detail: &str, key: Option<&[u8]>) {
-        let entry = self.findings.entry((severity, kind, resource.to_owned(), detail.to_owned())).or_default();
+        let mut what = (severity, kind, resource.to_owned(), detail.to_owned());
+        if self.findings.len() >= MAX_FINDINGS && !self.findings.contains_key(&what) {
+            what.3 = OTHER.to_owned();
+        }
+        let entry = self.findings.entry(what).or_default();
         entry.count += 1;
         if let Some(key) = key.filter(|_| entry.keys.len() < EXAMPLES) {
             entry.keys.push(String::from_utf8_lossy(key).into_owned());

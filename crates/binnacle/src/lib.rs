@@ -15,6 +15,7 @@ mod patient;
 mod place;
 mod progress;
 mod sizes;
+mod sort;
 mod target;
 #[cfg(test)]
 mod testing;

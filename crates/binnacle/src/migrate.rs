@@ -153,7 +153,7 @@ async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Ta
         Place::Embedded(dir) => {
             // When servers can find it, it says that it is not finished.
             if let Some(new) = NewStore::prepare(dir)? {
-                let options = Options { first_revision: begun.0, ..Options::new(&new.unfinished) };
+                let options = Options { first_revision: begun.0, lean: true, ..Options::new(&new.unfinished) };
                 let store = open_embedded(options).await?;
                 let mut target = Target::embedded(store.clone(), ROOT).await?;
                 let marker = Marker { source: source.to_owned(), reached: 0 };
@@ -162,7 +162,7 @@ async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Ta
                 store.close().await;
                 new.finish()?;
             }
-            let store = open_embedded(Options::new(store_dir(dir))).await?;
+            let store = open_embedded(Options { lean: true, ..Options::new(store_dir(dir)) }).await?;
             Ok((Target::embedded(store, ROOT).await?, ROOT.to_owned()))
         }
     }

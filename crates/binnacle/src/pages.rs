@@ -11,18 +11,23 @@ pub(crate) struct Pages<'a> {
     rest: Range<Bytes>,
     revision: Revision,
     finished: bool,
+    /// How many objects the next page may have.
+    limit: usize,
     /// The revision was compacted away meanwhile, so that later pages are from later revisions.
     pub(crate) torn: bool,
 }
 
-/// As many objects as kube-apiserver asks etcd for at once.
+/// At most as many objects as kube-apiserver asks etcd for at once, and what a page should have in bytes if the objects to
+/// come are as large as those before.
 const PAGE: usize = 500;
+const PAGE_BYTES: usize = 4 << 20;
+const FIRST_PAGE: usize = 32;
 
 // === impl Pages ===
 
 impl<'a> Pages<'a> {
     pub(crate) fn new(store: &'a dyn Store, range: Range<Bytes>, revision: Revision) -> Self {
-        Self { store, rest: range, revision, finished: false, torn: false }
+        Self { store, rest: range, revision, finished: false, limit: FIRST_PAGE, torn: false }
     }
 
     /// The next page, `None` after the last one. Fails with [`StoreError::Compacted`] when the revision is gone.
@@ -30,9 +35,16 @@ impl<'a> Pages<'a> {
         if self.finished {
             return Ok(None);
         }
-        let request =
-            RangeRequest { range: self.rest.clone(), revision: Some(self.revision), limit: PAGE, count_only: false };
+        let request = RangeRequest {
+            range: self.rest.clone(),
+            revision: Some(self.revision),
+            limit: self.limit,
+            count_only: false,
+        };
         let page = self.store.range(request).await?;
+        let bytes: usize = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
+        let fitting = PAGE_BYTES * page.kvs.len().max(1) / bytes.max(1);
+        self.limit = fitting.clamp(1, PAGE.min(self.limit * 2));
         match page.kvs.last() {
             // The first key after the last one.
             Some(last) if page.more => self.rest.start = Bytes::from([&*last.key, b"\0"].concat()),

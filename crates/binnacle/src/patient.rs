@@ -15,11 +15,12 @@ use tokio::time::sleep;
 /// How long a cluster that does not answer is waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(200);
+const DENIED: &str = "permission denied";
 
 /// A store whose calls are repeated while it does not answer. Writes are too, so they must be as good done twice.
 pub(crate) struct Patient(Arc<dyn Store>);
 
-/// Repeats what has no answer.
+/// Repeats what has no answer. Who is not allowed something will not be allowed it later.
 pub(crate) async fn insist<T, F>(mut ask: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
@@ -27,6 +28,9 @@ where
     let begun = Instant::now();
     loop {
         match ask().await {
+            Err(StoreError::Unavailable(reason)) if reason.ends_with(DENIED) => {
+                return Err(StoreError::Unavailable(reason));
+            }
             Err(StoreError::Unavailable(_) | StoreError::Timeout) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
             answer => return answer,
         }

@@ -1,7 +1,7 @@
 //! How much each resource takes up, now and in the history that is kept.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 
 use binnacle_store::{Event, Revision, Store, StoreError, WatchMessage};
@@ -50,7 +50,8 @@ pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Er
             let size = sizes.resources.entry(keys.owner(&kv.key)).or_default();
             size.objects += 1;
             size.bytes += bytes;
-            top.push(Reverse((bytes, kv.key)));
+            // Copied, so that a key does not keep the page alive in which it came.
+            top.push(Reverse((bytes, Bytes::copy_from_slice(&kv.key))));
             if top.len() > largest {
                 top.pop();
             }
@@ -60,11 +61,11 @@ pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Er
         sizes.notes.push("history was compacted meanwhile: not all of this was so at one revision".to_owned());
     }
     sizes.largest = top.into_sorted_vec().into_iter().map(|Reverse((bytes, key))| (bytes, show(&key))).collect();
-    match past(store, opened.range(), revision).await {
+    match past(store, &keys, opened.range(), revision).await {
         Ok((compacted, past)) => {
             sizes.compacted = compacted.0;
-            for (key, (count, bytes)) in past {
-                let size = sizes.resources.entry(keys.owner(&key)).or_default();
+            for (owner, (count, bytes)) in past {
+                let size = sizes.resources.entry(owner).or_default();
                 size.past += count;
                 size.past_bytes += bytes;
             }
@@ -77,14 +78,15 @@ pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Er
     Ok(sizes)
 }
 
-/// Of each key, how many versions other than the current one are kept, and their bytes.
+/// Of each resource, how many versions other than the current one are kept, and their bytes.
 async fn past(
     store: &dyn Store,
+    keys: &Keys,
     range: Range<Bytes>,
     revision: Revision,
-) -> Result<(Revision, HashMap<Bytes, (u64, u64)>), StoreError> {
+) -> Result<(Revision, BTreeMap<Owner, (u64, u64)>), StoreError> {
     let compacted = store.compacted_revision().await?;
-    let mut past: HashMap<Bytes, (u64, u64)> = HashMap::new();
+    let mut past: BTreeMap<Owner, (u64, u64)> = BTreeMap::new();
     let mut watch = store.watch(range, compacted).await?;
     let last = watch.control.barrier().await?.last_event.min(revision);
     let mut reached = Revision(0);
@@ -104,7 +106,7 @@ async fn past(
                     (key, previous, Some(len))
                 }
             };
-            let entry = past.entry(key).or_default();
+            let entry = past.entry(keys.owner(&key)).or_default();
             if let Some(replaced) = replaced {
                 entry.0 += 1;
                 entry.1 += (replaced.key.len() + replaced.value.len()) as u64;

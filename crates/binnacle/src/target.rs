@@ -29,6 +29,8 @@ pub(crate) struct Target {
     leases: HashMap<LeaseId, Lease>,
     /// The key that is written to move the revision on.
     filler: Bytes,
+    /// How far it is moved on beyond what one write needs.
+    stride: u64,
 }
 
 /// A lease of the first store in this one.
@@ -43,6 +45,10 @@ const LEAST_LEASE: Duration = Duration::from_millis(1500);
 /// How many writes that only move the revision are under way at once, and how many there are between compactions.
 const FILLERS: usize = 512;
 const FILLERS_PER_COMPACTION: u64 = 50_000;
+/// Each time that writes overtake the revision, it is moved on further than the time before, for it must wait for all that
+/// is under way.
+const FIRST_STRIDE: u64 = 32;
+const LAST_STRIDE: u64 = 8192;
 
 /// So many writes of no meaning take a while: the operator may know a shorter way.
 const MANY_FILLERS: u64 = 5_000_000;
@@ -65,7 +71,7 @@ impl Target {
     async fn new(store: Arc<dyn Store>, writes: Writes, root: &str) -> Result<Self, Error> {
         let revision = store.current_revision().await?.0;
         let filler = Bytes::from(format!("binnacle_filler{root}"));
-        Ok(Self { store, writes, revision, leases: HashMap::new(), filler })
+        Ok(Self { store, writes, revision, leases: HashMap::new(), filler, stride: FIRST_STRIDE })
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -105,18 +111,22 @@ impl Target {
         Ok(())
     }
 
+    /// Tells when it will take long to come to `revision`, although `writes` are ahead, each with a revision of its own.
+    pub(crate) fn foretell(&self, revision: u64, writes: u64, progress: &mut Progress) {
+        if revision.saturating_sub(self.revision).saturating_sub(writes) > MANY_FILLERS {
+            progress.say(
+                "The target's revision is far behind: an empty etcd that was restored with 'etcdutl snapshot restore \
+                 --bump-revision' would be there at once.",
+            );
+        }
+    }
+
     /// Moves the revision on to at least `revision`, with writes of no meaning where it takes any.
     pub(crate) async fn advance(&mut self, revision: u64, progress: &mut Progress) -> Result<(), Error> {
         self.flush().await?;
         let begin = self.revision;
         if begin >= revision {
             return Ok(());
-        }
-        if revision - begin > MANY_FILLERS {
-            progress.say(
-                "The target's revision is far behind: an empty etcd that was restored with 'etcdutl snapshot restore \
-                 --bump-revision' would be there at once.",
-            );
         }
         progress.begin();
         let mut compacted = begin;
@@ -171,7 +181,8 @@ impl Target {
         if self.revision.max(self.writes.reached()) >= revision {
             return Ok(());
         }
-        self.advance(revision, &mut Progress::new()).await
+        self.stride = (self.stride * 2).min(LAST_STRIDE);
+        self.advance(revision + self.stride, &mut Progress::new()).await
     }
 
     fn done(&mut self, answer: Result<TxnResponse, StoreError>) -> Result<(), Error> {

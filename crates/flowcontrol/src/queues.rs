@@ -3,16 +3,17 @@
 //!
 //! Nothing here waits or knows the time by itself.
 
-use std::collections::VecDeque;
+mod queue;
+#[cfg(test)]
+mod tests;
+
 use std::time::{Duration, Instant};
 
 use binnacle_meta::Text;
 
+use self::queue::{Queue, SERVICE_SECONDS, Waiting};
 use crate::hand::deal;
 use crate::spec::Queuing;
-
-/// How long a request is taken to be served, before it is known.
-const SERVICE_SECONDS: f64 = 0.003;
 
 /// A request that has come.
 #[derive(Debug)]
@@ -50,27 +51,6 @@ pub(crate) struct Running {
     began: Instant,
 }
 
-/// A request in a queue.
-#[derive(Debug)]
-pub(crate) struct Waiting<T> {
-    pub(crate) id: u64,
-    pub(crate) seats: usize,
-    pub(crate) schema: Text,
-    pub(crate) flow: Text,
-    pub(crate) arrived: Instant,
-    arrived_r: f64,
-    turn: T,
-}
-
-#[derive(Debug)]
-pub(crate) struct Queue<T> {
-    pub(crate) waiting: VecDeque<Waiting<T>>,
-    pub(crate) running: usize,
-    pub(crate) seats: usize,
-    /// When in virtual time its next request begins.
-    pub(crate) next_r: f64,
-}
-
 #[derive(Debug)]
 pub(crate) struct Queues<T> {
     /// Seats for all at once; `None` when that is not limited.
@@ -98,38 +78,6 @@ pub(crate) struct Totals {
     pub(crate) dispatched: u64,
     pub(crate) rejected: u64,
     pub(crate) timed_out: u64,
-}
-
-impl<T> Waiting<T> {
-    /// Seat-seconds.
-    pub(crate) fn work(&self) -> f64 {
-        self.seats as f64 * SERVICE_SECONDS
-    }
-}
-
-impl<T> Queue<T> {
-    fn new() -> Self {
-        Self { waiting: VecDeque::new(), running: 0, seats: 0, next_r: 0.0 }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.running == 0
-    }
-
-    pub(crate) fn waiting_seats(&self) -> usize {
-        self.waiting.iter().map(|waiting| waiting.seats).sum()
-    }
-
-    pub(crate) fn waiting_work(&self) -> f64 {
-        self.waiting_seats() as f64 * SERVICE_SECONDS
-    }
-
-    /// Nothing begins before it has come: a queue that was idle gains no credit by that.
-    fn bound(&mut self) {
-        if let Some(oldest) = self.waiting.front() {
-            self.next_r = self.next_r.max(oldest.arrived_r);
-        }
-    }
 }
 
 impl<T: Turn> Queues<T> {
@@ -364,148 +312,5 @@ impl<T: Turn> Queues<T> {
         if self.robin >= self.queues.len() {
             self.robin = 0;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-    use std::rc::Rc;
-
-    use super::*;
-
-    /// Writes down whose turn it was.
-    struct Noted(Rc<RefCell<Vec<&'static str>>>, &'static str);
-
-    impl Turn for Noted {
-        fn tell(self) -> bool {
-            self.0.borrow_mut().push(self.1);
-            self.1 != "gone"
-        }
-    }
-
-    struct Test {
-        queues: Queues<Noted>,
-        told: Rc<RefCell<Vec<&'static str>>>,
-        now: Instant,
-        running: Vec<Running>,
-    }
-
-    impl Test {
-        fn new(limit: usize, queuing: Option<Queuing>) -> Self {
-            let now = Instant::now();
-            let mut queues = Queues::new(now);
-            queues.configure(now, Some(limit), queuing);
-            Self { queues, told: Rc::default(), now, running: Vec::new() }
-        }
-
-        fn arrive(&mut self, name: &'static str, hash: u64, seats: usize) -> Outcome {
-            let turn = Noted(self.told.clone(), name);
-            let arrival = Arrival { seats, schema: "s".into(), flow: name.into(), hash, turn };
-            let outcome = self.queues.arrive(self.now, arrival);
-            if let Outcome::Served(running) = outcome {
-                self.running.push(running);
-            }
-            outcome
-        }
-
-        fn finish_one(&mut self) {
-            self.now += Duration::from_millis(3);
-            let running = self.running.remove(0);
-            self.queues.finish(self.now, running);
-            let started: Vec<u64> = self.queues.started.iter().map(|(id, _)| *id).collect();
-            self.running.extend(started.into_iter().filter_map(|id| self.queues.take_started(id)));
-        }
-    }
-
-    fn queuing(queues: usize, hand_size: usize, length_limit: usize) -> Option<Queuing> {
-        Some(Queuing { queues, hand_size, length_limit })
-    }
-
-    #[test]
-    fn without_queues_what_does_not_fit_is_refused() {
-        let mut test = Test::new(2, None);
-        assert!(matches!(test.arrive("a", 0, 1), Outcome::Served(_)));
-        assert!(matches!(test.arrive("b", 0, 1), Outcome::Served(_)));
-        assert_eq!(test.arrive("c", 0, 1), Outcome::Refused("concurrency-limit"));
-        test.finish_one();
-        assert!(matches!(test.arrive("d", 0, 1), Outcome::Served(_)));
-        assert_eq!(test.queues.totals, Totals { dispatched: 3, rejected: 1, timed_out: 0 });
-    }
-
-    #[test]
-    fn a_flow_that_asks_for_much_does_not_starve_another() {
-        let mut test = Test::new(1, queuing(2, 1, 10));
-        test.arrive("first", 0, 1);
-        for _ in 0..6 {
-            assert!(matches!(test.arrive("greedy", 0, 1), Outcome::Waits(_)));
-        }
-        test.arrive("modest", 1, 1);
-        test.arrive("modest", 1, 1);
-        for _ in 0..5 {
-            test.finish_one();
-        }
-        let told = test.told.borrow().clone();
-        let modest = told.iter().position(|name| *name == "modest").unwrap();
-        assert!(modest <= 2, "{told:?}");
-        assert_eq!(told.iter().filter(|name| **name == "modest").count(), 2, "{told:?}");
-    }
-
-    #[test]
-    fn full_queues_refuse_and_who_gives_up_makes_room() {
-        let mut test = Test::new(1, queuing(1, 1, 2));
-        test.arrive("a", 0, 1);
-        let Outcome::Waits(second) = test.arrive("b", 0, 1) else { panic!() };
-        test.arrive("c", 0, 1);
-        assert_eq!(test.arrive("d", 0, 1), Outcome::Refused("queue-full"));
-        assert_eq!(test.queues.give_up(test.now, second), Ok(()));
-        assert!(matches!(test.arrive("e", 0, 1), Outcome::Waits(_)));
-        test.finish_one();
-        assert_eq!(*test.told.borrow(), ["a", "c"]);
-        assert!(test.queues.give_up(test.now, second).is_err());
-        assert_eq!(test.queues.totals.timed_out, 1);
-    }
-
-    #[test]
-    fn who_has_gone_is_passed_over() {
-        let mut test = Test::new(1, queuing(1, 1, 5));
-        test.arrive("a", 0, 1);
-        test.arrive("gone", 0, 1);
-        test.arrive("b", 0, 1);
-        test.finish_one();
-        assert_eq!(*test.told.borrow(), ["a", "gone", "b"]);
-        assert_eq!((test.queues.running, test.queues.seats, test.queues.waiting), (1, 1, 0));
-    }
-
-    #[test]
-    fn wide_requests_wait_for_seats_and_too_wide_ones_go_alone() {
-        let mut test = Test::new(4, queuing(4, 2, 5));
-        test.arrive("a", 0, 3);
-        assert!(matches!(test.arrive("b", 1, 3), Outcome::Waits(_)));
-        test.finish_one();
-        assert_eq!((test.queues.running, test.queues.seats), (1, 3));
-        assert!(matches!(test.arrive("huge", 2, 9), Outcome::Waits(_)));
-        test.finish_one();
-        assert_eq!((test.queues.running, test.queues.seats), (1, 9));
-        test.finish_one();
-        assert_eq!((test.queues.running, test.queues.seats, test.queues.demand()), (0, 0, 0));
-    }
-
-    #[test]
-    fn other_settings_while_requests_wait() {
-        let mut test = Test::new(1, queuing(8, 1, 5));
-        for hash in 0..8 {
-            test.arrive("a", hash, 1);
-        }
-        test.queues.configure(test.now, Some(2), queuing(2, 1, 5));
-        assert_eq!(test.queues.running, 2);
-        test.queues.configure(test.now, None, None);
-        assert_eq!((test.queues.running, test.queues.waiting), (8, 0));
-        let started: Vec<u64> = test.queues.started.iter().map(|(id, _)| *id).collect();
-        test.running.extend(started.into_iter().filter_map(|id| test.queues.take_started(id)));
-        for _ in 0..8 {
-            test.finish_one();
-        }
-        assert_eq!((test.queues.running, test.queues.seats, test.queues.queues.len()), (0, 0, 0));
     }
 }

@@ -36,6 +36,10 @@ impl Failure {
                 Self::NotDone(describe(status))
             }
             Code::ResourceExhausted if message.ends_with("too many requests") => Self::NotDone(describe(status)),
+            // The rights of users changed while it waited for its turn; nothing of it was carried out.
+            Code::InvalidArgument if message.ends_with("revision of auth store is old") => {
+                Self::NotDone(describe(status))
+            }
             // A member that is only learning says this to all but a few calls: with one code in 3.4, the other since 3.5.
             Code::Unavailable | Code::FailedPrecondition if message.ends_with("rpc not supported for learner") => {
                 Self::NotDone(describe(status))
@@ -105,6 +109,7 @@ mod tests {
             (Code::ResourceExhausted, "etcdserver: too many requests", "NotDone("),
             (Code::Unavailable, "etcdserver: rpc not supported for learner", "NotDone("),
             (Code::FailedPrecondition, "etcdserver: rpc not supported for learner", "NotDone("),
+            (Code::InvalidArgument, "etcdserver: revision of auth store is old", "NotDone("),
             (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", "Answered(Unavailable("),
             (Code::InvalidArgument, "etcdserver: request is too large", "Answered(Unavailable("),
             (Code::Unavailable, "etcdserver: request timed out", "Unknown(\"etcdserver: request timed out\")"),

@@ -4,13 +4,15 @@
 //! watch that begins where a list ended finds them here; only one from further back reads etcd's history, and joins the
 //! hub when it has caught up.
 
-use std::collections::VecDeque;
+mod history;
+mod window;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use binnacle_store::{Barrier, Event, Revision, StoreError, WatchedRanges};
+use binnacle_store::{Barrier, Revision, StoreError};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -18,23 +20,14 @@ use tokio::sync::futures::Notified;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
+pub use self::window::WatchLimits;
+use self::window::{State, share};
 use crate::api::{RangeRequest, RangeResponse, path};
-use crate::cluster::{Call, Cluster, Member};
+use crate::cluster::{Call, Cluster};
 use crate::error::Failure;
 use crate::metrics::Metrics;
-use crate::stream::{Ended, EventStream, Heard, Progress, Row, first_key, unsigned};
+use crate::stream::{Ended, Heard, Progress, Row, first_key, unsigned};
 use crate::watcher::{Ending, Watcher};
-
-/// How much of what was heard is kept.
-#[derive(Clone, Copy, Debug)]
-pub struct WatchLimits {
-    /// How many revisions the hub keeps for watches that begin a little in the past.
-    pub window_revisions: usize,
-    pub window_bytes: usize,
-    /// How many events may wait for a watcher before it has to read them from history instead.
-    pub buffer_events: usize,
-    pub buffer_bytes: usize,
-}
 
 pub(crate) struct Hub {
     pub(crate) cluster: Cluster,
@@ -51,18 +44,6 @@ pub(crate) struct Hub {
     asked: AtomicU64,
     revision: tokio::sync::Mutex<Fresh>,
     task: Mutex<Option<AbortHandle>>,
-}
-
-#[derive(Default)]
-struct State {
-    /// Everything up to here was offered to the watchers. 0 before the hub has begun.
-    position: u64,
-    /// The window has everything after this revision.
-    floor: u64,
-    window: VecDeque<Row>,
-    window_bytes: usize,
-    watchers: WatchedRanges<Watcher>,
-    closed: bool,
 }
 
 /// The newest revision that etcd was asked for.
@@ -87,14 +68,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 const STUCK_AFTER: Duration = Duration::from_millis(1500);
 /// How long a barrier waits at most.
 const REACH_TIMEOUT: Duration = Duration::from_secs(30);
-
-// === impl WatchLimits ===
-
-impl Default for WatchLimits {
-    fn default() -> Self {
-        Self { window_revisions: 4096, window_bytes: 8 << 20, buffer_events: 8192, buffer_bytes: 8 << 20 }
-    }
-}
 
 // === impl Hub ===
 
@@ -266,108 +239,6 @@ impl Hub {
         true
     }
 
-    async fn read_history(&self, watcher: &Arc<Watcher>, mut after: u64) {
-        let mut pause = FIRST_PAUSE;
-        while !self.join(watcher, after) {
-            match self.read_some_history(watcher, &mut after).await {
-                Ok(()) => pause = FIRST_PAUSE,
-                Err(Ended::Compacted(revision)) => {
-                    watcher.end(Ending::Compacted(revision));
-                    self.moved.notify_waiters();
-                    return;
-                }
-                Err(Ended::Lost(reason)) => {
-                    tracing::debug!(reason, range = ?watcher.range.start, "reading etcd's history was interrupted");
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-            }
-        }
-    }
-
-    /// Reads history until the window has the rest.
-    async fn read_some_history(&self, watcher: &Watcher, after: &mut u64) -> Result<(), Ended> {
-        let (mut stream, progress, _) = self.open(&watcher.range, *after).await?;
-        let mut ask = interval(ASK_AGAIN / 2);
-        ask.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while *after < self.state.lock().floor {
-            let heard = tokio::select! {
-                heard = stream.next() => heard?,
-                _ = ask.tick(), if progress == Progress::OnRequest => {
-                    stream.request_progress();
-                    continue;
-                }
-            };
-            match heard {
-                Heard::Rows(rows) => {
-                    for row in rows {
-                        let share = share(&row, &watcher.range);
-                        if !share.is_empty() {
-                            watcher.offer_past(row.revision, share).await;
-                        }
-                        *after = row.revision;
-                        watcher.scanned(row.revision);
-                    }
-                }
-                Heard::Progress(revision) => {
-                    *after = revision.max(*after);
-                    watcher.scanned(revision);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A watch at some member, whose history is whole.
-    async fn open(&self, range: &Range<Bytes>, after: u64) -> Result<(EventStream, Progress, &Member), Ended> {
-        self.reachable(after).await?;
-        let lost = |failure: Failure| Ended::Lost(failure.into_store_error().to_string());
-        let member: &Member = self.cluster.pick();
-        let opened = async {
-            let status = member.status(STATUS_PATIENCE).await?;
-            let progress = Progress::of_version(&status.version);
-            Ok((EventStream::open(member, progress, range, after).await?, progress, member))
-        };
-        opened.await.map_err(|failure| {
-            self.cluster.avoid(member);
-            lost(failure)
-        })
-    }
-
-    /// Whether events after this revision can still be told. etcd would serve a watch from the very revision of a
-    /// compaction, but without the deletions that this revision may have had.
-    pub(crate) async fn reachable(&self, after: u64) -> Result<(), Ended> {
-        let key = first_key(self.watched.start.clone());
-        let revision = i64::try_from(after.max(1)).unwrap_or(i64::MAX);
-        let request = RangeRequest { key, count_only: true, revision, ..RangeRequest::default() };
-        match self.cluster.call::<_, RangeResponse>(QUICK_READ, request).await {
-            Ok(_) | Err(Failure::Answered(StoreError::FutureRevision { .. })) => Ok(()),
-            Err(Failure::Compacted) => Err(Ended::Compacted(self.compacted().await.map_err(Ended::Lost)?)),
-            Err(failure) => Err(Ended::Lost(failure.into_store_error().to_string())),
-        }
-    }
-
-    /// The revision of the latest compaction. etcd tells it only to a watch that it refuses.
-    pub(crate) async fn compacted(&self) -> Result<u64, String> {
-        let key = first_key(self.watched.start.clone());
-        let revision = 1;
-        let request = RangeRequest { key: key.clone(), count_only: true, revision, ..RangeRequest::default() };
-        match self.cluster.call::<_, RangeResponse>(QUICK_READ, request).await {
-            Ok(_) => return Ok(0),
-            Err(Failure::Compacted) => {}
-            Err(failure) => return Err(failure.into_store_error().to_string()),
-        }
-        let member = self.cluster.pick();
-        let end = [key.as_ref(), b"\0"].concat();
-        let opened = EventStream::open(member, Progress::OnRequest, &(key..Bytes::from(end)), 0).await;
-        let mut stream = opened.map_err(|failure| failure.into_store_error().to_string())?;
-        match timeout(STATUS_PATIENCE, stream.next()).await {
-            Ok(Err(Ended::Compacted(revision))) => Ok(revision),
-            Ok(Err(Ended::Lost(reason))) => Err(reason),
-            Ok(Ok(_)) | Err(_) => Err("etcd did not say which revision was compacted".to_owned()),
-        }
-    }
-
     async fn run(&self) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -504,31 +375,4 @@ impl Hub {
         self.break_off(Ending::Restored);
         self.stuck.notify_one();
     }
-}
-
-// === impl State ===
-
-impl State {
-    fn keep(&mut self, row: Row, limits: &WatchLimits) {
-        self.window_bytes += row.events.iter().map(Event::size).sum::<usize>();
-        self.window.push_back(row);
-        while self.window.len() > limits.window_revisions || self.window_bytes > limits.window_bytes {
-            let Some(oldest) = self.window.pop_front() else { break };
-            self.window_bytes -= oldest.events.iter().map(Event::size).sum::<usize>();
-            self.floor = oldest.revision;
-        }
-    }
-
-    fn end_all(&mut self, ending: Ending) {
-        for watcher in self.watchers.iter() {
-            watcher.end(ending);
-        }
-        self.watchers.clear();
-        self.window.clear();
-        self.window_bytes = 0;
-    }
-}
-
-fn share(row: &Row, range: &Range<Bytes>) -> Vec<Event> {
-    row.events.iter().filter(|event| range.contains(event.key())).cloned().collect()
 }

@@ -16,6 +16,7 @@ use super::file::{Frame, Reader};
 use crate::Error;
 use crate::place::NewStore;
 use crate::progress::Progress;
+use crate::sort::Sorter;
 use crate::target::Target;
 
 /// What was restored.
@@ -30,7 +31,7 @@ pub(crate) struct Restored {
 /// What a file holds as of one revision.
 struct Contents {
     /// By the revision of the last change: where the frame is.
-    live: Vec<(Revision, u64)>,
+    live: Sorter<(u64, u64)>,
     leases: HashMap<LeaseId, Duration>,
     revision: Revision,
     /// The newest revision of the file.
@@ -45,45 +46,53 @@ pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump
     if head.root != ROOT {
         return Err(Error::new(format!("the keys in {} begin with {}, not with {ROOT}", path.display(), head.root)));
     }
-    let contents = Contents::read(&mut reader, head.begins, revision.map(Revision)).map_err(about)?;
+    let mut contents = Contents::read(&mut reader, head.begins, revision.map(Revision)).map_err(about)?;
     let begins = contents.newest.0.checked_add(bump).filter(|begins| *begins < i64::MAX as u64);
     let begins = Revision(begins.ok_or_else(|| Error::new("--bump-revision leads beyond what revisions can be"))?);
     let place = NewStore::prepare(dir)?
         .ok_or_else(|| Error::new(format!("there is a store in {}: restore into a new directory", dir.display())))?;
-    let options = Options { first_revision: begins.0, ..Options::new(&place.unfinished) };
+    let options = Options { first_revision: begins.0, lean: true, ..Options::new(&place.unfinished) };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
     let store = Arc::new(opened.map_err(|error| Error::doing("making the store", error))??);
-    let filled = fill(store.clone(), &contents, &mut reader, path).await;
+    let filled = fill(store.clone(), &mut contents, &mut reader, path).await;
     store.close().await;
     let expired = filled?;
     place.finish()?;
-    let objects = contents.live.len() as u64 - expired;
+    let objects = contents.live.count() - expired;
     Ok(Restored { objects, expired, revision: contents.revision, begins })
 }
 
 /// Writes all objects in the order of their changes, and reads them back; how many had a lease that is over.
-async fn fill(store: Arc<EmbeddedStore>, contents: &Contents, reader: &mut Reader, path: &Path) -> Result<u64, Error> {
+async fn fill(
+    store: Arc<EmbeddedStore>,
+    contents: &mut Contents,
+    reader: &mut Reader,
+    path: &Path,
+) -> Result<u64, Error> {
     let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
     let mut target = Target::embedded(store.clone(), ROOT).await?;
     for (lease, left) in &contents.leases {
         target.grant(*lease, *left).await?;
     }
     let mut progress = Progress::new();
-    let all = contents.live.len() as u64;
-    let mut expired = 0;
-    for (done, (_, at)) in contents.live.iter().enumerate() {
-        let Frame::Put(kv) = reader.read_at(*at).map_err(about)? else {
+    let all = contents.live.count();
+    let (mut done, mut expired) = (0, 0);
+    for row in contents.live.sorted().map_err(sorting)? {
+        let (_, at) = row.map_err(sorting)?;
+        let Frame::Put(kv) = reader.read_at(at).map_err(about)? else {
             return Err(Error::new("the file changed while it was read"));
         };
         match kv.lease.is_some_and(|lease| !contents.leases.contains_key(&lease)) {
             true => expired += 1,
             false => target.put(None, kv.key.clone(), kv).await?,
         }
-        progress.step("restoring objects", done as u64 + 1, all);
+        done += 1;
+        progress.step("restoring objects", done, all);
     }
     target.flush().await?;
-    for (_, at) in &contents.live {
-        let Frame::Put(kv) = reader.read_at(*at).map_err(about)? else { continue };
+    for row in contents.live.sorted().map_err(sorting)? {
+        let (_, at) = row.map_err(sorting)?;
+        let Frame::Put(kv) = reader.read_at(at).map_err(about)? else { continue };
         let (restored, _) = store.get(kv.key.clone(), None).await?;
         let wanted = kv.lease.is_none_or(|lease| contents.leases.get(&lease).is_some_and(|left| left.as_secs() > 60));
         if wanted && restored.is_none_or(|restored| restored.value != kv.value) {
@@ -93,11 +102,57 @@ async fn fill(store: Arc<EmbeddedStore>, contents: &Contents, reader: &mut Reade
     Ok(expired)
 }
 
+/// All changes by key and revision: where the frame is.
+struct Changes(Sorter<(Bytes, (u64, u64))>);
+
+/// Where the frame of a deletion is.
+const DELETED: u64 = u64::MAX;
+
+// === impl Changes ===
+
+impl Changes {
+    fn add(&mut self, key: &[u8], revision: Revision, at: u64) -> io::Result<()> {
+        // Copied, so that a key does not keep its value in memory.
+        self.0.add((Bytes::copy_from_slice(key), (revision.0, at)), key.len())
+    }
+
+    /// The last change of each key that is there.
+    fn newest(mut self) -> io::Result<Sorter<(u64, u64)>> {
+        let mut live = Sorter::new();
+        let mut last: Option<(Bytes, (u64, u64))> = None;
+        let mut keep = |change: Option<(Bytes, (u64, u64))>| match change {
+            Some((_, change)) if change.1 != DELETED => live.add(change, 0),
+            _ => Ok(()),
+        };
+        for row in self.0.sorted()? {
+            let row = row?;
+            if let Some(before) = last.take()
+                && before.0 != row.0
+            {
+                keep(Some(before))?;
+            }
+            last = Some(row);
+        }
+        keep(last)?;
+        Ok(live)
+    }
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self(Sorter::new())
+    }
+}
+
+fn sorting(error: io::Error) -> Error {
+    Error::doing("sorting", error)
+}
+
 // === impl Contents ===
 
 impl Contents {
     fn read(reader: &mut Reader, begins: Revision, wanted: Option<Revision>) -> io::Result<Self> {
-        let mut live: HashMap<Bytes, (Revision, u64)> = HashMap::new();
+        let mut changes = Changes::default();
         let mut leases = HashMap::new();
         let within = |revision: Revision| wanted.is_none_or(|wanted| revision <= wanted);
         let newest = loop {
@@ -106,11 +161,10 @@ impl Contents {
             };
             match frame {
                 Frame::Put(kv) if within(kv.mod_revision) => {
-                    // Copied, so that a key does not keep its value in memory.
-                    live.insert(Bytes::copy_from_slice(&kv.key), (kv.mod_revision, at));
+                    changes.add(&kv.key, kv.mod_revision, at)?;
                 }
                 Frame::Delete { key, revision } if within(revision) => {
-                    live.remove(&key);
+                    changes.add(&key, revision, DELETED)?;
                 }
                 Frame::Lease { lease, seconds } => {
                     leases.insert(lease, Duration::from_secs(seconds));
@@ -126,8 +180,7 @@ impl Contents {
                 format!("it has the revisions {} to {}, not {}", begins.0, newest.0, revision.0),
             ));
         }
-        let mut live: Vec<_> = live.into_values().collect();
-        live.sort_unstable();
+        let live = changes.newest()?;
         reader.rewind()?;
         Ok(Self { live, leases, revision, newest })
     }

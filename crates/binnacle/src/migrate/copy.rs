@@ -1,15 +1,17 @@
 //! One pass: what differs between the keys of both stores is brought over.
 
-use std::collections::HashSet;
+use std::io;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{KeyValue, Revision, Store, StoreError, prefix_range};
 use bytes::Bytes;
 use futures::future::join_all;
 
+use super::verify::Side;
 use super::{Failure, Migration};
 use crate::Error;
 use crate::pages::Pages;
+use crate::sort::Sorter;
 
 /// How many values are read at once.
 const CHUNK: usize = 128;
@@ -19,34 +21,38 @@ const NOTE_EVERY: Duration = Duration::from_secs(1);
 const ATTEMPTS: usize = 5;
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
+/// Keys by the revisions of their last changes.
+type Changed = Sorter<(u64, Bytes)>;
+
 impl Migration<'_> {
     /// Makes the target hold what the source held at the revision that is answered, but for what has changed since.
     pub(super) async fn pass(&mut self, source: &dyn Store) -> Result<Revision, Failure> {
-        let (revision, mut entries) = self.index(source).await?;
-        // What follows then gets revisions above those it had.
-        self.target.advance(revision.0, self.progress).await?;
-        self.delete_surplus(&entries).await?;
+        let (revision, mut changed) = self.compare_keys(source).await?;
         let reached = self.marker.reached;
-        entries.retain(|(modified, _)| modified.0 > reached);
-        entries.sort_unstable();
-        let all = entries.len() as u64;
+        let all = changed.count();
+        self.target.foretell(revision.0, all, self.progress);
         self.progress.begin();
         let (mut done, mut noted) = (0, Instant::now());
-        for chunk in entries.chunks(CHUNK) {
+        let mut rows = changed.sorted().map_err(sorting)?;
+        loop {
+            let chunk = rows.by_ref().take(CHUNK).collect::<io::Result<Vec<_>>>().map_err(sorting)?;
             let reads = join_all(chunk.iter().map(|(_, key)| source.get(key.clone(), None))).await;
             for ((modified, key), read) in chunk.iter().zip(reads) {
                 // What has changed or gone since it was listed is told by the watch, in its turn.
-                if let Some(kv) = read?.0.filter(|kv| kv.mod_revision == *modified) {
+                if let Some(kv) = read?.0.filter(|kv| kv.mod_revision.0 == *modified) {
                     self.bring(source, key, kv).await?;
                 }
             }
+            let Some((last, _)) = chunk.last() else { break };
             done += chunk.len() as u64;
             self.progress.step("copying objects", done, all);
             if noted.elapsed() >= NOTE_EVERY {
                 noted = Instant::now();
-                self.reached(chunk.last().map_or(reached, |(modified, _)| modified.0)).await?;
+                self.reached((*last).max(reached)).await?;
             }
         }
+        // So that this need not be done when the switch is made.
+        self.target.advance(revision.0, self.progress).await?;
         self.reached(revision.0).await?;
         Ok(revision)
     }
@@ -70,46 +76,54 @@ impl Migration<'_> {
         self.note().await
     }
 
-    /// All keys with the revisions of their last changes, as of one revision.
-    async fn index(&mut self, source: &dyn Store) -> Result<(Revision, Vec<(Revision, Bytes)>), StoreError> {
+    /// Lists the keys of the source as of one revision; those that changed after what has been reached, by revision.
+    /// What an earlier pass brought and the source no longer has is deleted.
+    async fn compare_keys(&mut self, source: &dyn Store) -> Result<(Revision, Changed), Failure> {
+        let target = self.target.store().clone();
         let mut attempt = 1;
         loop {
             let revision = source.current_revision().await?;
+            let mut theirs = Side::new(&*target, &self.target_root).await?;
             let mut pages = Pages::new(source, prefix_range(self.source_root.as_bytes()), revision);
-            let mut entries = Vec::new();
+            let (mut changed, mut count) = (Sorter::new(), 0);
             loop {
                 match pages.next().await {
                     Ok(Some(page)) => {
-                        // Copied, so that one key does not keep the page alive in which it came.
-                        let entry = |kv: &KeyValue| (kv.mod_revision, Bytes::copy_from_slice(&kv.key));
-                        entries.extend(page.iter().map(entry));
-                        let count = entries.len();
+                        for kv in &page {
+                            if kv.mod_revision.0 > self.marker.reached {
+                                // Copied, so that one key does not keep the page alive in which it came.
+                                let row = (kv.mod_revision.0, Bytes::copy_from_slice(&kv.key));
+                                changed.add(row, kv.key.len()).map_err(sorting)?;
+                            }
+                            self.delete_before(&mut theirs, Some(self.key(&kv.key))).await?;
+                        }
+                        count += page.len();
                         self.progress.state(|| format!("listing keys: {count}"));
                     }
-                    Ok(None) => return Ok((revision, entries)),
+                    Ok(None) => {
+                        self.delete_before(&mut theirs, None).await?;
+                        return Ok((revision, changed));
+                    }
                     Err(StoreError::Compacted { .. }) if attempt < ATTEMPTS => break,
-                    Err(error) => return Err(error),
+                    Err(error) => return Err(error.into()),
                 }
             }
             attempt += 1;
         }
     }
 
-    /// Deletes what an earlier pass brought and the source no longer has.
-    async fn delete_surplus(&mut self, entries: &[(Revision, Bytes)]) -> Result<(), Failure> {
-        let store = self.target.store().clone();
-        let range = prefix_range(self.target_root.as_bytes());
-        let revision = store.current_revision().await.map_err(|error| Error::doing("reading the target", error))?;
-        let mut pages = Pages::new(&*store, range, revision);
-        let mut known: Option<HashSet<Bytes>> = None;
-        loop {
-            let page = pages.next_or_newer().await.map_err(|error| Error::doing("reading the target", error))?;
-            let Some(page) = page.filter(|page| !page.is_empty()) else { return Ok(()) };
-            let known = known.get_or_insert_with(|| entries.iter().map(|(_, key)| self.key(key)).collect());
-            let surplus: Vec<_> = page.into_iter().map(|kv| kv.key).filter(|key| !known.contains(key)).collect();
-            for key in surplus {
-                self.target.delete(key).await?;
+    /// Deletes the target's next keys up to `key`, which is spared; all of them if there is none.
+    async fn delete_before(&mut self, theirs: &mut Side<'_>, key: Option<Bytes>) -> Result<(), Error> {
+        while let Some(next) = theirs.peek().await?.filter(|next| key.as_ref().is_none_or(|key| next.key <= *key)) {
+            if key.as_ref() != Some(&next.key) {
+                self.target.delete(next.key.clone()).await?;
             }
+            theirs.next().await?;
         }
+        Ok(())
     }
+}
+
+fn sorting(error: io::Error) -> Error {
+    Error::doing("sorting keys", error)
 }

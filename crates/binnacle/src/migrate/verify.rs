@@ -1,15 +1,17 @@
 //! Whether both stores hold the same: keys, values, which of them have leases, and the order of the last changes.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::time::Duration;
 
-use binnacle_store::{KeyValue, Revision, Store, StoreError, prefix_range};
+use binnacle_store::{KeyValue, Store, StoreError, prefix_range};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Migration;
 use crate::Error;
 use crate::keys::{Keys, Owner};
 use crate::pages::Pages;
+use crate::sort::Sorter;
 use crate::text;
 
 /// How many differences are named.
@@ -26,7 +28,7 @@ struct Sum {
 }
 
 /// One side, key by key.
-struct Side<'a> {
+pub(super) struct Side<'a> {
     pages: Pages<'a>,
     page: VecDeque<KeyValue>,
 }
@@ -38,7 +40,8 @@ impl Migration<'_> {
         let keys = Keys::new(&self.source_root);
         let mut here = Side::new(source, &self.source_root).await?;
         let mut there = Side::new(&*target, &self.target_root).await?;
-        let (mut sums, mut order, mut different) = (BTreeMap::<Owner, Sum>::new(), Vec::new(), Vec::new());
+        let mut sums = BTreeMap::<Owner, Sum>::new();
+        let (mut order, mut different) = (Sorter::new(), Differences::default());
         self.progress.begin();
         let (mut ours, mut theirs) = (here.next().await?, there.next().await?);
         while ours.is_some() || theirs.is_some() {
@@ -71,25 +74,51 @@ impl Migration<'_> {
                         different
                             .push(format!("{} has a lease in one of them only", String::from_utf8_lossy(&ours.key)));
                     }
-                    order.push((ours.mod_revision, theirs.mod_revision));
+                    order.add((ours.mod_revision.0, theirs.mod_revision.0), 0).map_err(sorting)?;
                     sums.entry(keys.owner(&ours.key)).or_default().add(theirs);
-                    let count = order.len();
+                    let count = order.count();
                     self.progress.state(|| format!("verifying: {count}"));
                 }
                 (ours, theirs) = (here.next().await?, there.next().await?);
             }
         }
-        if let Some(problem) = out_of_order(order) {
+        if let Some(problem) = out_of_order(&mut order).map_err(sorting)? {
             different.push(problem);
         }
-        if different.is_empty() {
-            return Ok(table(&sums));
+        different.none().map(|()| table(&sums))
+    }
+}
+
+/// What differs between the stores.
+#[derive(Default)]
+struct Differences {
+    named: Vec<String>,
+    more: u64,
+}
+
+// === impl Differences ===
+
+impl Differences {
+    fn push(&mut self, what: String) {
+        match self.named.len() < NAMED {
+            true => self.named.push(what),
+            false => self.more += 1,
         }
-        let named = different.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
-        let more = different.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    }
+
+    /// Fails if there are any.
+    fn none(&self) -> Result<(), Error> {
+        if self.named.is_empty() {
+            return Ok(());
+        }
+        let named = self.named.join("; ");
+        let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
         Err(Error::new(format!("the target does not hold what the source holds: {named}{more}")))
     }
+}
+
+fn sorting(error: io::Error) -> Error {
+    Error::doing("sorting revisions", error)
 }
 
 /// Whether the key's lease is over or about to be.
@@ -103,13 +132,20 @@ async fn ending(store: &dyn Store, kv: &KeyValue) -> Result<bool, Error> {
 }
 
 /// What changed later in the source must have the higher revision in the target, and always a higher one than there.
-fn out_of_order(mut order: Vec<(Revision, Revision)>) -> Option<String> {
-    order.sort_unstable();
-    if let Some((ours, theirs)) = order.iter().find(|(ours, theirs)| theirs <= ours) {
-        return Some(format!("the version of revision {} became revision {}", ours.0, theirs.0));
+fn out_of_order(order: &mut Sorter<(u64, u64)>) -> io::Result<Option<String>> {
+    // Of those with one revision in the source the last one has the highest here.
+    let mut before: Option<(u64, u64)> = None;
+    for pair in order.sorted()? {
+        let (ours, theirs) = pair?;
+        if theirs <= ours {
+            return Ok(Some(format!("the version of revision {ours} became revision {theirs}")));
+        }
+        if let Some(before) = before.filter(|before| before.0 < ours && before.1 >= theirs) {
+            return Ok(Some(format!("the versions of revisions {} and {ours} changed places", before.0)));
+        }
+        before = Some((ours, theirs));
     }
-    let wrong = order.windows(2).find(|pair| pair[0].0 < pair[1].0 && pair[0].1 >= pair[1].1)?;
-    Some(format!("the versions of revisions {} and {} changed places", wrong[0].0.0, wrong[1].0.0))
+    Ok(None)
 }
 
 fn table(sums: &BTreeMap<Owner, Sum>) -> String {
@@ -144,19 +180,24 @@ impl Sum {
 // === impl Side ===
 
 impl<'a> Side<'a> {
-    async fn new(store: &'a dyn Store, root: &str) -> Result<Self, Error> {
+    pub(super) async fn new(store: &'a dyn Store, root: &str) -> Result<Self, Error> {
         let revision = store.current_revision().await?;
         Ok(Self { pages: Pages::new(store, prefix_range(root.as_bytes()), revision), page: VecDeque::new() })
     }
 
-    async fn next(&mut self) -> Result<Option<KeyValue>, Error> {
+    pub(super) async fn next(&mut self) -> Result<Option<KeyValue>, Error> {
+        self.peek().await?;
+        Ok(self.page.pop_front())
+    }
+
+    pub(super) async fn peek(&mut self) -> Result<Option<&KeyValue>, Error> {
         while self.page.is_empty() {
             match self.pages.next_or_newer().await? {
                 Some(page) => self.page = page.into(),
                 None => return Ok(None),
             }
         }
-        Ok(self.page.pop_front())
+        Ok(self.page.front())
     }
 }
 
@@ -166,8 +207,13 @@ mod tests {
 
     #[test]
     fn order() {
-        let check =
-            |pairs: &[(u64, u64)]| out_of_order(pairs.iter().map(|(a, b)| (Revision(*a), Revision(*b))).collect());
+        let check = |pairs: &[(u64, u64)]| {
+            let mut order = Sorter::new();
+            for pair in pairs {
+                order.add(*pair, 0).expect("a row");
+            }
+            out_of_order(&mut order).expect("rows")
+        };
         assert_eq!(check(&[]), None);
         assert_eq!(check(&[(5, 12), (2, 10), (9, 13)]), None);
         // Two keys of one transaction have no order.

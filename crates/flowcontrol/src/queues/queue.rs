@@ -1,0 +1,63 @@
+//! One queue and the requests that wait in it.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use binnacle_meta::Text;
+
+/// A request in a queue.
+#[derive(Debug)]
+pub(crate) struct Waiting<T> {
+    pub(crate) id: u64,
+    pub(crate) seats: usize,
+    pub(crate) schema: Text,
+    pub(crate) flow: Text,
+    pub(crate) arrived: Instant,
+    /// The virtual time at that moment.
+    pub(super) arrived_r: f64,
+    pub(super) turn: T,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    pub(crate) waiting: VecDeque<Waiting<T>>,
+    pub(crate) running: usize,
+    pub(crate) seats: usize,
+    /// When in virtual time its next request begins.
+    pub(crate) next_r: f64,
+}
+
+/// How long a request is taken to be served, before it is known.
+pub(super) const SERVICE_SECONDS: f64 = 0.003;
+
+impl<T> Waiting<T> {
+    /// Seat-seconds.
+    pub(crate) fn work(&self) -> f64 {
+        self.seats as f64 * SERVICE_SECONDS
+    }
+}
+
+impl<T> Queue<T> {
+    pub(super) fn new() -> Self {
+        Self { waiting: VecDeque::new(), running: 0, seats: 0, next_r: 0.0 }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running == 0
+    }
+
+    pub(crate) fn waiting_seats(&self) -> usize {
+        self.waiting.iter().map(|waiting| waiting.seats).sum()
+    }
+
+    pub(crate) fn waiting_work(&self) -> f64 {
+        self.waiting_seats() as f64 * SERVICE_SECONDS
+    }
+
+    /// Nothing begins before it has come: a queue that was idle gains no credit by that.
+    pub(super) fn bound(&mut self) {
+        if let Some(oldest) = self.waiting.front() {
+            self.next_r = self.next_r.max(oldest.arrived_r);
+        }
+    }
+}

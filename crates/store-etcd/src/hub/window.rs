@@ -1,0 +1,69 @@
+//! What the hub has heard lately, and who is to hear of it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use binnacle_store::{Event, WatchedRanges};
+use bytes::Bytes;
+
+use crate::stream::Row;
+use crate::watcher::{Ending, Watcher};
+
+/// How much of what was heard is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchLimits {
+    /// How many revisions the hub keeps for watches that begin a little in the past.
+    pub window_revisions: usize,
+    pub window_bytes: usize,
+    /// How many events may wait for a watcher before it has to read them from history instead.
+    pub buffer_events: usize,
+    pub buffer_bytes: usize,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// Everything up to here was offered to the watchers. 0 before the hub has begun.
+    pub(super) position: u64,
+    /// The window has everything after this revision.
+    pub(super) floor: u64,
+    pub(super) window: VecDeque<Row>,
+    window_bytes: usize,
+    pub(super) watchers: WatchedRanges<Watcher>,
+    pub(super) closed: bool,
+}
+
+// === impl WatchLimits ===
+
+impl Default for WatchLimits {
+    fn default() -> Self {
+        Self { window_revisions: 4096, window_bytes: 8 << 20, buffer_events: 8192, buffer_bytes: 8 << 20 }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    pub(super) fn keep(&mut self, row: Row, limits: &WatchLimits) {
+        self.window_bytes += row.events.iter().map(Event::size).sum::<usize>();
+        self.window.push_back(row);
+        while self.window.len() > limits.window_revisions || self.window_bytes > limits.window_bytes {
+            let Some(oldest) = self.window.pop_front() else { break };
+            self.window_bytes -= oldest.events.iter().map(Event::size).sum::<usize>();
+            self.floor = oldest.revision;
+        }
+    }
+
+    pub(super) fn end_all(&mut self, ending: Ending) {
+        for watcher in self.watchers.iter() {
+            watcher.end(ending);
+        }
+        self.watchers.clear();
+        self.window.clear();
+        self.window_bytes = 0;
+    }
+}
+
+/// The events of a revision within a range.
+pub(super) fn share(row: &Row, range: &Range<Bytes>) -> Vec<Event> {
+    row.events.iter().filter(|event| range.contains(event.key())).cloned().collect()
+}
