@@ -132,13 +132,11 @@ impl Target {
         let mut compacted = begin;
         while self.revision < revision {
             let count = (revision - self.revision).min(FILLERS_PER_COMPACTION);
-            let writes = (0..count).map(|_| self.store.txn(self.filling(Op::Put { value: Bytes::new(), lease: None })));
+            let writes = (0..count).map(|_| self.writes.put_nothing(self.filler.clone()));
             let mut writes = stream::iter(writes).buffer_unordered(FILLERS);
             let mut newest = self.revision;
             while let Some(answer) = writes.next().await {
-                if let TxnResponse::Done { revision, .. } = answer? {
-                    newest = newest.max(revision.0);
-                }
+                newest = newest.max(answer?.0);
                 progress.step("moving the revision on", newest - begin, revision - begin);
             }
             drop(writes);
@@ -148,16 +146,14 @@ impl Target {
                 compacted = newest;
             }
         }
-        let answer = self.store.txn(self.filling(Op::Delete)).await;
-        self.done(answer)
+        self.remove_filler().await
     }
 
     /// Forgets all history: nothing before this moment can be asked for.
     pub(crate) async fn forget_history(&mut self) -> Result<u64, Error> {
         self.flush().await?;
         // One that was killed may have left it.
-        let answer = self.store.txn(self.filling(Op::Delete)).await;
-        self.done(answer)?;
+        self.remove_filler().await?;
         self.writes.end(&*self.store).await?;
         let now = self.store.current_revision().await?.0;
         self.compact(now).await?;
@@ -171,8 +167,12 @@ impl Target {
         }
     }
 
-    fn filling(&self, op: Op) -> Txn {
-        Txn { key: self.filler.clone(), expect: Expect::Anything, op }
+    async fn remove_filler(&mut self) -> Result<(), Error> {
+        let txn = Txn { key: self.filler.clone(), expect: Expect::Anything, op: Op::Delete };
+        let answer = self.store.txn(txn).await.map_err(|error| Error::doing("writing to the target", error))?;
+        let (TxnResponse::Done { revision, .. } | TxnResponse::Unmet { revision, .. }) = answer;
+        self.revision = self.revision.max(revision.0);
+        Ok(())
     }
 
     /// Sees to it that the next write gets a revision above this one.
@@ -183,15 +183,6 @@ impl Target {
         }
         self.stride = (self.stride * 2).min(LAST_STRIDE);
         self.advance(revision + self.stride, &mut Progress::new()).await
-    }
-
-    fn done(&mut self, answer: Result<TxnResponse, StoreError>) -> Result<(), Error> {
-        match answer.map_err(|error| Error::doing("writing to the target", error))? {
-            TxnResponse::Done { revision, .. } | TxnResponse::Unmet { revision, .. } => {
-                self.revision = self.revision.max(revision.0);
-                Ok(())
-            }
-        }
     }
 
     /// The lease that stands for one of the first store, with the time that it has left; `None` when it is over.

@@ -8,6 +8,7 @@ use prost::{Message, Oneof};
 /// The paths of the methods.
 pub(crate) mod path {
     pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
+    pub(crate) const PUT: &str = "/etcdserverpb.KV/Put";
     pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
     pub(crate) const COMPACT: &str = "/etcdserverpb.KV/Compact";
     pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
@@ -101,6 +102,8 @@ pub(crate) struct PutRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PutResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
     #[prost(message, optional, tag = "2")]
     pub(crate) prev_kv: Option<KeyValue>,
 }

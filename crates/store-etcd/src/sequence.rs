@@ -190,7 +190,7 @@ fn standing(responses: Vec<ResponseOp>) -> Standing {
     for response in responses.into_iter().filter_map(|op| op.response) {
         match response {
             ResponseUnion::Range(range) => return range.kvs.into_iter().next().map_or(Standing::Missing, Standing::At),
-            ResponseUnion::Put(api::PutResponse { prev_kv: Some(before) }) => return Standing::MovedFrom(before),
+            ResponseUnion::Put(api::PutResponse { prev_kv: Some(before), .. }) => return Standing::MovedFrom(before),
             ResponseUnion::Txn(inner) => return standing(inner.responses),
             ResponseUnion::Put(_) | ResponseUnion::Delete(_) => {}
         }

@@ -37,6 +37,8 @@ const WRITE: Duration = Duration::from_secs(15);
 const READ: Duration = Duration::from_secs(15);
 const RANGE: Call = Call { path: path::RANGE, repeatable: true, patience: READ };
 pub(crate) const TXN: Call = Call { path: path::TXN, repeatable: false, patience: WRITE };
+/// An empty value, which can as well be written twice.
+const PUT_NOTHING: Call = Call { path: path::PUT, repeatable: true, patience: WRITE };
 const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, patience: WRITE };
 /// A lease that nobody knows of expires by itself.
 const GRANT: Call = Call { path: path::LEASE_GRANT, repeatable: true, patience: WRITE };
@@ -76,6 +78,17 @@ impl EtcdStore {
         let request = api::RangeRequest { key: self.health_key.clone(), count_only: true, ..Default::default() };
         let answer = self.read("get", QUICK_READ, request).await?;
         Ok(answer.header.map_or(0, |header| header.cluster_id))
+    }
+
+    /// Puts an empty value under a key, once or more often: the least that moves etcd's revision on. The answer is a
+    /// revision that etcd has then.
+    pub async fn put_nothing(&self, key: Bytes) -> Result<Revision, StoreError> {
+        let begun = Instant::now();
+        let request = PutRequest { key: key.clone(), ..Default::default() };
+        let answer = self.hub.cluster.call::<_, api::PutResponse>(PUT_NOTHING, request).await;
+        self.metrics.request("update", &key, begun, answer.is_err());
+        let answer = answer.map_err(Failure::into_store_error)?;
+        Ok(Revision(answer.header.map_or(0, |header| unsigned(header.revision))))
     }
 
     async fn read(

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+};
 
 use crate::TempDir;
 
@@ -23,11 +25,13 @@ impl Authority {
         Self { temp, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate and its key, in files of this name.
+    /// A certificate with this common name and its key, in files of this name.
     #[must_use]
     pub fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
         let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();

@@ -145,6 +145,63 @@ impl Etcd {
         etcd
     }
 
+    /// Adds a member that only learns and does not vote, until it is [promoted](Self::promote). The others must be up.
+    pub fn add_learner(&mut self) -> usize {
+        let n = self.members.len();
+        let (client, peer) = (free_port(), format!("http://127.0.0.1:{}", free_port()));
+        let added = self.change_members(&["add", &format!("m{n}"), "--learner", &format!("--peer-urls={peer}")]);
+        // A line NAME="value" among others.
+        let cluster = added.lines().find_map(|line| line.strip_prefix("ETCD_INITIAL_CLUSTER="));
+        let endpoint = format!("http://127.0.0.1:{client}");
+        let arguments = vec![
+            format!("--name=m{n}"),
+            format!("--data-dir={}", self.temp.join(&format!("m{n}"))),
+            format!("--listen-client-urls={endpoint}"),
+            format!("--advertise-client-urls={endpoint}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster={}", cluster.expect("all members").trim_matches('"')),
+            "--initial-cluster-state=existing".to_owned(),
+        ];
+        self.members.push(Member { child: None, arguments, known_as: endpoint.clone(), endpoint });
+        self.spawn(n);
+        self.wait_ready(n);
+        n
+    }
+
+    /// Lets a member vote that has learned all there was.
+    pub fn promote(&self, member: usize) {
+        let id = self.id(member);
+        let _ = self.change_members(&["promote", &id]);
+    }
+
+    /// Removes a member from the cluster, and ends it.
+    pub fn remove(&mut self, member: usize) {
+        let id = self.id(member);
+        let _ = self.change_members(&["remove", &id]);
+        self.kill(member);
+    }
+
+    /// Changes who belongs to the cluster; that is refused while somebody is behind.
+    fn change_members(&self, arguments: &[&str]) -> String {
+        let asked = (0..self.members.len()).find(|member| self.members[*member].child.is_some());
+        let endpoint = &self.members[asked.expect("a member that runs")].endpoint;
+        wait_blocking(READY, "the members change", || {
+            let mut command = Command::new("etcdctl");
+            command.env("ETCDCTL_API", "3").arg(format!("--endpoints={endpoint}")).args(&self.identity);
+            let output = command.arg("member").args(arguments).output().unwrap();
+            output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        })
+    }
+
+    fn id(&self, member: usize) -> String {
+        let name = format!("m{member}");
+        // ID, whether it has started, name, URLs.
+        let list = self.change_members(&["list"]);
+        let line = list.lines().find(|line| line.split(", ").nth(2) == Some(&name));
+        line.and_then(|line| line.split(", ").next()).expect("the member").to_owned()
+    }
+
     /// The members' client URLs.
     #[must_use]
     pub fn endpoints(&self) -> Vec<String> {

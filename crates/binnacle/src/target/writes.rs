@@ -87,6 +87,21 @@ impl Writes {
         }
     }
 
+    /// Writes a key for the revision that this takes; the answer is one that the store has then. May be called again
+    /// before the answer is there.
+    pub(super) async fn put_nothing(&self, key: Bytes) -> Result<Revision, StoreError> {
+        match self {
+            Self::Embedded(writes) => {
+                let op = Op::Put { value: Bytes::new(), lease: None };
+                let txn = Txn { key, expect: Expect::Anything, op };
+                let (TxnResponse::Done { revision, .. } | TxnResponse::Unmet { revision, .. }) =
+                    writes.store.txn(txn).await?;
+                Ok(revision)
+            }
+            Self::Etcd(writes) => insist(|| writes.store.put_nothing(key.clone())).await,
+        }
+    }
+
     /// Takes away what was kept beside the data. `store` is the one that is written to.
     pub(super) async fn end(&mut self, store: &dyn Store) -> Result<(), Error> {
         let Self::Etcd(writes) = self else { return Ok(()) };

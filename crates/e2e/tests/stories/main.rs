@@ -22,6 +22,8 @@ mod election;
 mod empty_fields;
 mod encryption;
 mod etcd;
+mod etcd_access;
+mod etcd_members;
 mod evictions;
 mod histories;
 mod identity;
