@@ -48,7 +48,7 @@ struct Run<'a, R> {
 }
 
 /// How much of the rows is in memory.
-const MEMORY: usize = 8 << 20;
+const MEMORY: usize = 4 << 20;
 /// How much of each run is in memory while they are merged.
 const READ: usize = 64 << 10;
 

@@ -24,8 +24,8 @@ pub(crate) struct DiskIndex {
 }
 
 /// How much is collected in memory before it becomes a sorted file.
-const MEMTABLE_BYTES: u64 = 4 << 20;
-const CACHE_BYTES: u64 = 4 << 20;
+const MEMTABLE_BYTES: u64 = 2 << 20;
+const CACHE_BYTES: u64 = 2 << 20;
 /// A zero byte in a key is followed by 0xff, the end of a key is a zero byte and this. So rows are in the order of keys.
 const END: [u8; 2] = [0, 1];
 
