@@ -11,12 +11,12 @@ use binnacle_store_embedded::{EmbeddedStore, Options};
 use bytes::Bytes;
 use futures::future::join_all;
 
-/// Some 120 MiB of objects, in two rounds so that each has a past.
+/// Some 190 MiB of objects, of which every fifth is written twice, so that there is a past as well.
 const OBJECTS: usize = 8_000;
-const VALUE: usize = 15 << 10;
+const VALUE: usize = 24 << 10;
 const AT_ONCE: usize = 250;
-/// Less than the objects have. An unoptimized build of the program needs about half of it.
-const LIMIT_KIB: u64 = 100 << 10;
+/// Less than the objects have. Moving from one embedded store to another takes most, some 110 MiB.
+const LIMIT_KIB: u64 = 150 << 10;
 
 async fn fill(dir: &Path) {
     let store = EmbeddedStore::open(Options { lean: true, ..Options::new(dir.join("store")) }).unwrap();
@@ -24,8 +24,7 @@ async fn fill(dir: &Path) {
         for first in (0..OBJECTS).step_by(AT_ONCE) {
             let writes = (first..first + AT_ONCE).map(|n| {
                 let key = Bytes::from(format!("/registry/configmaps/namespace-{}/object-{n}", n % 7));
-                // The second time most stay as they are.
-                let value = Bytes::from(vec![round; if round == 0 { VALUE } else { 10 }]);
+                let value = Bytes::from(vec![round; VALUE]);
                 let write = round == 0 || n % 5 == 0;
                 let txn = Txn { key, expect: Expect::Anything, op: Op::Put { value, lease: None } };
                 let store = &store;
