@@ -35,7 +35,7 @@ impl DiskIndex {
     /// Makes an empty one in `dir`; what another process left there is removed.
     pub(crate) fn make(dir: PathBuf) -> io::Result<Self> {
         remove(&dir)?;
-        // Three workers, as the log has (see there). What is written need not survive.
+        // More than the log has (see there): keys come in any order, so that merges are long. What is written need not survive.
         let database = Database::builder(dir).temporary(true).cache_size(CACHE_BYTES).worker_threads(3);
         let database = database.max_cached_files(Some(64)).max_journaling_size(64 << 20).manual_journal_persist(true);
         let database = database.open().map_err(to_io)?;
