@@ -141,9 +141,15 @@ impl Chain {
         self.plugins.iter().map(|asked| asked.plugin.name())
     }
 
-    /// Those that have something to say of a request.
+    /// Those that have something to say of a request, one after the other; the rest is counted on the way.
     fn asked<'a>(&'a self, stage: Stage, attributes: &'a Attributes) -> impl Iterator<Item = &'a Asked> + Send {
-        self.plugins.iter().filter(move |asked| asked.plugin.handles(stage, attributes))
+        self.plugins.iter().filter(move |asked| {
+            let handles = asked.plugin.handles(stage, attributes);
+            if !handles {
+                asked.metrics.pass(stage, attributes.operation);
+            }
+            handles
+        })
     }
 
     fn watch(&self, stage: Stage, attributes: &Attributes) -> Watch<'_> {
@@ -221,6 +227,66 @@ mod tests {
             _: &'a binnacle_authz::Attributes<'a>,
         ) -> BoxFuture<'a, Result<binnacle_request::Decision, binnacle_authz::AuthzError>> {
             Box::pin(async { Ok(binnacle_request::Decision::NoOpinion("".into())) })
+        }
+    }
+
+    /// A plugin that refuses what it handles: creates.
+    struct Refuses(&'static str, bool);
+
+    impl Plugin for Refuses {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+            self.1 && stage == Stage::Validate && attributes.operation == Operation::Create
+        }
+
+        fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+            Box::pin(async move { Err(crate::forbidden(request.attributes, object, "no")) })
+        }
+    }
+
+    #[tokio::test]
+    async fn counts() {
+        let registry = prometheus::Registry::new();
+        let metrics = Metrics::register(&registry).unwrap();
+        let plugins: [(&'static str, bool); 4] = [
+            ("LimitRanger", false),
+            ("PodSecurity", true),
+            ("PersistentVolumeClaimResize", false),
+            ("ResourceQuota", false),
+        ];
+        let plugins = plugins.map(|(name, handles)| Arc::new(Refuses(name, handles)) as Arc<dyn Plugin>);
+        let chain = Chain::new(plugins.to_vec(), &metrics).unwrap();
+        let (mut object, remarks) = (Value::Null, Remarks::default());
+        for (operation, allowed) in [(Operation::Create, false), (Operation::Update, true), (Operation::Delete, true)] {
+            let pods = crate::testing::pods(operation);
+            chain.mutate(&pods, &mut object, None, &remarks).await.unwrap();
+            assert_eq!(chain.validate(&pods, &object, None, &remarks).await.is_ok(), allowed);
+        }
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let value = |line: &str| text.lines().find_map(|l| l.strip_prefix(line)).map(|value| value.trim().to_owned());
+        for (name, operation, rejected, stage, want) in [
+            // Whatever the request is about.
+            ("LimitRanger", "CREATE", false, "admit", Some("1")),
+            ("LimitRanger", "CREATE", false, "validate", Some("1")),
+            ("LimitRanger", "UPDATE", false, "validate", Some("1")),
+            ("LimitRanger", "DELETE", false, "validate", None),
+            ("PodSecurity", "CREATE", false, "admit", None),
+            ("PodSecurity", "CREATE", true, "validate", Some("1")),
+            ("PodSecurity", "UPDATE", false, "validate", Some("1")),
+            // Behind the refusal nobody was asked.
+            ("ResourceQuota", "CREATE", false, "validate", None),
+            ("ResourceQuota", "UPDATE", false, "validate", Some("1")),
+            ("PersistentVolumeClaimResize", "CREATE", false, "validate", None),
+            ("PersistentVolumeClaimResize", "UPDATE", false, "validate", Some("1")),
+        ] {
+            let family = "apiserver_admission_controller_admission_duration_seconds";
+            let labels = format!("name=\"{name}\",operation=\"{operation}\",rejected=\"{rejected}\",type=\"{stage}\"");
+            assert_eq!(value(&format!("{family}_count{{{labels}}}")).as_deref(), want, "{labels}");
+            let bucket = value(&format!("{family}_bucket{{{labels},le=\"2.5\"}}"));
+            assert_eq!(bucket.as_deref(), want, "{labels}");
         }
     }
 

@@ -7,6 +7,7 @@ mod config;
 mod decoded;
 mod lookup;
 mod metrics;
+mod operations;
 mod plugin;
 mod plugins;
 #[cfg(test)]

@@ -1,32 +1,56 @@
 //! The `apiserver_admission_*` families, and what plugins count.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use binnacle_metrics::{Summary, SummaryVec, keep};
 use binnacle_registry::admission::Operation;
+use parking_lot::Mutex;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{self, MetricFamily};
 use prometheus::{Histogram, HistogramOpts, HistogramVec, Registry};
 
+use crate::operations::Registered;
 use crate::plugin::Stage;
 use crate::plugins::PodSecurityMetrics;
 
-const OPERATIONS: usize = 4;
+const STAGES: [Stage; 2] = [Stage::Mutate, Stage::Validate];
+const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
+/// Places for each stage and operation.
+const PLACES: usize = STAGES.len() * OPERATIONS.len();
 
 /// All families of this crate.
 #[derive(Clone)]
 pub struct Metrics {
-    plugins: HistogramVec,
+    plugins: PluginFamily,
     steps: HistogramVec,
     steps_summary: SummaryVec,
     pub(crate) pod_security: PodSecurityMetrics,
 }
 
+/// The family of the single plugins. The reference counts each request for which a plugin may be asked. Here most plugins
+/// know from the attributes that they have nothing to say: those are only counted, and what they took, which is no time,
+/// is put to the rest when somebody reads the family.
+#[derive(Clone)]
+struct PluginFamily {
+    measured: HistogramVec,
+    passed: Arc<Mutex<PassedByName>>,
+}
+
+/// How many requests a plugin had nothing to say of, by stage and operation.
+type Passed = [AtomicU64; PLACES];
+type PassedByName = Vec<(&'static str, Arc<Passed>)>;
+
 /// One value for each stage, operation and outcome, made when it is first asked for.
-struct Cells<T>([OnceLock<T>; 2 * OPERATIONS * 2]);
+struct Cells<T>([OnceLock<T>; PLACES * 2]);
 
 /// What is counted of one plugin.
 pub(crate) struct PluginMetrics {
     name: &'static str,
+    registered: Registered,
+    passed: Arc<Passed>,
     family: HistogramVec,
     cells: Cells<Histogram>,
 }
@@ -50,9 +74,9 @@ impl Metrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let histograms = |name: &str, help: &str, labels: &[&str]| {
             let options = HistogramOpts::new(format!("apiserver_admission_{name}_admission_duration_seconds"), help);
-            keep(registry, HistogramVec::new(options.buckets(vec![0.005, 0.025, 0.1, 0.5, 1.0, 2.5]), labels)?)
+            HistogramVec::new(options.buckets(vec![0.005, 0.025, 0.1, 0.5, 1.0, 2.5]), labels)
         };
-        let plugins = histograms(
+        let measured = histograms(
             "controller",
             "[STABLE] Admission controller latency histogram in seconds, identified by name and broken out for each \
              operation and API resource and type (validate or admit).",
@@ -71,20 +95,80 @@ impl Metrics {
             &["operation", "rejected", "type"],
         )?;
         Ok(Self {
-            plugins,
-            steps,
+            plugins: keep(registry, PluginFamily { measured, passed: Arc::default() })?,
+            steps: keep(registry, steps)?,
             steps_summary: keep(registry, steps_summary)?,
             pod_security: PodSecurityMetrics::register(registry)?,
         })
     }
 
     pub(crate) fn of_plugin(&self, name: &'static str) -> PluginMetrics {
-        PluginMetrics { name, family: self.plugins.clone(), cells: Cells::default() }
+        let passed: Arc<Passed> = Arc::default();
+        self.plugins.passed.lock().push((name, Arc::clone(&passed)));
+        let family = self.plugins.measured.clone();
+        PluginMetrics { name, registered: Registered::of(name), passed, family, cells: Cells::default() }
     }
 
     pub(crate) fn of_steps(&self) -> StepMetrics {
         StepMetrics { family: self.steps.clone(), summary: self.steps_summary.clone(), cells: Cells::default() }
     }
+}
+
+impl PluginFamily {
+    /// The requests that plugins had nothing to say of, by name, operation and type; each has its histogram.
+    fn passed(&self) -> BTreeMap<[&'static str; 3], u64> {
+        let mut counts = BTreeMap::new();
+        for (name, passed) in self.passed.lock().iter() {
+            for part in parts() {
+                let count = passed[part.place()].load(Ordering::Relaxed);
+                if count > 0 {
+                    let [operation, rejected, stage] = part.labels();
+                    self.measured.with_label_values(&[*name, operation, rejected, stage]);
+                    *counts.entry([*name, operation, stage]).or_default() += count;
+                }
+            }
+        }
+        counts
+    }
+}
+
+impl Collector for PluginFamily {
+    fn desc(&self) -> Vec<&Desc> {
+        self.measured.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let passed = self.passed();
+        let mut families = self.measured.collect();
+        for metric in families.iter_mut().flat_map(|family| family.mut_metric()) {
+            let label =
+                |name: &str| metric.get_label().iter().find(|label| label.name() == name).map_or("", |l| l.value());
+            if label("rejected") == "true" {
+                continue;
+            }
+            if let Some(count) = passed.get(&["name", "operation", "type"].map(label)) {
+                let told = with_instants(metric.get_histogram(), *count);
+                metric.set_histogram(told);
+            }
+        }
+        families
+    }
+}
+
+/// A histogram with so many durations of zero more.
+fn with_instants(histogram: &proto::Histogram, count: u64) -> proto::Histogram {
+    let mut told = histogram.clone();
+    let mut buckets = histogram.get_bucket().to_vec();
+    buckets.iter_mut().for_each(|bucket| bucket.set_cumulative_count(bucket.cumulative_count() + count));
+    told.set_bucket(buckets);
+    told.set_sample_count(histogram.get_sample_count() + count);
+    told
+}
+
+/// All that can be admitted.
+fn parts() -> impl Iterator<Item = Part> {
+    let part = |stage| OPERATIONS.map(|operation| Part { stage, operation, rejected: false });
+    STAGES.into_iter().flat_map(part)
 }
 
 impl Part {
@@ -102,6 +186,10 @@ impl Part {
         };
         [operation, if self.rejected { "true" } else { "false" }, stage]
     }
+
+    fn place(self) -> usize {
+        self.stage as usize * OPERATIONS.len() + self.operation as usize
+    }
 }
 
 impl<T> Default for Cells<T> {
@@ -112,8 +200,7 @@ impl<T> Default for Cells<T> {
 
 impl<T> Cells<T> {
     fn get(&self, part: Part, make: impl FnOnce() -> T) -> &T {
-        let place = (part.stage as usize * OPERATIONS + part.operation as usize) * 2 + usize::from(part.rejected);
-        self.0[place].get_or_init(make)
+        self.0[part.place() * 2 + usize::from(part.rejected)].get_or_init(make)
     }
 }
 
@@ -124,6 +211,13 @@ impl PluginMetrics {
             self.family.with_label_values(&[self.name, operation, rejected, stage])
         });
         histogram.observe(took.as_secs_f64());
+    }
+
+    /// The plugin has nothing to say of a request.
+    pub(crate) fn pass(&self, stage: Stage, operation: Operation) {
+        if self.registered.asks(stage, operation) {
+            self.passed[Part { stage, operation, rejected: false }.place()].fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 

@@ -1,0 +1,84 @@
+//! For which operations the reference asks each plugin, whatever the resource is: what it counts depends on that.
+
+use binnacle_registry::admission::Operation;
+use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};
+
+use crate::plugin::Stage;
+use crate::plugin::Stage::{Mutate, Validate};
+
+/// When a plugin is asked: stages and operations.
+#[derive(Clone, Copy)]
+pub(crate) struct Registered {
+    stages: &'static [Stage],
+    operations: &'static [Operation],
+}
+
+const ALL: &[Operation] = &[Create, Update, Delete, Connect];
+const CHANGES: &[Operation] = &[Create, Update, Delete];
+const WRITES: &[Operation] = &[Create, Update];
+const BOTH: &[Stage] = &[Mutate, Validate];
+
+/// As the plugins of the reference are registered. Those that are not built are not here.
+const TABLE: &[(&str, &[Stage], &[Operation])] = &[
+    ("AlwaysAdmit", BOTH, ALL),
+    ("NamespaceAutoProvision", &[Mutate], &[Create]),
+    ("NamespaceLifecycle", &[Mutate], CHANGES),
+    ("NamespaceExists", &[Validate], CHANGES),
+    ("LimitPodHardAntiAffinityTopology", &[Validate], WRITES),
+    ("LimitRanger", BOTH, WRITES),
+    ("ServiceAccount", BOTH, WRITES),
+    ("NodeRestriction", &[Mutate], CHANGES),
+    ("TaintNodesByCondition", &[Mutate], &[Create]),
+    ("AlwaysPullImages", BOTH, WRITES),
+    ("ImagePolicyWebhook", &[Validate], WRITES),
+    ("PodSecurity", &[Validate], WRITES),
+    ("PodNodeSelector", BOTH, &[Create]),
+    ("Priority", BOTH, CHANGES),
+    ("DefaultTolerationSeconds", &[Mutate], WRITES),
+    ("PodTolerationRestriction", BOTH, WRITES),
+    ("EventRateLimit", &[Validate], WRITES),
+    ("ExtendedResourceToleration", &[Mutate], WRITES),
+    ("DefaultStorageClass", &[Mutate], &[Create]),
+    ("StorageObjectInUseProtection", &[Mutate], &[Create]),
+    ("PodGroupProtection", &[Mutate], &[Create]),
+    ("OwnerReferencesPermissionEnforcement", &[Validate], WRITES),
+    ("PersistentVolumeClaimResize", &[Validate], &[Update]),
+    ("RuntimeClass", BOTH, &[Create]),
+    ("CertificateApproval", &[Validate], &[Update]),
+    ("CertificateSigning", &[Validate], &[Update]),
+    ("ClusterTrustBundleAttest", &[Validate], WRITES),
+    ("CertificateSubjectRestriction", &[Validate], &[Create]),
+    ("DefaultIngressClass", &[Mutate], &[Create]),
+    ("DenyServiceExternalIPs", &[Validate], WRITES),
+    ("PodTopologyLabels", &[Mutate], &[Create]),
+    ("PodGroupWorkloadExists", &[Validate], &[Create]),
+    ("NodeDeclaredFeatureValidator", &[Validate], &[Update]),
+    ("JobValidation", &[Validate], &[Update]),
+    ("PodResizeValidator", &[Validate], &[Update]),
+    ("ResourceQuota", &[Validate], WRITES),
+    ("AlwaysDeny", BOTH, ALL),
+];
+
+impl Registered {
+    /// When a plugin of the table is asked; any other never is.
+    pub(crate) fn of(name: &str) -> Self {
+        let found = TABLE.iter().find(|(known, ..)| *known == name);
+        found.map_or(Self { stages: &[], operations: &[] }, |(_, stages, operations)| Self { stages, operations })
+    }
+
+    pub(crate) fn asks(self, stage: Stage, operation: Operation) -> bool {
+        self.stages.contains(&stage) && self.operations.contains(&operation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::{ORDER, is_built};
+
+    #[test]
+    fn all_that_are_built_are_known() {
+        let built: Vec<_> = ORDER.iter().copied().filter(|name| is_built(name)).collect();
+        assert_eq!(TABLE.iter().map(|(name, ..)| *name).collect::<Vec<_>>(), built);
+    }
+}
