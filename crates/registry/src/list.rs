@@ -72,6 +72,8 @@ impl Drop for Counted {
 
 /// How many objects are taken from a snapshot at once.
 const CHUNK: usize = 128;
+/// Reading a list from the store costs more than undoing so many events.
+const EASILY_UNDONE: usize = 4096;
 /// The `retryAfterSeconds` of a read that waited in vain.
 const RETRY: u32 = 1;
 
@@ -105,7 +107,8 @@ impl Resource {
                 }
             };
             version.reached(revision)?;
-            return self.list_history(&selection, &scope, &start, options, revision).await;
+            let page = self.list_history(&selection, &scope, &start, options, revision).await?;
+            return page.ok_or_else(|| expired(options, &start, &scope));
         }
         // While a value keeps the cache from being filled, the store is read, as the reference does (KEP 4568), so that
         // the failure is told and the rest can be reached; when that has lasted, only what is cheap.
@@ -116,7 +119,8 @@ impl Resource {
             let current = collection.store.current_revision().await.map_err(store_failure)?;
             version.reached(current)?;
             let revision = if let Match::Exact(revision) = version { Revision(revision) } else { current };
-            return self.list_history(&selection, &scope, &start, options, revision).await;
+            let page = self.list_history(&selection, &scope, &start, options, revision).await?;
+            return page.ok_or_else(|| expired(options, &start, &scope));
         }
         let failed = |error| collection.cache_failure(error);
         let snapshot = match version {
@@ -129,7 +133,13 @@ impl Resource {
             Match::NotOlderThan(revision) => collection.not_older_than(revision).await?,
             Match::Exact(revision) => match collection.exact(revision).await? {
                 Some(snapshot) => snapshot,
-                None => return self.list_history(&selection, &scope, &start, options, Revision(revision)).await,
+                None => match self.list_history(&selection, &scope, &start, options, Revision(revision)).await? {
+                    Some(page) => return Ok(page),
+                    None => {
+                        let past = collection.past(revision, usize::MAX).await;
+                        past.ok_or_else(|| expired(options, &start, &scope))?
+                    }
+                },
             },
         };
         // A page is told to be of the version that was asked for, however many the snapshot stands for.
@@ -157,13 +167,14 @@ impl Resource {
         {
             let next = format!("{}\0", last.path());
             let remaining = snapshot.remaining(Some(namespace).filter(|n| !n.is_empty()), &next);
-            page.go_on(&scope, &next, revision, remaining, &selection);
+            // Tokens of the reference's cache begin with a slash, those of its storage do not.
+            page.go_on(format!("/{}", below(&scope, &next)), revision, remaining, &selection);
         }
         page.source = Source::Entries(entries);
         Ok(page)
     }
 
-    /// A list at a revision, read from the store.
+    /// A list at a revision, read from the store; `None` when the store has forgotten that revision.
     async fn list_history(
         &self,
         selection: &Arc<Selection>,
@@ -171,7 +182,7 @@ impl Resource {
         start: &str,
         options: &ListOptions,
         revision: Revision,
-    ) -> Result<Page, Status> {
+    ) -> Result<Option<Page>, Status> {
         let collection = &self.collection;
         let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
         let mut entries = Vec::new();
@@ -188,7 +199,10 @@ impl Resource {
             };
             let (response, failed) = match collection.readable_range(request).await {
                 Ok(read) => read,
-                Err(StoreError::Compacted { .. }) => return Err(expired(options, start, scope)),
+                Err(StoreError::Compacted { .. }) => return Ok(None),
+                Err(StoreError::FutureRevision { current }) => {
+                    return Err(Status::too_large_resource_version(revision.0, current.0, 0));
+                }
                 Err(error) => return Err(store_failure(error)),
             };
             let read = response.kvs.len();
@@ -213,9 +227,9 @@ impl Resource {
                     unread.finish()?;
                     collection.counts.add_stored(fetched, evaluated, entries.len());
                     let remaining = response.count.saturating_sub(i + 1);
-                    page.go_on(scope, &next, revision, remaining, selection);
+                    page.go_on(below(scope, &next).to_owned(), revision, remaining, selection);
                     page.source = Source::Entries(entries);
-                    return Ok(page);
+                    return Ok(Some(page));
                 }
             }
             if let Some(error) = failed {
@@ -229,18 +243,18 @@ impl Resource {
                 unread.finish()?;
                 collection.counts.add_stored(fetched, evaluated, entries.len());
                 page.source = Source::Entries(entries);
-                return Ok(page);
+                return Ok(Some(page));
             }
         }
     }
 }
 
 impl Match {
-    /// Whether a state is new enough for what was asked.
+    /// Whether a state of the store is new enough for what was asked. Nobody has waited for it.
     pub(crate) fn reached(self, current: Revision) -> Result<(), Status> {
         match self {
             Self::NotOlderThan(revision) | Self::Exact(revision) if revision > current.0 => {
-                Err(Status::too_large_resource_version(revision, current.0, RETRY))
+                Err(Status::too_large_resource_version(revision, current.0, 0))
             }
             _ => Ok(()),
         }
@@ -296,10 +310,24 @@ impl Collection {
         }
     }
 
-    /// The snapshot of just this revision, if the cache still has it.
+    /// The snapshot of just this revision, if the cache has it without much ado.
     async fn exact(&self, revision: u64) -> Result<Option<Snapshot>, Status> {
+        if !serves_past() {
+            return Ok(None);
+        }
         self.not_older_than(revision).await?;
-        Ok(self.cache.snapshot_at(Revision(revision)))
+        Ok(self.past(revision, EASILY_UNDONE).await)
+    }
+
+    /// A state that the cache has, or makes from the present one and no more than so many events.
+    async fn past(&self, revision: u64, most: usize) -> Option<Snapshot> {
+        if !serves_past() {
+            return None;
+        }
+        match self.cache.snapshot_at(Revision(revision)) {
+            Some(snapshot) => Some(snapshot),
+            None => self.cache.rewound(Revision(revision), most, deadline()).await,
+        }
     }
 }
 
@@ -328,11 +356,10 @@ impl Page {
     }
 
     /// Notes that more follows. How much is told only without selectors, since nobody has looked at the rest.
-    fn go_on(&mut self, scope: &str, next: &str, revision: Revision, remaining: usize, selection: &Selection) {
+    fn go_on(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
         if remaining == 0 {
             return;
         }
-        let start = next.strip_prefix(scope).unwrap_or(next).to_owned();
         self.continue_token = Some(ContinueToken { revision: revision.0 as i64, start }.encode());
         if selection.is_everything() || selection.is_whole_namespace() {
             self.remaining = Some(remaining);
@@ -340,9 +367,19 @@ impl Page {
     }
 }
 
+/// Whether lists of a given version are served by the cache at all (KEP 4988).
+fn serves_past() -> bool {
+    binnacle_features::enabled("ListFromCacheSnapshot")
+}
+
 /// Until when a read waits for the cache.
 pub(crate) fn deadline() -> Instant {
     Instant::now() + BLOCK_TIMEOUT
+}
+
+/// A path without what all paths of a list begin with.
+fn below<'a>(scope: &str, path: &'a str) -> &'a str {
+    path.strip_prefix(scope).unwrap_or(path)
 }
 
 /// Where the keys after one begin.
@@ -354,7 +391,7 @@ fn expired(options: &ListOptions, start: &str, scope: &str) -> Status {
     if options.continue_token.is_none() {
         return Status::expired(EXPIRED_LIST);
     }
-    let start = start.strip_prefix(scope).unwrap_or(start).to_owned();
+    let start = below(scope, start).to_owned();
     Status::expired(EXPIRED_PAGE).with_continue(ContinueToken { revision: -1, start }.encode())
 }
 

@@ -43,7 +43,14 @@ impl Resource {
         };
         let begin = |snapshot| Start::Snapshot { snapshot, mark_end: matches!(from, WatchFrom::InitialEvents { .. }) };
         let waited = match from {
-            WatchFrom::After(revision) => Ok(Start::After(Revision(revision))),
+            WatchFrom::After(revision) => {
+                if !collection.cached {
+                    // The reference asks the store, whose history may reach back to its first revision. What cannot be
+                    // read of it is told below.
+                    let _ = cache.reach_back(Revision(revision), deadline()).await;
+                }
+                Ok(Start::After(Revision(revision)))
+            }
             WatchFrom::Now | WatchFrom::InitialEvents { not_older_than: None } => {
                 cache.wait_consistent(deadline()).await.map(begin)
             }

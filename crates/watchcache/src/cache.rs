@@ -31,6 +31,8 @@ use crate::window::WindowLimits;
 /// How long a read waits for the cache before it is refused, as in the reference.
 pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The empty store: no client of the cache was ever told of it, so nobody can come back to it.
+const NOTHING: Revision = Revision(1);
 /// Indexes that nobody read for this long are dropped.
 const INDEX_IDLE: Duration = Duration::from_secs(600);
 const MAX_INDEXES: usize = 12;
@@ -71,6 +73,7 @@ impl Cache {
             task: Mutex::default(),
             reaching: tokio::sync::Mutex::default(),
             out_of_reach: AtomicU64::new(0),
+            rewinding: tokio::sync::Mutex::default(),
             remembered: AtomicU64::new(0),
             me: me.clone(),
         });
@@ -151,6 +154,7 @@ impl Cache {
                 (Ok(current), _) => (current, Instant::now() >= deadline),
                 // It was asked too late to answer once more.
                 (Err(_), Some(current)) if Instant::now() >= deadline => (current, true),
+                (Err(CacheError::TooLargeRevision { current, .. }), _) => (current, true),
                 (Err(error), _) => return Err(error),
             };
             known = Some(current);
@@ -167,10 +171,17 @@ impl Cache {
         Ok(self.shared.snapshot())
     }
 
-    /// The state at exactly this revision, when the cache still has it: the present one, or one kept by
-    /// [`Cache::retain`]. Otherwise the store's history must be asked.
+    /// The state at exactly this revision, when the cache has it at hand: the present one, or one kept by
+    /// [`Cache::retain`].
     pub fn snapshot_at(&self, revision: Revision) -> Option<Snapshot> {
         self.shared.snapshot_at(revision)
+    }
+
+    /// The state at exactly this revision, when the recent events lead back to it and are no more than `most`; it is
+    /// kept as by [`Cache::retain`]. Otherwise the store's history must be asked. The reference keeps a snapshot for
+    /// each of those events (KEP 4988).
+    pub async fn rewound(&self, revision: Revision, most: usize, deadline: Instant) -> Option<Snapshot> {
+        self.shared.rewound(revision, most, deadline).await
     }
 
     /// The store has forgotten the states before `revision`. Those that are still at hand are given up as well, so that
@@ -211,10 +222,19 @@ impl Cache {
         if self.shared.is_lost() {
             return Err(WatchError::NotReady);
         }
-        if let Start::After(revision) = start {
+        if let Start::After(revision) = start
+            && revision > NOTHING
+        {
             self.shared.reach_back(revision, deadline).await?;
         }
         Watcher::open(Arc::clone(&self.shared), selection, start)
+    }
+
+    /// Makes the recent events reach back to `revision` where the store's history does. [`Cache::subscribe`] does so, but
+    /// for the very beginning.
+    pub async fn reach_back(&self, revision: Revision, deadline: Instant) -> Result<(), WatchError> {
+        self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
+        self.shared.reach_back(revision, deadline).await
     }
 
     /// An object that the store's history holds, in the form of the cache's own: for lists of states that the cache
@@ -289,6 +309,8 @@ pub(crate) struct Shared {
     pub(crate) reaching: tokio::sync::Mutex<()>,
     /// What the window cannot reach back to for want of room.
     pub(crate) out_of_reach: AtomicU64,
+    /// Held by whoever makes a state of the past.
+    pub(crate) rewinding: tokio::sync::Mutex<()>,
     /// The first state that may still be read by its revision.
     remembered: AtomicU64,
     me: Weak<Shared>,
@@ -444,8 +466,13 @@ impl Shared {
         self.retained.lock().retain(|kept| kept.snapshot.revision() >= revision);
     }
 
-    fn snapshot_at(&self, revision: Revision) -> Option<Snapshot> {
-        if revision.0 < self.remembered.load(Ordering::Acquire) {
+    /// Whether the store has forgotten the state.
+    pub(crate) fn is_forgotten(&self, revision: Revision) -> bool {
+        revision.0 < self.remembered.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn snapshot_at(&self, revision: Revision) -> Option<Snapshot> {
+        if self.is_forgotten(revision) {
             return None;
         }
         let present = self.snapshot();
@@ -459,7 +486,7 @@ impl Shared {
         Some(Snapshot::new(Arc::clone(&kept.snapshot.inner), revision))
     }
 
-    fn retain(&self, snapshot: &Snapshot) {
+    pub(crate) fn retain(&self, snapshot: &Snapshot) {
         let until = Instant::now() + RETAIN;
         let mut retained = self.retained.lock();
         let same = |kept: &&mut Retained| Arc::ptr_eq(&kept.snapshot.inner, &snapshot.inner);

@@ -19,14 +19,12 @@ use crate::follower::historic;
 const TURN: usize = 256;
 /// The window may lose events at its end while they are read anew; it does so rarely.
 const ATTEMPTS: usize = 3;
-/// The empty store: no client was ever told of it, so nobody can come back to it.
-const NOTHING: Revision = Revision(1);
 
 impl Shared {
     /// Makes the window reach back to `from`, if the store's history does and the window has room. While the store does
     /// not answer nobody knows whether it does: a client that was told "expired" would list everything anew.
     pub(crate) async fn reach_back(&self, from: Revision, deadline: Instant) -> Result<(), WatchError> {
-        if from <= NOTHING || self.reaches(from).is_ok() || from.0 <= self.out_of_reach.load(Ordering::Relaxed) {
+        if self.reaches(from).is_ok() || from.0 <= self.out_of_reach.load(Ordering::Relaxed) {
             return Ok(());
         }
         // One at a time: the next one finds what the one before it has read.

@@ -16,6 +16,7 @@ mod forms;
 mod history;
 mod hub;
 mod index;
+mod rewind;
 mod selection;
 mod snapshot;
 mod state;

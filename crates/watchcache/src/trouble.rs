@@ -13,21 +13,32 @@ use crate::error::CacheError;
 /// So long the cache serves what it has while an event cannot be read, as the reference: the key may come back.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// So long it takes until all is read again, and what is wrong known for sure.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
 /// What keeps a cache from following the store.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     pub error: Arc<StoreError>,
-    /// How long the cache has been without the store.
+    /// How long the cache has served nothing.
     pub lasting: Duration,
 }
 
 impl Shared {
     /// Waits for a step forward, unless none is to be expected.
     pub(crate) async fn wait(&self, changed: Notified<'_>, deadline: Instant) -> Result<(), CacheError> {
-        if self.is_unreadable() {
+        if self.is_lost() {
             return Err(self.not_ready());
         }
-        timeout_at(deadline, changed).await.map_err(|_| self.not_ready())
+        if timeout_at(deadline, changed).await.is_ok() {
+            return Ok(());
+        }
+        if self.is_unreadable() && !self.is_lost() {
+            // What there is still counts, but is older than what was asked for.
+            let (requested, current) = (self.store.current_revision().await?, self.progress());
+            return Err(CacheError::TooLargeRevision { requested, current });
+        }
+        Err(self.not_ready())
     }
 
     /// The store cannot be followed for now.
@@ -56,8 +67,17 @@ impl Shared {
 
     pub(crate) fn not_ready(&self) -> CacheError {
         let trouble = self.trouble.lock();
-        let described =
-            trouble.as_ref().map(|(error, since)| Trouble { error: Arc::clone(error), lasting: since.elapsed() });
+        let described = trouble.as_ref().and_then(|(error, since)| {
+            let mut lasting = since.elapsed();
+            if self.has_begun() && error.is_unreadable() {
+                // Up to then, what there was did serve.
+                lasting = lasting.saturating_sub(GRACE);
+                if lasting < READ_AGAIN {
+                    return None;
+                }
+            }
+            Some(Trouble { error: Arc::clone(error), lasting })
+        });
         CacheError::NotReady(described)
     }
 }

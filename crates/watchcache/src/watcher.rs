@@ -161,6 +161,11 @@ impl Watcher {
         }
     }
 
+    /// The revision after which its events come.
+    pub fn began(&self) -> Revision {
+        self.mailbox.from
+    }
+
     pub fn selection(&self) -> &Arc<Selection> {
         &self.mailbox.selection
     }

@@ -124,6 +124,19 @@ impl Window {
         Some(())
     }
 
+    /// The events from number `first`, which is here, up to those of a revision.
+    pub(crate) fn up_to(&self, first: u64, until: Revision) -> std::collections::vec_deque::Iter<'_, Arc<Event>> {
+        let end = self.events.partition_point(|event| event.revision() <= until);
+        let start = usize::try_from(first - self.first).unwrap_or(end);
+        self.events.range(start.min(end)..end)
+    }
+
+    /// The revision of the event before number `first`, which is here, or the one that the row began after.
+    pub(crate) fn change_before(&self, first: u64) -> Revision {
+        let before = (first - self.first).checked_sub(1).and_then(|at| self.events.get(usize::try_from(at).ok()?));
+        before.map_or(self.floor, |event| event.revision())
+    }
+
     /// The number that the next event gets.
     pub(crate) fn end(&self) -> u64 {
         self.first + self.events.len() as u64

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use binnacle_store::{Expect, Op, Revision, Store, Txn};
 use binnacle_store_embedded::EmbeddedStore;
-use binnacle_watchcache::{Cache, CacheError, Interest, WindowLimits};
+use binnacle_watchcache::{Cache, CacheError, Interest, Snapshot, Start, WindowLimits};
 use bytes::Bytes;
 use support::*;
 use tokio::time::Instant;
@@ -16,6 +16,61 @@ fn setup() -> (Arc<dyn Store>, Cache) {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
     let cache = Cache::new(store.clone(), PREFIX, Things::new(), WindowLimits::default());
     (store, cache)
+}
+
+#[tokio::test]
+async fn states_of_the_past() {
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
+    let limits = WindowLimits { min_events: 1, max_events: 200, ..WindowLimits::default() };
+    let cache = Cache::new(store.clone(), PREFIX, Things::new(), limits);
+    let everything = cache.selection(interest("", "", ""));
+    let listing = |snapshot: &Snapshot| -> Vec<(String, Revision)> {
+        snapshot.iter(&everything, "").map(|entry| (entry.path().to_owned(), entry.revision())).collect()
+    };
+    let mut dice = Dice(7);
+    let mut past = Vec::new();
+    for step in 0..400 {
+        let path = format!("ns-{}/{}", dice.roll(3), dice.roll(12));
+        let revision = match dice.roll(6) {
+            0 => delete(&*store, &path).await,
+            1 => put(&*store, "/registry/elsewhere", "").await,
+            n => put(&*store, &path, &format!("app={n}||{step}")).await,
+        };
+        past.push((revision, listing(&cache.wait_consistent(soon()).await.unwrap())));
+    }
+    let stats = cache.stats();
+    let mut found = 0;
+    for (revision, then) in past.iter().rev() {
+        let Some(snapshot) = cache.rewound(*revision, usize::MAX, soon()).await else { continue };
+        assert_eq!((snapshot.revision(), &listing(&snapshot)), (*revision, then));
+        found += 1;
+    }
+    // As far back as watches may begin, and no further.
+    assert!(found > stats.window_events, "{found} states of {} events", stats.window_events);
+    assert!(cache.rewound(past[0].0, usize::MAX, soon()).await.is_none());
+    // Not where that takes too long, nor what the store has forgotten.
+    let (middle, last) = (past[300].0, past[399].0);
+    cache.forget_before(middle);
+    assert!(cache.rewound(past[299].0, usize::MAX, soon()).await.is_none());
+    assert!(cache.rewound(middle, usize::MAX, soon()).await.is_some());
+    put(&*store, "ns-0/0", "||").await;
+    put(&*store, "ns-0/1", "||").await;
+    cache.wait_consistent(soon()).await.unwrap();
+    let cache = Cache::new(store.clone(), PREFIX, Things::new(), limits);
+    cache.ready(soon()).await.unwrap();
+    let began = cache.progress();
+    for name in 0..3 {
+        put(&*store, &format!("ns-0/{name}"), "||").await;
+    }
+    cache.wait_consistent(soon()).await.unwrap();
+    for (revision, most, want) in [(last, usize::MAX, false), (began, 2, false), (began, 3, true)] {
+        assert_eq!(cache.rewound(revision, most, soon()).await.is_some(), want, "{revision:?} {most}");
+    }
+    // A watch from before brings back the events that lead there.
+    let (revision, then) = &past[250];
+    cache.subscribe(everything.clone(), Start::After(*revision), soon()).await.unwrap();
+    let snapshot = cache.rewound(*revision, usize::MAX, soon()).await.unwrap();
+    assert_eq!(&listing(&snapshot), then);
 }
 
 #[tokio::test]
@@ -250,8 +305,11 @@ async fn an_object_that_cannot_be_read_is_not_passed_over() {
         assert_eq!(names(&cache).await, ["a/bad", "a/good"]);
         // As a change: what was there before it is at hand for a while, and consistent reads are told.
         store.txn(ruin()).await.unwrap();
-        let why = cache.wait_consistent(soon()).await.unwrap_err();
-        assert!(matches!(why, CacheError::NotReady(Some(trouble)) if trouble.error.is_unreadable()));
+        while !cache.is_unreadable() {
+            tokio::task::yield_now().await;
+        }
+        let why = cache.wait_consistent(Instant::now() + Duration::from_millis(20)).await.unwrap_err();
+        assert!(matches!(why, CacheError::TooLargeRevision { requested, current } if current < requested));
         assert!(!cache.is_lost());
         assert_eq!(cache.snapshot(soon()).await.unwrap().len(), 2);
         delete(&*store, "a/bad").await;

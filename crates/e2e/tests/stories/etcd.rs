@@ -73,6 +73,54 @@ async fn two_servers_are_one() {
     }
 }
 
+/// Who compacts etcd from outside takes nothing from lists of versions that a server has in mind (KEP 4988).
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_outlive_a_compaction() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let flag = etcd.servers();
+    let remembers = Server::durable_with(&[&flag]);
+    let forgets = Server::durable_with(&[&flag, "--feature-gates=ListFromCacheSnapshot=false"]);
+    let client = remembers.kube().await;
+    crate::namespace(&client, "kept").await;
+    let maps = Api::<ConfigMap>::namespaced(client, "kept");
+    let before = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    for name in ["a", "b", "c"] {
+        maps.create(&PostParams::default(), &config_map(name, "1")).await.unwrap();
+    }
+    let page = maps.list(&ListParams::default().limit(1)).await.unwrap().metadata;
+    let (then, token) = (page.resource_version.unwrap(), page.continue_.unwrap());
+    maps.patch("c", &PatchParams::default(), &Patch::Merge(json!({"data": {"v": "2"}}))).await.unwrap();
+    maps.delete("b", &DeleteParams::default()).await.unwrap();
+    let now = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    let compacted = etcd.ctl(0, &["compact", &now]);
+    assert!(compacted.contains("compacted revision"), "{compacted}");
+
+    let told = |maps: Vec<ConfigMap>| -> Vec<String> {
+        maps.iter().map(|map| format!("{}={}", map.name_any(), map.data.as_ref().unwrap()["v"])).collect()
+    };
+    let exact = |version: &str| ListParams::default().at(version).matching(kube::api::VersionMatch::Exact);
+    for (version, want) in [(&before, vec![]), (&then, vec!["a=1", "b=1", "c=1"]), (&now, vec!["a=1", "c=2"])] {
+        let list = maps.list(&exact(version)).await.unwrap();
+        assert_eq!(
+            (told(list.items), list.metadata.resource_version.as_ref()),
+            (want.iter().map(ToString::to_string).collect(), Some(version))
+        );
+    }
+    let rest = maps.list(&ListParams::default().limit(5).continue_token(&token)).await.unwrap();
+    assert_eq!(told(rest.items), ["b=1", "c=1"]);
+
+    // Who keeps no such states, by its flags or because it began later, has nothing but what etcd has.
+    let late = Server::durable_with(&[&flag]);
+    for server in [&forgets, &late] {
+        let maps = Api::<ConfigMap>::namespaced(server.kube().await, "kept");
+        assert_eq!(told(maps.list(&exact(&now)).await.unwrap().items), ["a=1", "c=2"]);
+        for refused in [exact(&then), ListParams::default().limit(5).continue_token(&token)] {
+            let kube::Error::Api(status) = maps.list(&refused).await.unwrap_err() else { panic!("no status") };
+            assert_eq!((status.code, status.reason.as_str()), (410, "Expired"), "{status:?}");
+        }
+    }
+}
+
 /// Addresses and ports are given once, whichever server gives them.
 #[tokio::test(flavor = "multi_thread")]
 async fn allocations_are_shared() {
