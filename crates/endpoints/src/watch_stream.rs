@@ -12,7 +12,7 @@ use binnacle_request::{Body, Pieces, Shutdown};
 use binnacle_schema::{Object, Value, canonical, json, proto};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Change, FormId, WatchError, WatchItem, Watcher};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use tokio::time::{Instant, Sleep};
 
 use crate::failure;
@@ -35,6 +35,8 @@ pub(crate) struct Stream {
     /// When the request came, and what it is about, as metrics label it.
     pub received: SystemTime,
     pub scope: &'static str,
+    /// Each event leaves by itself, in a frame that is not of its own encoding's making: for WebSockets.
+    pub single: bool,
 }
 
 /// Bookmarks come about once a minute, and shortly before the end.
@@ -42,6 +44,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// So many events are taken at once.
 const BATCH: usize = 256;
+/// The length of the message, before each in protobuf.
+const PROTOBUF_HEAD: usize = 4;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The body of the answer. A watch that could not begin is one error event.
@@ -49,15 +53,19 @@ pub(crate) fn body(stream: Stream, watcher: Result<Watcher, WatchError>) -> Body
     match watcher {
         Ok(watcher) => Body::stream(Running::new(stream, watcher)),
         Err(error) => {
-            let frame = Framer::new(&stream).error(&expired(&error));
-            stream.resource.sent.add(frame.len() as f64);
-            Body::full(frame)
+            let framer = Framer::new(&stream);
+            let frame = framer.error(&expired(&error, stream.resource.collection.cached));
+            Body::full(framer.sent(frame))
         }
     }
 }
 
-fn expired(error: &WatchError) -> Status {
+/// Why a watch does not begin or go on. Where the reference asks the store itself, it has other words.
+fn expired(error: &WatchError, cached: bool) -> Status {
     match error {
+        WatchError::Expired { .. } if !cached => {
+            Status::expired("The resourceVersion for the provided watch is too old.")
+        }
         WatchError::Expired { .. } => Status::expired(error.to_string()),
         WatchError::TooLarge { requested, current } => Status::too_large_resource_version(requested.0, current.0, 1),
         WatchError::NotReady | WatchError::Dismissed | WatchError::Closed => {
@@ -104,12 +112,6 @@ impl Running {
         }
     }
 
-    /// A frame that is about to be sent.
-    fn counted(&self, frame: Bytes) -> Bytes {
-        self.framer.resource.sent.add(frame.len() as f64);
-        frame
-    }
-
     /// All that was there is about to have been sent.
     fn count_initial(&self) {
         let resource = &self.framer.resource;
@@ -120,6 +122,9 @@ impl Running {
 
     /// Frames what was taken, about as much as leaves together. A frame by itself goes as all watchers share it.
     fn frame_taken(&mut self) -> Pieces {
+        if self.framer.single {
+            return self.next_frame().map(Pieces::from).unwrap_or_default();
+        }
         let mut gathered = Gathered::default();
         while !gathered.is_enough() {
             let Some(frame) = self.next_frame() else { break };
@@ -133,6 +138,10 @@ impl Running {
 
     /// An object that cannot be shown ends the watch; the client is told why.
     fn next_frame(&mut self) -> Option<Bytes> {
+        if self.framer.shows_nothing() {
+            self.taken.clear();
+            self.finished = true;
+        }
         while let Some(item) = self.taken.pop_front() {
             if matches!(item, WatchItem::InitialEventsEnd(_)) {
                 if !self.mark_initial {
@@ -146,7 +155,7 @@ impl Running {
                 self.finished = true;
                 self.framer.error(&status)
             });
-            return Some(self.counted(frame));
+            return Some(self.framer.sent(frame));
         }
         None
     }
@@ -184,8 +193,9 @@ impl futures::Stream for Running {
                 }
                 Poll::Ready(Err(error)) => {
                     this.finished = true;
-                    let frame = this.framer.error(&expired(&error));
-                    return Poll::Ready(Some(Ok(this.counted(frame).into())));
+                    let status = expired(&error, this.framer.resource.collection.cached);
+                    let frame = this.framer.error(&status);
+                    return Poll::Ready(Some(Ok(this.framer.sent(frame).into())));
                 }
                 Poll::Pending => {}
             }
@@ -193,10 +203,15 @@ impl futures::Stream for Running {
                 let now = Instant::now();
                 this.bookmark.as_mut().reset(next_bookmark(now, this.deadline));
                 let progress = this.watcher.progress();
-                if progress > this.told {
+                // As the reference, it may say once more what was told, but not where the watch began.
+                if progress >= this.told && progress > this.watcher.began() {
                     this.told = progress;
+                    if this.framer.shows_nothing() {
+                        this.finished = true;
+                        return Poll::Ready(None);
+                    }
                     let frame = this.framer.bookmark(progress, false);
-                    return Poll::Ready(Some(Ok(this.counted(frame).into())));
+                    return Poll::Ready(Some(Ok(this.framer.sent(frame).into())));
                 }
                 continue;
             }
@@ -224,6 +239,7 @@ struct Framer {
     columns_told: bool,
     /// Frames in this form are shared with other watchers.
     form: Option<FormId>,
+    single: bool,
 }
 
 impl Framer {
@@ -234,7 +250,31 @@ impl Framer {
             (Transform::None, Encoding::Protobuf, _) => Some(stream.resource.protobuf_frame_form()),
             _ => None,
         };
-        Self { resource: stream.resource.clone(), output, include: stream.include, columns_told: false, form }
+        Self {
+            resource: stream.resource.clone(),
+            output,
+            include: stream.include,
+            columns_told: false,
+            form,
+            single: stream.single,
+        }
+    }
+
+    /// Whether events cannot be what the client wants them as: no object is a list. The reference ends such a watch, with
+    /// 200, when the first event comes.
+    fn shows_nothing(&self) -> bool {
+        matches!(self.output.transform, Transform::PartialMetadataList(_))
+    }
+
+    /// A frame as it is sent. The reference counts those that leave over HTTP.
+    fn sent(&self, mut frame: Bytes) -> Bytes {
+        if !self.single {
+            self.resource.sent.add(frame.len() as f64);
+        } else if self.output.encoding == Encoding::Protobuf {
+            // A message tells its length by itself.
+            frame.advance(PROTOBUF_HEAD);
+        }
+        frame
     }
 
     fn item(&mut self, item: &WatchItem) -> Result<Bytes, Status> {

@@ -2,7 +2,7 @@
 //!
 //! A [`Target`] is dialed for each request. [`forward`] hands on requests and answers, [`pass_through`] connections that
 //! are upgraded; [`translate`] and [`tunnel`] turn a client's WebSocket into the SPDY that kubelets speak, and
-//! [`as_messages`] an answer into a WebSocket. Nothing is collected on the way: who does not read is not read for.
+//! [`as_messages`] and [`as_events`] an answer into a WebSocket. Nothing is collected on the way: who does not read is not read for.
 //!
 //! Knows nothing of resources.
 
@@ -27,7 +27,7 @@ pub use client::{Answer, AnswerBody, SendError, send};
 pub use ending::{Broken, until_stopped};
 pub use forward::{Forward, forward};
 pub use headers::{is_upgrade, is_websocket};
-pub use messages::as_messages;
+pub use messages::{as_events, as_messages};
 pub use path::{clean, escape_path};
 pub use remote_command::Streams;
 pub use target::{DialError, Target, is_global_unicast, resolve};

@@ -1,4 +1,4 @@
-//! A body as the messages of a WebSocket: what browsers do who cannot read a response as it comes.
+//! A body as the messages of a WebSocket: for browsers, which cannot read a response as it comes.
 
 use std::time::Duration;
 
@@ -6,9 +6,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::Status;
 use binnacle_request::{Body, Request, Response, Shutdown};
-use futures::SinkExt;
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt};
 use http_body_util::BodyExt;
-use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::tungstenite::error::ProtocolError;
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use crate::upgrade::take_over;
 use crate::websocket::{self, Incoming, Outgoing};
@@ -21,41 +23,90 @@ const PIECE: usize = 2048;
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Answers a request for a WebSocket by one on which the body is sent. What the client says is not listened to.
-pub fn as_messages(mut request: Request, body: Body) -> Result<Response, Status> {
+pub fn as_messages(request: Request, body: Body) -> Result<Response, Status> {
     let accepted = websocket::choose(&request.headers, &[BINARY[0], BINARY[1], BASE64])
         .and_then(|protocol| websocket::accept(&request, protocol).map(|response| (response, protocol == BASE64)));
-    let (response, encoded) = match accepted {
-        Ok(accepted) => accepted,
-        Err(refusal) => return Ok(*refusal),
-    };
+    match accepted {
+        Ok((response, true)) => send(request, response, body, Form::Base64),
+        Ok((response, false)) => send(request, response, body, Form::Binary),
+        Err(refusal) => Ok(*refusal),
+    }
+}
+
+/// The same for a body of events, each piece of which is one message, as text or as it is. The client's one protocol, if
+/// it offers any, is taken as it is.
+pub fn as_events(request: Request, body: Body, text: bool) -> Result<Response, Status> {
+    match websocket::accept_page(&request) {
+        Ok(response) => send(request, response, body, Form::Events { text }),
+        Err(refusal) => Ok(*refusal),
+    }
+}
+
+/// How bytes become messages.
+#[derive(Clone, Copy)]
+enum Form {
+    Binary,
+    Base64,
+    Events { text: bool },
+}
+
+impl Form {
+    fn message(self, piece: Bytes) -> Option<Message> {
+        Some(match self {
+            Self::Base64 => Message::Text(BASE64_STANDARD.encode(piece).into()),
+            Self::Binary | Self::Events { text: false } => Message::Binary(piece),
+            // Events are made by the server.
+            Self::Events { text: true } => Message::Text(Utf8Bytes::try_from(piece).ok()?),
+        })
+    }
+}
+
+/// Sends the body once the answer has left.
+fn send(mut request: Request, response: Response, body: Body, form: Form) -> Result<Response, Status> {
     take_over(&mut request, move |client, shutdown: Shutdown| async move {
-        let (mut outgoing, incoming) = websocket::open(client).await;
-        tokio::select! {
-            _ = send(body, &mut outgoing, encoded) => {}
-            () = gone(incoming) => {}
-            () = shutdown.fired() => {}
-        }
-        let _ = tokio::time::timeout(FAREWELL, websocket::close(&mut outgoing)).await;
+        let (mut outgoing, mut incoming) = websocket::open(client).await;
+        let broken = tokio::select! {
+            _ = send_all(body, &mut outgoing, form) => None,
+            broken = gone(&mut incoming) => Some(broken),
+            () = shutdown.fired() => None,
+        };
+        let farewell = async {
+            match broken {
+                None => websocket::close(&mut outgoing).await,
+                Some(broken) => websocket::answer_close(outgoing, incoming, broken).await,
+            }
+        };
+        let _ = tokio::time::timeout(FAREWELL, farewell).await;
     })?;
     Ok(response)
 }
 
-async fn send(mut body: Body, client: &mut Outgoing, encoded: bool) -> Result<(), Error> {
-    let message = |piece: &[u8]| match encoded {
-        true => Message::Text(BASE64_STANDARD.encode(piece).into()),
-        false => Message::Binary(piece.to_vec().into()),
-    };
-    // That it is connected, before there is anything to say.
-    client.send(message(&[])).await?;
+async fn send_all(mut body: Body, client: &mut Outgoing, form: Form) -> Result<(), Error> {
+    let whole = matches!(form, Form::Events { .. });
+    if !whole && let Some(empty) = form.message(Bytes::new()) {
+        // That it is connected, before there is anything to say.
+        client.send(empty).await?;
+    }
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
-        for piece in data.iter().flat_map(|piece| piece.chunks(PIECE)) {
-            client.send(message(piece)).await?;
+        for mut piece in data.iter().cloned() {
+            while !piece.is_empty() {
+                let next = piece.split_to(if whole { piece.len() } else { PIECE.min(piece.len()) });
+                let Some(message) = form.message(next) else { return Ok(()) };
+                client.send(message).await?;
+            }
         }
     }
     Ok(())
 }
 
-async fn gone(mut client: Incoming) {
-    while websocket::receive(&mut client).await.is_some() {}
+/// Waits for the client to leave; returns whether it broke the rules.
+async fn gone(client: &mut Incoming) -> bool {
+    loop {
+        match client.next().await {
+            Some(Ok(Message::Close(_))) | None => return false,
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return matches!(error, Error::Protocol(ProtocolError::UnmaskedFrameFromClient)),
+        }
+    }
 }

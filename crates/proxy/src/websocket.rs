@@ -4,8 +4,9 @@ use binnacle_request::{Body, ByteStream, Request, Response};
 use bytes::Bytes;
 use futures::SinkExt;
 use futures::stream::{SplitSink, SplitStream, StreamExt};
-use http::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
+use http::header::{CONNECTION, HeaderName, HeaderValue, ORIGIN, UPGRADE};
 use http::{HeaderMap, Method, StatusCode};
+use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -64,6 +65,31 @@ pub(crate) fn accept(request: &Request, protocol: &str) -> Result<Response, Box<
     Ok(response)
 }
 
+/// As [`accept`], for what pages of a browser open: Go's server wants to know of which origin they are, and does not
+/// choose among several protocols.
+pub(crate) fn accept_page(request: &Request) -> Result<Response, Box<Response>> {
+    let first = |name: &HeaderName| request.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let protocol = first(&PROTOCOL).trim();
+    let response = accept(request, protocol)?;
+    if !is_origin(first(&ORIGIN)) {
+        return Err(refuse(StatusCode::FORBIDDEN, ""));
+    }
+    if protocol.contains(',') {
+        return Err(refuse(StatusCode::BAD_REQUEST, ""));
+    }
+    Ok(response)
+}
+
+/// Whether it is a URL with a scheme, or a path.
+fn is_origin(text: &str) -> bool {
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    };
+    let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+    (text.starts_with('/') || text == "*" || is_scheme(scheme)) && !text.contains(|c: char| c.is_ascii_control())
+}
+
 /// The first of the offered protocols that is among `supported`, where an empty name stands for none at all; or the
 /// refusal.
 pub(crate) fn choose<'a>(headers: &HeaderMap, supported: &[&'a str]) -> Result<&'a str, Box<Response>> {
@@ -104,6 +130,21 @@ pub(crate) async fn close(outgoing: &mut Outgoing) {
     let _ = outgoing.close().await;
 }
 
+/// Says good-bye to a client that has done so or, as Go's server, that of a broken rule, too: whatever code it gave,
+/// the answer is that all went well.
+pub(crate) async fn answer_close(outgoing: Outgoing, incoming: Incoming, broken: bool) {
+    const CLOSE: u8 = 0x88;
+    let frame = |code: CloseCode| [&[CLOSE, 2], &u16::from(code).to_be_bytes()[..]].concat();
+    let mut frames = if broken { frame(CloseCode::Protocol) } else { Vec::new() };
+    frames.extend(frame(CloseCode::Normal));
+    // The library would repeat the client's code.
+    if let Ok(mut whole) = outgoing.reunite(incoming) {
+        let connection = whole.get_mut();
+        let _ = connection.write_all(&frames).await;
+        let _ = connection.shutdown().await;
+    }
+}
+
 /// The payload of the next message, binary or text; `None` when there will be no more.
 pub(crate) async fn receive(incoming: &mut Incoming) -> Option<Bytes> {
     loop {
@@ -113,6 +154,30 @@ pub(crate) async fn receive(incoming: &mut Incoming) -> Option<Bytes> {
             Ok(Message::Close(_)) | Err(_) => return None,
             // Pings are answered by the library.
             Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins() {
+        for (text, want) in [
+            ("https://console.example.com", true),
+            ("http://localhost:8001", true),
+            ("file:///tmp/page.html", true),
+            ("/page", true),
+            ("*", true),
+            // A page that must not tell.
+            ("null", false),
+            ("", false),
+            ("localhost", false),
+            ("1://x", false),
+            ("://x", false),
+        ] {
+            assert_eq!(is_origin(text), want, "{text}");
         }
     }
 }

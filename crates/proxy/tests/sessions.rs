@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use binnacle_proxy::spdy::{Frame, Reader, Writer, header};
-use binnacle_proxy::{Streams, Target, translate};
+use binnacle_proxy::{Streams, Target, as_events, translate};
 use binnacle_request::{
-    Body, ByteStream, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, ShutdownTrigger, Upgrade,
-    User,
+    Body, ByteStream, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Shutdown, ShutdownTrigger,
+    Upgrade, User,
 };
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 const PATH: &str = "/api/v1/namespaces/n/pods/p/exec";
 
@@ -42,31 +43,7 @@ async fn session() -> Session {
     let target = Target { host: "127.0.0.1".into(), port: Some(port), tls: None, addresses: None };
     let (client, server) = duplex(16 * 1024);
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let mut headers = http::HeaderMap::new();
-    for (name, value) in [
-        ("connection", "Upgrade"),
-        ("upgrade", "websocket"),
-        ("sec-websocket-version", "13"),
-        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
-        ("sec-websocket-protocol", "v5.channel.k8s.io"),
-    ] {
-        headers.insert(name, value.parse().unwrap());
-    }
-    let request = Request {
-        method: Method::GET,
-        uri: PATH.parse().unwrap(),
-        headers,
-        body: Body::empty(),
-        upgrade: Some(Upgrade::new(async { Ok(Box::new(server) as Box<dyn ByteStream>) })),
-        info: Arc::new(RequestInfo::parse(&Method::GET, PATH, &Query::default(), PATH).unwrap()),
-        query: Query::default(),
-        user: Arc::new(User::new("u", &[])),
-        permit: Permit::from_decision(&Decision::Allow("".into())).unwrap(),
-        connection: Arc::new(ConnectionInfo::default()),
-        record: Record::open(Method::GET, PATH.into(), None, None),
-        deadline: None,
-        shutdown,
-    };
+    let request = request(server, shutdown, &[("sec-websocket-protocol", "v5.channel.k8s.io")]);
     let (told, code) = oneshot::channel();
     let streams = Streams { stdin: true, stdout: true, stderr: false, tty: false };
     let response = translate(request, target, "/exec/n/p/c?input=1&output=1".to_owned(), streams, |code| {
@@ -98,6 +75,89 @@ async fn session() -> Session {
     assert_eq!(client.next().await.unwrap().unwrap(), Message::Binary(Bytes::from_static(&[1])));
     let [error, stdin, stdout] = ids;
     Session { client, reader, writer, stdin, stdout, error, code, trigger }
+}
+
+/// A request for a WebSocket on the other end of the client's connection.
+fn request(server: DuplexStream, shutdown: Shutdown, more: &[(&'static str, &str)]) -> Request {
+    let mut headers = http::HeaderMap::new();
+    let usual = [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    for (name, value) in usual.iter().chain(more) {
+        headers.insert(*name, value.parse().unwrap());
+    }
+    Request {
+        method: Method::GET,
+        uri: PATH.parse().unwrap(),
+        headers,
+        body: Body::empty(),
+        upgrade: Some(Upgrade::new(async { Ok(Box::new(server) as Box<dyn ByteStream>) })),
+        info: Arc::new(RequestInfo::parse(&Method::GET, PATH, &Query::default(), PATH).unwrap()),
+        query: Query::default(),
+        user: Arc::new(User::new("u", &[])),
+        permit: Permit::from_decision(&Decision::Allow("".into())).unwrap(),
+        connection: Arc::new(ConnectionInfo::default()),
+        record: Record::open(Method::GET, PATH.into(), None, None),
+        deadline: None,
+        shutdown,
+    }
+}
+
+#[tokio::test]
+async fn events_are_messages() {
+    const ORIGIN: (&str, &str) = ("origin", "https://page.example");
+    let protocol = |name| ("sec-websocket-protocol", name);
+    for (headers, want, spoken) in [
+        (vec![ORIGIN], 101, None),
+        (vec![ORIGIN, protocol("base64.binary.k8s.io")], 101, Some("base64.binary.k8s.io")),
+        (vec![ORIGIN, protocol("anything")], 101, Some("anything")),
+        // Nobody chooses.
+        (vec![ORIGIN, protocol("binary.k8s.io, base64.binary.k8s.io")], 400, None),
+        (vec![], 403, None),
+        (vec![("origin", "null")], 403, None),
+        (vec![ORIGIN, ("sec-websocket-version", "8")], 400, None),
+    ] {
+        let (_, server) = duplex(64);
+        let (_trigger, shutdown) = ShutdownTrigger::new();
+        let response = as_events(request(server, shutdown, &headers), Body::empty(), true).unwrap();
+        let agreed = response.headers().get("sec-websocket-protocol").map(|name| name.to_str().unwrap());
+        assert_eq!((response.status().as_u16(), agreed), (want, spoken), "{headers:?}");
+    }
+    // Each event is a message, however long; then the server says good-bye.
+    let long = Bytes::from("x".repeat(100_000));
+    let short = Bytes::from_static(b"short");
+    for text in [true, false] {
+        let (client, server) = duplex(16 * 1024);
+        let (_trigger, shutdown) = ShutdownTrigger::new();
+        let events = [short.clone(), long.clone()].map(Ok::<_, std::io::Error>);
+        let body = Body::stream(futures::stream::iter(events));
+        as_events(request(server, shutdown, &[ORIGIN]), body, text).unwrap();
+        let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+        for want in [&short, &long] {
+            let message = client.next().await.unwrap().unwrap();
+            assert_eq!((message.is_text(), &message.into_data()), (text, want));
+        }
+        let Message::Close(Some(frame)) = client.next().await.unwrap().unwrap() else { panic!("no good-bye") };
+        assert_eq!(frame.code, CloseCode::Normal);
+    }
+    // Whoever leaves is answered alike, and told when it broke the rules.
+    for (says, want) in [
+        (&[0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe9][..], &[0x88, 2, 0x03, 0xe8][..]),
+        (&[0x88, 0x80, 0, 0, 0, 0], &[0x88, 2, 0x03, 0xe8]),
+        (&[0x81, 1, b'x'], &[0x88, 2, 0x03, 0xea, 0x88, 2, 0x03, 0xe8]),
+    ] {
+        let (mut client, server) = duplex(16 * 1024);
+        let (_trigger, shutdown) = ShutdownTrigger::new();
+        let body = Body::stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
+        as_events(request(server, shutdown, &[ORIGIN]), body, true).unwrap();
+        client.write_all(says).await.unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await.unwrap();
+        assert_eq!(answer, want, "{says:?}");
+    }
 }
 
 async fn read_head(tcp: &mut TcpStream) -> String {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::Status;
+use binnacle_proxy::{as_events, is_websocket};
 use binnacle_registry::WatchFrom;
 use binnacle_request::Response;
 use binnacle_resources::Verb;
@@ -44,7 +45,12 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
         shutdown: call.request.shutdown.clone(),
         received: call.request.record.received(),
         scope: call.request.info.scope(),
+        single: is_websocket(&call.request.headers),
     };
+    if stream.single {
+        let text = output.encoding != Encoding::Protobuf;
+        return as_events(call.request, watch_stream::body(stream, watcher), text);
+    }
     let mut response = Response::new(watch_stream::body(stream, watcher));
     let content_type = match output.encoding {
         Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
