@@ -9,10 +9,11 @@ use binnacle_meta::{GroupResource, GroupVersion, Status, Text};
 use binnacle_registry::{Resource, Warnings};
 use binnacle_request::{Body, BoxFuture, Compressible, Link, Request, RequestInfo, Response, User};
 use binnacle_resources::{Release, SubresourceRole, Verb, Verbs};
+use bytes::Bytes;
 use http::Method;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 
-use crate::negotiate::{self, Offer, Output};
+use crate::negotiate::{self, Encoding, Offer, Output};
 use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Answer, Call};
 use crate::{failure, patch_type, respond};
@@ -257,7 +258,10 @@ impl Api {
         };
         Some(match self.discovery.answer(&ask)? {
             DiscoveryAnswer::Document(document) => {
-                let mut response = Response::new(Body::full(document.body));
+                let pretty =
+                    document.content_type.starts_with(Encoding::Json.media_type()) && negotiate::pretty_json(request);
+                let body = if pretty { indented(&document.body) } else { document.body };
+                let mut response = Response::new(Body::full(body));
                 let headers = response.headers_mut();
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static(document.content_type));
                 if let Some(etag) = document.etag.and_then(|etag| HeaderValue::from_str(&etag).ok()) {
@@ -326,6 +330,13 @@ fn item_verb(method: &Method) -> Option<Verb> {
         "DELETE" => Some(Verb::Delete),
         _ => None,
     }
+}
+
+/// A document for people to read.
+fn indented(document: &[u8]) -> Bytes {
+    let mut text = Vec::with_capacity(2 * document.len());
+    binnacle_schema::json::indent(document.trim_ascii_end(), &mut text);
+    text.into()
 }
 
 /// A request's future is as large as its largest verb would be: all but the smallest are kept apart.

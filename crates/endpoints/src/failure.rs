@@ -25,7 +25,7 @@ pub fn of_headers(status: &Status, headers: &HeaderMap) -> Response {
 pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: bool) -> Response {
     let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");
     match negotiate::encoding(accept) {
-        Some(encoding) => of_encoding(status, encoding, pretty),
+        Some((encoding, asked)) => of_encoding(status, encoding, pretty || asked),
         // What cannot be agreed on, the reference writes for people.
         None => of_encoding(status, Encoding::Json, true),
     }

@@ -87,7 +87,12 @@ fn json_stream(resource: Arc<Resource>, output: Output, include: Include, mut pa
         return sorted_table(&resource, output, include, page, head, tail, order);
     }
     let chunk = page.next_chunk();
-    if chunk.is_none() && matches!(output.transform, Transform::PartialMetadataList(_)) {
+    let unfilled = match output.transform {
+        Transform::None => false,
+        Transform::Table(_) => table::has_null_rows(&resource),
+        Transform::PartialMetadata(_) | Transform::PartialMetadataList(_) => true,
+    };
+    if chunk.is_none() && unfilled {
         // Go writes a list that nobody put anything into as null.
         let mut body = head;
         body.pop();
@@ -241,8 +246,14 @@ fn assembled(
                 objects.sort_by(order);
             }
             let now = SystemTime::now().into();
-            let rows = objects.iter().map(|o| table::row(resource, columns, o, include, version, now)).collect();
-            Ok((table::table(version, metadata, Some(columns), rows), partial::message(output.transform)))
+            let rows: Vec<_> =
+                objects.iter().map(|o| table::row(resource, columns, o, include, version, now)).collect();
+            let unfilled = rows.is_empty() && table::has_null_rows(resource);
+            let mut table = table::table(version, metadata, Some(columns), rows);
+            if unfilled {
+                table.make_object().insert("rows", Value::Null);
+            }
+            Ok((table, partial::message(output.transform)))
         }
         Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
             list.insert("kind", "PartialObjectMetadataList");

@@ -83,24 +83,38 @@ fn agree(request: &Request, watching: bool, has_table: bool) -> Result<Output, S
             if !has_table && matches!(transform, Transform::Table(_)) {
                 continue;
             }
-            return Ok(Output { encoding, transform, pretty: pretty || clause.parameter("pretty") == Some("1") });
+            return Ok(Output { encoding, transform, pretty: pretty || is_pretty(clause) });
         }
     }
     let offered = Encoding::media_types();
     Err(Status::not_acceptable(if watching { &STREAMING } else { &offered }))
 }
 
-/// The encoding of a failure: the first that the client accepts. `None` when it accepts nothing but tables and the like,
-/// which no failure comes as.
-pub(crate) fn encoding(accept: &str) -> Option<Encoding> {
+/// The encoding of a failure: the first that the client accepts, and whether it asks there for one that people read.
+/// `None` when it accepts nothing but tables and the like, which no failure comes as.
+pub(crate) fn encoding(accept: &str) -> Option<(Encoding, bool)> {
     if accept.is_empty() {
-        return Some(Encoding::Json);
+        return Some((Encoding::Json, false));
     }
     let plain = |clause: &AcceptClause<'_>, encoding| {
         clause.covers(encoding) && matches!(options(clause, encoding), Some((Transform::None, _)))
     };
-    let known = |clause: &AcceptClause<'_>| Encoding::ALL.into_iter().find(|encoding| plain(clause, *encoding));
+    let known = |clause: &AcceptClause<'_>| {
+        let encoding = Encoding::ALL.into_iter().find(|encoding| plain(clause, *encoding))?;
+        Some((encoding, is_pretty(clause)))
+    };
     accept_clauses(accept).iter().find_map(known)
+}
+
+/// Whether a document in JSON is for people to read: the request says so, or the type that it is asked for in.
+pub(crate) fn pretty_json(request: &Request) -> bool {
+    let accept = request.header("accept").unwrap_or("");
+    let clauses = accept_clauses(accept);
+    pretty(request) || clauses.iter().find(|clause| clause.covers(Encoding::Json)).is_some_and(is_pretty)
+}
+
+fn is_pretty(clause: &AcceptClause<'_>) -> bool {
+    clause.parameter("pretty") == Some("1")
 }
 
 /// The media type of a body: parameters are ignored, an absent one means JSON.
@@ -165,13 +179,14 @@ mod tests {
     #[test]
     fn failures_are_no_tables() {
         for (accept, want) in [
-            ("", Some(Encoding::Json)),
-            ("*/*", Some(Encoding::Json)),
-            ("application/yaml", Some(Encoding::Yaml)),
-            ("application/vnd.kubernetes.protobuf", Some(Encoding::Protobuf)),
-            ("application/vnd.kubernetes.protobuf;stream=watch", Some(Encoding::Protobuf)),
+            ("", Some((Encoding::Json, false))),
+            ("*/*", Some((Encoding::Json, false))),
+            ("application/json;pretty=1", Some((Encoding::Json, true))),
+            ("application/yaml", Some((Encoding::Yaml, false))),
+            ("application/vnd.kubernetes.protobuf", Some((Encoding::Protobuf, false))),
+            ("application/vnd.kubernetes.protobuf;stream=watch", Some((Encoding::Protobuf, false))),
             ("application/json;as=Table;v=v1;g=meta.k8s.io", None),
-            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/yaml", Some(Encoding::Yaml)),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/yaml", Some((Encoding::Yaml, false))),
             ("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", None),
             ("text/plain", None),
         ] {

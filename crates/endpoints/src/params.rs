@@ -86,14 +86,17 @@ pub(crate) fn collection(
         params.list.continue_token = Some(continue_token.to_owned());
     }
     if !params.watch {
-        params.list.version = list_version(&params, version_match)?;
+        let in_place = !resource.namespaced || !info.namespace.is_empty();
+        let single = in_place && params.list.fields.requires_exact_match("metadata.name").is_some();
+        params.list.version = list_version(&params, version_match, single)?;
     }
     Ok(params)
 }
 
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 
-fn list_version(params: &CollectionParams, version_match: &str) -> Result<Match, Status> {
+/// `single` is a list that can have one object only.
+fn list_version(params: &CollectionParams, version_match: &str, single: bool) -> Result<Match, Status> {
     let text = params.resource_version.as_str();
     if text.is_empty() {
         return Ok(Match::Consistent);
@@ -108,11 +111,13 @@ fn list_version(params: &CollectionParams, version_match: &str) -> Result<Match,
     }
     let version = resource_version(text).map_err(|why| invalid_resource_version(&why))?;
     Ok(match version_match {
+        // A zero in other words is no version to be exact about.
+        "Exact" if version == 0 => Match::Consistent,
         "Exact" => Match::Exact(version),
         "NotOlderThan" if version == 0 => Match::Any,
         "NotOlderThan" => Match::NotOlderThan(version),
         // Without a match, a page of a limited list has always been read at just that version.
-        _ if version > 0 && params.list.limit > 0 => Match::Exact(version),
+        _ if version > 0 && params.list.limit > 0 && !single => Match::Exact(version),
         // Only `0` itself means whatever is at hand.
         _ if text != "0" => Match::NotOlderThan(version),
         _ => Match::Any,
@@ -283,6 +288,28 @@ fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_of_lists() {
+        for (version, version_match, limit, single, want) in [
+            ("", "", 0, false, Match::Consistent),
+            ("0", "", 0, false, Match::Any),
+            ("0", "NotOlderThan", 5, false, Match::Any),
+            ("7", "", 0, false, Match::NotOlderThan(7)),
+            ("7", "", 5, false, Match::Exact(7)),
+            // Of one object there are no pages.
+            ("7", "", 5, true, Match::NotOlderThan(7)),
+            ("7", "Exact", 0, true, Match::Exact(7)),
+            ("7", "NotOlderThan", 5, false, Match::NotOlderThan(7)),
+            ("00", "", 5, false, Match::NotOlderThan(0)),
+            ("00", "Exact", 0, false, Match::Consistent),
+        ] {
+            let mut params = CollectionParams { resource_version: version.to_owned(), ..CollectionParams::default() };
+            params.list.limit = limit;
+            let got = list_version(&params, version_match, single).unwrap();
+            assert_eq!(got, want, "{version} {version_match} {limit} {single}");
+        }
+    }
 
     #[test]
     fn versions_are_read_as_go_reads_them() {

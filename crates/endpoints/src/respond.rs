@@ -67,10 +67,8 @@ pub(crate) fn encode(value: &Value, message: Option<&Message>, encoding: Encodin
 fn encoded(value: &Value, message: Option<&Message>, encoding: Encoding, pretty: bool) -> Vec<u8> {
     let mut body = Vec::with_capacity(1024);
     match encoding {
-        Encoding::Json if pretty => {
-            json::write_pretty(value, &mut body);
-            body.push(b'\n');
-        }
+        // As the reference has it: what is for people ends without a line break.
+        Encoding::Json if pretty => json::write_pretty(value, &mut body),
         Encoding::Json => {
             json::write(value, &mut body);
             body.push(b'\n');

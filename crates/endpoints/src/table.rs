@@ -40,6 +40,12 @@ pub(crate) fn columns(resource: &Resource) -> &'static Columns {
     table_for(storage.group, storage.kind)
 }
 
+/// Whether a table without rows has null in their place: where no columns of its own are printed, as in the reference.
+pub(crate) fn has_null_rows(resource: &Resource) -> bool {
+    let storage = &resource.collection.storage;
+    !binnacle_columns::has_custom(storage.group, storage.kind)
+}
+
 /// A table of one object (in the stored version); its version is the object's.
 pub(crate) fn of_object(resource: &Resource, object: &Value, include: Include, version: MetaVersion) -> Value {
     let columns = columns(resource);

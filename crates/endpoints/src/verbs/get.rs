@@ -14,7 +14,6 @@ use crate::{params, respond};
 
 pub(crate) async fn handle(call: Call) -> Answer {
     let output = call.output(false)?;
-    let include = call.include(output)?;
     let context = call.context(false);
     let resource = Arc::clone(&call.resource);
     let text = call.request.query.get("resourceVersion").unwrap_or("");
@@ -24,6 +23,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
         false => params::invalid_resource_version(&why),
     })?;
     let entry = resource.get(&context, call.name(), version).await?;
+    let include = call.include(output)?;
     // The usual case: the bytes are there.
     if output.transform == Transform::None && !output.pretty {
         match output.encoding {

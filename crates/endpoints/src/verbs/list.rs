@@ -8,12 +8,17 @@ use crate::{list_stream, params};
 pub(crate) async fn handle(call: Call, force_watch: bool) -> Answer {
     let resource = Arc::clone(&call.resource);
     let output = call.output(false)?;
-    let params = params::collection(&call.request.query, &call.request.info, resource.description, force_watch)?;
+    let mut params = params::collection(&call.request.query, &call.request.info, resource.description, force_watch)?;
     if params.watch {
         return watch::handle(call, params).await;
     }
-    let include = call.include(output)?;
+    // Of whatever is at hand, the cache gives all that is left.
+    let whatever = params.resource_version == "0" && params.list.continue_token.is_some();
+    if whatever && resource.collection.cached {
+        params.list.limit = 0;
+    }
     let context = call.context(false);
     let page = resource.list(&context, &params.list).await?;
+    let include = call.include(output)?;
     list_stream::response(resource, output, include, page)
 }
