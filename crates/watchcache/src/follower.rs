@@ -13,9 +13,9 @@ use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
 use crate::attrs::{IndexError, Meta};
-use crate::cache::Shared;
 use crate::entry::{Entry, Event};
 use crate::index::Objects;
+use crate::shared::Shared;
 use crate::state::State;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);

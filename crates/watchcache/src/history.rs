@@ -10,10 +10,10 @@ use bytes::Bytes;
 use futures::StreamExt;
 use tokio::time::Instant;
 
-use crate::cache::Shared;
 use crate::entry::{Entry, Event};
 use crate::error::WatchError;
 use crate::follower::historic;
+use crate::shared::Shared;
 
 /// Events looked at before others get their turn.
 const TURN: usize = 256;

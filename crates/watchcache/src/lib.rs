@@ -18,6 +18,7 @@ mod hub;
 mod index;
 mod rewind;
 mod selection;
+mod shared;
 mod snapshot;
 mod state;
 mod stats;

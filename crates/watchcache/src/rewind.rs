@@ -7,8 +7,8 @@ use binnacle_store::Revision;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cache::Shared;
 use crate::entry::Event;
+use crate::shared::Shared;
 use crate::snapshot::{Snapshot, SnapshotInner};
 
 /// Events undone before others get their turn.

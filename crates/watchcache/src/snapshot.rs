@@ -9,10 +9,10 @@ use binnacle_store::Revision;
 use parking_lot::Mutex;
 
 use crate::attrs::Meta;
-use crate::cache::Shared;
 use crate::entry::Entry;
 use crate::index::{Index, Objects};
 use crate::selection::{Property, Selection};
+use crate::shared::Shared;
 
 /// All objects of a resource as they stood at one revision. Cheap to clone; blocks nobody.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use binnacle_store::StoreError;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cache::Shared;
 use crate::error::CacheError;
+use crate::shared::Shared;
 
 /// So long the cache serves what it has while an event cannot be read, as the reference: the key may come back.
 const GRACE: Duration = Duration::from_secs(30);

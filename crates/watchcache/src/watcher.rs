@@ -9,11 +9,11 @@ use std::task::{Context, Poll, Waker};
 use binnacle_store::Revision;
 use parking_lot::Mutex;
 
-use crate::cache::Shared;
 use crate::entry::{Change, Event, WatchItem};
 use crate::error::WatchError;
 use crate::hub::Home;
 use crate::selection::Selection;
+use crate::shared::Shared;
 use crate::snapshot::{Cursor, Snapshot};
 
 /// Where a watch begins.
