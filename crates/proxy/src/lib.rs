@@ -2,7 +2,8 @@
 //!
 //! A [`Target`] is dialed for each request. [`forward`] hands on requests and answers, [`pass_through`] connections that
 //! are upgraded; [`translate`] and [`tunnel`] turn a client's WebSocket into the SPDY that kubelets speak, and
-//! [`as_messages`] and [`as_events`] an answer into a WebSocket. Nothing is collected on the way: who does not read is not read for.
+//! [`as_messages`] and [`as_events`] an answer into a WebSocket. Nothing is collected on the way: who does not read is not
+//! read for.
 //!
 //! Knows nothing of resources.
 

@@ -11,9 +11,12 @@ use std::process::Command;
 
 use clap::{Arg, ArgAction, ArgMatches};
 
-/// What the bench does for training: the start, and the paths that requests take most often.
-const SCENARIOS: [&str; 8] = ["idle", "create", "get", "list", "patch", "apply", "leases", "watch"];
-const BENCH: [&str; 6] = ["run", "--release", "-p", "binnacle-bench", "--", "--scale=0.2"];
+/// The bench for training: the start, and the paths that requests take most often.
+#[rustfmt::skip]
+const BENCH: [&str; 14] = [
+    "run", "--release", "-p", "binnacle-bench", "--", "--scale=0.2",
+    "idle", "create", "get", "list", "patch", "apply", "leases", "watch",
+];
 const SERVER: &str = "kube-apiserver";
 /// What stands between flags in `CARGO_ENCODED_RUSTFLAGS`, so that they may hold spaces.
 const FLAG_END: &str = "\x1f";
@@ -65,7 +68,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let server = build.server(&directory.join("instrumented"), &[flag("-Cprofile-generate=", &counted)])?;
     let training = Training { server, root: &root };
     let mut inputs = vec![counted.join("usual")];
-    training.bench(&inputs[0])?;
+    training.run(&inputs[0], &BENCH)?;
     if !matches.get_flag("without-stories") {
         let stories = counted.join("stories");
         // Some stories wait for no longer than an optimized server needs: what they counted until then counts.
@@ -90,7 +93,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let mut counting = Command::new(&tools.bolt);
     counting.arg(&compiled).arg("-instrument").arg(file).arg("--instrumentation-file-append-pid");
     finish(counting.arg("-o").arg(&server))?;
-    Training { server, root: &root }.bench(&counts)?;
+    Training { server, root: &root }.run(&counts, &BENCH)?;
     let layout = directory.join("layout.fdata");
     finish(Command::new(&tools.merge_fdata).args(files(&counts)?).arg("-o").arg(&layout))?;
 
@@ -102,18 +105,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets cargo commands use the instrumented server.
+/// Lets cargo commands use a server that counts.
 struct Training<'t> {
     server: PathBuf,
     root: &'t Path,
 }
 
 impl Training<'_> {
-    /// What servers do most of the time.
-    fn bench(&self, counts: &Path) -> Result<(), String> {
-        self.run(counts, &[&BENCH[..], &SCENARIOS].concat())
-    }
-
     /// Runs a command; what is counted meanwhile goes into a directory.
     fn run(&self, counts: &Path, arguments: &[&str]) -> Result<(), String> {
         // Servers that end one after the other add to the same few files.

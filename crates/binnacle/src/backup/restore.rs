@@ -138,12 +138,6 @@ impl Changes {
     }
 }
 
-impl Default for Changes {
-    fn default() -> Self {
-        Self(Sorter::new())
-    }
-}
-
 fn sorting(error: io::Error) -> Error {
     Error::doing("sorting", error)
 }
@@ -152,7 +146,7 @@ fn sorting(error: io::Error) -> Error {
 
 impl Contents {
     fn read(reader: &mut Reader, begins: Revision, wanted: Option<Revision>) -> io::Result<Self> {
-        let mut changes = Changes::default();
+        let mut changes = Changes(Sorter::new());
         let mut leases = HashMap::new();
         let within = |revision: Revision| wanted.is_none_or(|wanted| revision <= wanted);
         let newest = loop {
