@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::relays::{Relays, Side};
 use crate::wait::wait_blocking;
-use crate::{SlowDisk, TempDir};
+use crate::{FaultyDisk, TempDir};
 
 /// A member that was killed comes back when the others have told it all that it missed, on a busy machine too.
 const READY: Duration = Duration::from_secs(120);
@@ -22,7 +22,7 @@ pub struct Etcd {
     /// Between the members, where it can be cut.
     network: Option<Relays>,
     /// Under all members.
-    disk: Option<SlowDisk>,
+    disk: Option<FaultyDisk>,
     /// How `etcdctl` shows who it is.
     identity: Vec<String>,
 }
@@ -69,7 +69,7 @@ impl Etcd {
     /// Several members behind a network that can be cut, on a disk that can be slow.
     #[must_use]
     pub fn fragile(members: usize) -> Self {
-        let disk = SlowDisk::available().then(SlowDisk::new);
+        let disk = FaultyDisk::available().then(FaultyDisk::slow);
         let etcd = Self::start(members, None, Some(Relays::new()), disk);
         // ID, whether it has started, name, URLs.
         for line in etcd.ctl(0, &["member", "list"]).lines() {
@@ -92,7 +92,7 @@ impl Etcd {
         Self::start(members, Some(tls), None, None)
     }
 
-    fn start(count: usize, tls: Option<&EtcdTls<'_>>, network: Option<Relays>, disk: Option<SlowDisk>) -> Self {
+    fn start(count: usize, tls: Option<&EtcdTls<'_>>, network: Option<Relays>, disk: Option<FaultyDisk>) -> Self {
         let temp = TempDir::new();
         let ports: Vec<(u16, u16)> = (0..count).map(|_| (free_port(), free_port())).collect();
         let known_as = |member, side, port| match &network {
@@ -261,7 +261,7 @@ impl Etcd {
 
     /// The disk under all members, where there can be a slow one.
     #[must_use]
-    pub fn disk(&self) -> Option<&SlowDisk> {
+    pub fn disk(&self) -> Option<&FaultyDisk> {
         self.disk.as_ref()
     }
 

@@ -9,19 +9,26 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::https::{Client, Handshake};
-use crate::{PATIENCE, SlowDisk, TempDir, program};
+use crate::{FaultyDisk, PATIENCE, ShiftedClock, TempDir, program};
 
 /// A running server. It is killed with the value, and what it left on disk is removed.
 pub struct Server {
     child: Child,
     arguments: Vec<String>,
     temp: TempDir,
-    disk: Option<SlowDisk>,
+    surroundings: Surroundings,
     /// What it printed when it was ready.
     pub lines: [String; 3],
     pub address: SocketAddr,
     /// From starting the process to having read its last line.
     pub took: Duration,
+}
+
+/// What a test can make go wrong around a server.
+#[derive(Default)]
+pub struct Surroundings {
+    pub disk: Option<FaultyDisk>,
+    pub clock: Option<ShiftedClock>,
 }
 
 impl Server {
@@ -40,20 +47,20 @@ impl Server {
     /// The same with more arguments.
     #[must_use]
     pub fn durable_with(more: &[&str]) -> Self {
-        Self::durable_on(None, more)
+        Self::durable_in(Surroundings::default(), more)
     }
 
-    /// The same on a disk that can be slow.
+    /// The same where a test can make things go wrong.
     #[must_use]
-    pub fn durable_on(disk: Option<SlowDisk>, more: &[&str]) -> Self {
+    pub fn durable_in(surroundings: Surroundings, more: &[&str]) -> Self {
         let temp = TempDir::new();
         let data = temp.join("data");
         for attempt in 0..20 {
             let port = format!("--secure-port={}", lasting_port(attempt));
             let mut arguments = vec!["--data-dir".to_owned(), data.clone(), port];
             arguments.extend(more.iter().map(ToString::to_string));
-            match spawn(&arguments, &temp, disk.as_ref()) {
-                Ok(started) => return Self::from(started, arguments, temp, disk),
+            match spawn(&arguments, &temp, &surroundings) {
+                Ok(started) => return Self::from(started, arguments, temp, surroundings),
                 Err(error) => assert!(error.contains("failed to create listener"), "{error}"),
             }
         }
@@ -68,19 +75,20 @@ impl Server {
             arguments.push("--secure-port=0".to_owned());
         }
         let temp = TempDir::new();
-        let started = spawn(&arguments, &temp, None).unwrap_or_else(|error| panic!("did not start: {error}"));
-        Self::from(started, arguments, temp, None)
+        let surroundings = Surroundings::default();
+        let started = spawn(&arguments, &temp, &surroundings).unwrap_or_else(|error| panic!("did not start: {error}"));
+        Self::from(started, arguments, temp, surroundings)
     }
 
-    fn from(started: Started, arguments: Vec<String>, temp: TempDir, disk: Option<SlowDisk>) -> Self {
+    fn from(started: Started, arguments: Vec<String>, temp: TempDir, surroundings: Surroundings) -> Self {
         let Started { child, lines, address, took } = started;
-        Self { child, arguments, temp, disk, lines, address, took }
+        Self { child, arguments, temp, surroundings, lines, address, took }
     }
 
     /// Starts it again with the arguments it had, after it ended or in place of the one that runs (which is killed).
     pub fn restart(&mut self) {
         self.kill();
-        let started = spawn(&self.arguments, &self.temp, self.disk.as_ref());
+        let started = spawn(&self.arguments, &self.temp, &self.surroundings);
         let started = started.unwrap_or_else(|error| panic!("did not restart: {error}"));
         let Started { child, lines, address, took } = started;
         (self.child, self.lines, self.address, self.took) = (child, lines, address, took);
@@ -139,8 +147,14 @@ impl Server {
 
     /// The disk that it was started on.
     #[must_use]
-    pub fn disk(&self) -> Option<&SlowDisk> {
-        self.disk.as_ref()
+    pub fn disk(&self) -> Option<&FaultyDisk> {
+        self.surroundings.disk.as_ref()
+    }
+
+    /// The clock that it was started with.
+    #[must_use]
+    pub fn clock(&self) -> Option<&ShiftedClock> {
+        self.surroundings.clock.as_ref()
     }
 
     /// A directory for the test's own files, removed with the server.
@@ -204,12 +218,15 @@ struct Started {
 }
 
 /// Starts the program and waits for the three lines it prints, or for what it says on its way out.
-fn spawn(arguments: &[String], temp: &TempDir, disk: Option<&SlowDisk>) -> Result<Started, String> {
+fn spawn(arguments: &[String], temp: &TempDir, surroundings: &Surroundings) -> Result<Started, String> {
     let began = Instant::now();
     let mut command = program();
     // An ephemeral server that is killed leaves its kubeconfig behind: in our directory.
     command.args(arguments).env("TMPDIR", temp.path());
-    if let Some(disk) = disk {
+    if let Some(clock) = &surroundings.clock {
+        clock.apply(&mut command);
+    }
+    if let Some(disk) = &surroundings.disk {
         command = disk.under(&command);
     }
     command.stdout(Stdio::piped());

@@ -7,10 +7,12 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::clients::{Asked, Found, LAST, Operation, Outcome, Told, What, is_selected};
+use super::clients::{Asked, Found, LAST, Operation, Outcome, Told, What};
+use super::subjects::is_selected;
 
 pub(super) fn check(history: &[Operation], told: &[Told]) {
     assert!(told.is_sorted_by(|a, b| a.version < b.version), "events come in order, and once");
+    nothing_has_two_owners(told);
     let row = Row::new(told);
     nothing_is_invented(history, told, &row);
     let known = writes_happened_once_and_at_their_base(history, told, &row);
@@ -44,9 +46,22 @@ pub(super) fn shaded(told: &[Told]) -> Vec<Told> {
     let seen = |event: &Told| event.value.as_deref().is_some_and(is_selected);
     let selected = told.iter().filter_map(|event| {
         let was = inside.insert(&event.key, seen(event)).unwrap_or(false);
-        (was || seen(event)).then(|| Told { value: event.value.clone().filter(|_| seen(event)), ..event.clone() })
+        let leaves = || Told { value: None, claims: Vec::new(), ..event.clone() };
+        (was || seen(event)).then(|| if seen(event) { event.clone() } else { leaves() })
     });
     selected.collect()
+}
+
+/// An address belongs to one object at a time, from the event that shows it to the one that does not.
+fn nothing_has_two_owners(told: &[Told]) {
+    let mut owners: HashMap<&str, &str> = HashMap::new();
+    for event in told {
+        owners.retain(|_, owner| *owner != event.key);
+        for claim in &event.claims {
+            let other = owners.insert(claim, &event.key);
+            assert_eq!(other, None, "{claim} belongs to two objects at {event:?}");
+        }
+    }
 }
 
 /// Every event is the doing of a client who was not told otherwise.

@@ -6,16 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{
-    Api, DeleteParams, GetParams, ListParams, PostParams, Preconditions, VersionMatch, WatchEvent, WatchParams,
+    Api, DeleteParams, DynamicObject, GetParams, ListParams, PostParams, Preconditions, VersionMatch, WatchEvent,
+    WatchParams,
 };
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
-use serde_json::json;
 
-use super::NAMESPACE;
 use super::faults::Random;
+use super::subjects::{Subject, version};
 
 const KEYS: usize = 6;
 /// Name and value of the last write.
@@ -82,13 +81,15 @@ pub(super) struct Told {
     pub key: String,
     /// `None` for a deletion.
     pub value: Option<String>,
+    /// What no other object may have now; nothing for a deletion.
+    pub claims: Vec<String>,
 }
 
 pub(super) type History = Arc<Mutex<Vec<Operation>>>;
 
 /// Everything that happens to what is selected, resumed where it broke off, until the last write has been told.
 pub(super) async fn watch(
-    maps: Api<ConfigMap>,
+    objects: Objects,
     selector: &str,
     mut reached: u64,
     last: Arc<Mutex<Option<u64>>>,
@@ -96,7 +97,7 @@ pub(super) async fn watch(
     let mut told = Vec::new();
     loop {
         let params = WatchParams::default().timeout(20).labels(selector).disable_bookmarks();
-        if let Ok(stream) = maps.watch(&params, &reached.to_string()).await {
+        if let Ok(stream) = objects.api.watch(&params, &reached.to_string()).await {
             let mut stream = stream.boxed();
             loop {
                 if last.lock().is_some_and(|last| reached >= last) {
@@ -107,11 +108,11 @@ pub(super) async fn watch(
                     Ok(Ok(Some(event))) => event,
                     Ok(_) => break,
                 };
-                // Nothing was compacted: history is there.
+                // History reaches back further than any fault lasts.
                 if let WatchEvent::Error(status) = &event {
                     assert_ne!(status.code, 410, "the watch has a gap: {status:?}");
                 }
-                let Some(event) = told_by(event) else { break };
+                let Some(event) = objects.told_by(event) else { break };
                 reached = event.version;
                 told.push(event);
             }
@@ -120,13 +121,34 @@ pub(super) async fn watch(
     }
 }
 
-fn told_by(event: WatchEvent<ConfigMap>) -> Option<Told> {
-    let (map, gone) = match event {
-        WatchEvent::Added(map) | WatchEvent::Modified(map) => (map, false),
-        WatchEvent::Deleted(map) => (map, true),
-        WatchEvent::Error(_) | WatchEvent::Bookmark(_) => return None,
-    };
-    Some(Told { version: version(&map), key: map.name_any(), value: (!gone).then(|| value(&map)) })
+/// The objects of one resource, at one server.
+#[derive(Clone)]
+pub(super) struct Objects {
+    pub subject: Subject,
+    pub api: Api<DynamicObject>,
+}
+
+impl Objects {
+    pub(super) fn new(subject: Subject, client: &Client) -> Self {
+        Self { subject, api: subject.api(client.clone()) }
+    }
+
+    fn told_by(&self, event: WatchEvent<DynamicObject>) -> Option<Told> {
+        let (object, gone) = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+            WatchEvent::Deleted(object) => (object, true),
+            WatchEvent::Error(_) | WatchEvent::Bookmark(_) => return None,
+        };
+        let (value, claims) = match gone {
+            true => (None, Vec::new()),
+            false => (Some(self.subject.value(&object)), self.subject.claims(&object)),
+        };
+        Some(Told { version: version(&object), key: object.name_any(), value, claims })
+    }
+
+    fn described(&self, object: &DynamicObject) -> (u64, String) {
+        (version(object), self.subject.value(object))
+    }
 }
 
 /// A client that asks one server or the other until it is told to stop.
@@ -134,82 +156,83 @@ pub(super) async fn ask(
     clients: Vec<Client>,
     mut random: Random,
     number: u64,
-    history: History,
+    histories: Vec<(Subject, History)>,
     done: Arc<AtomicBool>,
 ) {
-    let maps: Vec<_> = clients.into_iter().map(|client| Api::<ConfigMap>::namespaced(client, NAMESPACE)).collect();
-    // The newest version that this client has seen.
-    let mut seen = 0;
+    // The newest version that this client has seen of each resource.
+    let mut newest = vec![0; histories.len()];
     for n in 0.. {
         if done.load(Ordering::SeqCst) {
             return;
         }
-        let maps = &maps[random.below(maps.len())];
+        let subject = random.below(histories.len());
+        let (seen, history) = (&mut newest[subject], &histories[subject].1);
+        let objects = &Objects::new(histories[subject].0, &clients[random.below(clients.len())]);
         let key = format!("k{}", random.below(KEYS));
         let began = Instant::now();
         let kind = random.below(30);
         if kind < 8 {
             let what = match kind {
-                0 => stream(maps).await,
-                1 => list(maps, Asked::Pages, false).await,
-                2 => list(maps, Asked::Any, random.below(2) == 0).await,
-                3 => list(maps, Asked::NotOlderThan(seen), random.below(2) == 0).await,
+                0 => stream(objects).await,
+                1 => list(objects, Asked::Pages, false).await,
+                2 => list(objects, Asked::Any, random.below(2) == 0).await,
+                3 => list(objects, Asked::NotOlderThan(*seen), random.below(2) == 0).await,
                 // The history of a state that nobody has seen is not known to be there.
-                4 if seen > 0 => list(maps, Asked::Exact(seen), false).await,
-                5 => list(maps, Asked::Consistent, true).await,
-                _ => list(maps, Asked::Consistent, false).await,
+                4 if *seen > 0 => list(objects, Asked::Exact(*seen), false).await,
+                5 => list(objects, Asked::Consistent, true).await,
+                _ => list(objects, Asked::Consistent, false).await,
             };
             if let Some(What::List { version, .. } | What::Stream { version, .. }) = &what {
-                seen = seen.max(*version);
+                *seen = (*seen).max(*version);
             }
-            note(&history, began, true, what);
+            note(history, began, true, what);
             continue;
         }
         let asked = match kind {
             8 => Asked::Any,
-            9 => Asked::NotOlderThan(seen),
+            9 => Asked::NotOlderThan(*seen),
             _ => Asked::Consistent,
         };
-        let Ok(found) = get(maps, &key, asked).await else { continue };
-        note(&history, began, true, Some(What::Get { key: key.clone(), asked, found: found.clone() }));
+        let Ok(found) = get(objects, &key, asked).await else { continue };
+        note(history, began, true, Some(What::Get { key: key.clone(), asked, found: found.clone() }));
         let began = Instant::now();
         let base = found.map_or(0, |(version, _)| version);
-        seen = seen.max(base);
+        *seen = (*seen).max(base);
         let (answered, what) = if base > 0 && random.below(6) == 0 {
             let preconditions = Preconditions { resource_version: Some(base.to_string()), uid: None };
             let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-            let outcome = outcome(maps.delete(&key, &params).await.map(|_| 0));
+            let outcome = outcome(objects.api.delete(&key, &params).await.map(|_| 0));
             (outcome != Outcome::Unknown, What::Delete { key, base, outcome })
         } else {
             let value = format!("{number}-{n}");
-            let object = object(&key, &value, base);
+            let object = objects.subject.object(&key, &value, base);
             let params = PostParams::default();
             let written = match base {
-                0 => maps.create(&params, &object).await,
-                _ => maps.replace(&key, &params, &object).await,
+                0 => objects.api.create(&params, &object).await,
+                _ => objects.api.replace(&key, &params, &object).await,
             };
-            let outcome = outcome(written.map(|map| version(&map)));
+            let outcome = outcome(written.map(|object| version(&object)));
             (outcome != Outcome::Unknown, What::Write { key, base, value, outcome })
         };
-        note(&history, began, answered, Some(what));
+        note(history, began, answered, Some(what));
     }
 }
 
-async fn get(maps: &Api<ConfigMap>, key: &str, asked: Asked) -> kube::Result<Option<(u64, String)>> {
+async fn get(objects: &Objects, key: &str, asked: Asked) -> kube::Result<Option<(u64, String)>> {
     let params = match asked {
         Asked::Any => GetParams::any(),
         Asked::NotOlderThan(version) => GetParams::at(&version.to_string()),
         Asked::Consistent | Asked::Pages | Asked::Exact(_) => GetParams::default(),
     };
-    match maps.get_with(key, &params).await {
-        Ok(map) => Ok(Some((version(&map), value(&map)))),
+    match objects.api.get_with(key, &params).await {
+        Ok(object) => Ok(Some(objects.described(&object))),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// `None` when no answer came.
-async fn list(maps: &Api<ConfigMap>, asked: Asked, selected: bool) -> Option<What> {
+async fn list(objects: &Objects, asked: Asked, selected: bool) -> Option<What> {
     let plain = ListParams::default().labels(if selected { SHADE } else { "" });
     let mut params = match asked {
         Asked::Consistent => plain,
@@ -218,26 +241,26 @@ async fn list(maps: &Api<ConfigMap>, asked: Asked, selected: bool) -> Option<Wha
         Asked::NotOlderThan(version) => plain.at(&version.to_string()).matching(VersionMatch::NotOlderThan),
         Asked::Exact(version) => plain.at(&version.to_string()).matching(VersionMatch::Exact),
     };
-    let mut page = maps.list(&params).await.ok()?;
+    let mut page = objects.api.list(&params).await.ok()?;
     let version: u64 = page.metadata.resource_version.as_ref()?.parse().unwrap();
     let mut found = Found::new();
     loop {
-        for map in &page.items {
-            let twice = found.insert(map.name_any(), described(map));
+        for object in &page.items {
+            let twice = found.insert(object.name_any(), objects.described(object));
             assert!(twice.is_none(), "{twice:?} stands on two pages");
         }
         let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) else { break };
         params = params.continue_token(&token);
-        page = maps.list(&params).await.ok()?;
+        page = objects.api.list(&params).await.ok()?;
         assert_eq!(page.metadata.resource_version, Some(version.to_string()), "all pages are of one state");
     }
     Some(What::List { asked, selected, version, found })
 }
 
 /// A watch that begins with what is there and is read for a while.
-async fn stream(maps: &Api<ConfigMap>) -> Option<What> {
+async fn stream(objects: &Objects) -> Option<What> {
     let params = WatchParams { timeout: Some(1), ..WatchParams::streaming_lists() };
-    let mut events = maps.watch(&params, "").await.ok()?.boxed();
+    let mut events = objects.api.watch(&params, "").await.ok()?.boxed();
     let (mut found, mut told, mut version) = (Found::new(), Vec::new(), None);
     while let Ok(Some(event)) = events.try_next().await {
         match (event, version) {
@@ -245,9 +268,9 @@ async fn stream(maps: &Api<ConfigMap>) -> Option<What> {
                 assert!(bookmark.metadata.annotations.contains_key("k8s.io/initial-events-end"), "an early bookmark");
                 version = Some(bookmark.metadata.resource_version.parse().unwrap());
             }
-            (WatchEvent::Added(map), None) => drop(found.insert(map.name_any(), described(&map))),
+            (WatchEvent::Added(object), None) => drop(found.insert(object.name_any(), objects.described(&object))),
             (event, None) => panic!("{event:?} before the end of what there was"),
-            (event, Some(_)) => told.extend(told_by(event)),
+            (event, Some(_)) => told.extend(objects.told_by(event)),
         }
         if told.len() > 10 {
             break;
@@ -270,32 +293,4 @@ fn outcome(answer: kube::Result<u64>) -> Outcome {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Outcome::Refused,
         Err(_) => Outcome::Unknown,
     }
-}
-
-pub(super) fn object(name: &str, value: &str, base: u64) -> ConfigMap {
-    let mut metadata = json!({"name": name});
-    if is_selected(value) {
-        metadata["labels"] = json!({"shade": "dark"});
-    }
-    if base > 0 {
-        metadata["resourceVersion"] = json!(base.to_string());
-    }
-    serde_json::from_value(json!({"metadata": metadata, "data": {"v": value}})).unwrap()
-}
-
-/// Whether an object of this value is of [`SHADE`].
-pub(super) fn is_selected(value: &str) -> bool {
-    value == LAST || value.bytes().last().is_some_and(|digit| digit % 2 == 0)
-}
-
-pub(super) fn version(map: &ConfigMap) -> u64 {
-    map.resource_version().unwrap().parse().unwrap()
-}
-
-fn value(map: &ConfigMap) -> String {
-    map.data.as_ref().unwrap()["v"].clone()
-}
-
-fn described(map: &ConfigMap) -> (u64, String) {
-    (version(map), value(map))
 }

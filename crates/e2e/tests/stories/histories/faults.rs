@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use binnacle_testkit::{Etcd, Server, Signal};
+use binnacle_testkit::{DiskCall, Errno, Etcd, Server, Signal};
 use tokio::task::block_in_place;
 
 /// Numbers that follow from the first one.
@@ -34,6 +34,14 @@ pub(super) enum Fault {
     ServerKilled,
     ServerHangs,
     SlowDisk,
+    /// For a while nothing can be written to it.
+    FullDisk,
+    /// One flush is refused.
+    FailingFlush,
+    /// For a while no file can be opened.
+    NoDescriptors,
+    /// The wall clock is suddenly hours off, and stays so for a while.
+    ClockJumps,
     MemberKilled,
     MemberHangs,
     /// Together with a server.
@@ -48,7 +56,8 @@ pub(super) enum Fault {
     ServerKilledInPart,
 }
 
-const EVERYWHERE: [Fault; 3] = [Fault::ServerKilled, Fault::ServerHangs, Fault::SlowDisk];
+const EVERYWHERE: [Fault; 4] = [Fault::ServerKilled, Fault::ServerHangs, Fault::SlowDisk, Fault::ClockJumps];
+const OF_THE_DISK: [Fault; 3] = [Fault::FullDisk, Fault::FailingFlush, Fault::NoDescriptors];
 const WITH_ETCD: [Fault; 7] = [
     Fault::LeaderCutOff,
     Fault::MemberKilled,
@@ -65,10 +74,15 @@ impl Faults {
         let mut all = EVERYWHERE.to_vec();
         if self.etcd.is_some() {
             all.extend(WITH_ETCD);
+        } else {
+            all.extend(OF_THE_DISK);
         }
         let disk = self.etcd.as_ref().map_or_else(|| self.servers[0].disk(), Etcd::disk);
         if disk.is_none() {
-            all.retain(|fault| *fault != Fault::SlowDisk);
+            all.retain(|fault| *fault != Fault::SlowDisk && !OF_THE_DISK.contains(fault));
+        }
+        if self.servers[0].clock().is_none() {
+            all.retain(|fault| *fault != Fault::ClockJumps);
         }
         let mut happened = BTreeMap::new();
         let mut waiting = Vec::new();
@@ -101,6 +115,20 @@ impl Faults {
                 self.pause(1000, 3000).await;
                 self.slow_down(Duration::ZERO);
             }
+            Fault::FullDisk => self.disk_fails(&[DiskCall::Write, DiskCall::Allocate], Errno::NOSPC).await,
+            Fault::NoDescriptors => self.disk_fails(&[DiskCall::Open], Errno::MFILE).await,
+            Fault::FailingFlush => {
+                self.servers[0].disk().expect("a disk that fails").fail_one_flush(Errno::IO);
+                self.pause(200, 500).await;
+                self.servers[0].disk().expect("a disk that fails").mend();
+            }
+            Fault::ClockJumps => {
+                let hours = i64::try_from(1 + self.random.below(5)).unwrap();
+                let shift = if self.random.below(2) == 0 { hours * 3600 } else { -hours * 3600 };
+                self.servers[server].clock().expect("a clock that shifts").shift(shift);
+                self.pause(500, 2000).await;
+                self.servers[server].clock().expect("a clock that shifts").shift(0);
+            }
             Fault::MemberKilled => block_in_place(|| self.etcd_mut().restart(member)),
             Fault::MemberHangs => {
                 self.etcd().freeze(member);
@@ -126,6 +154,15 @@ impl Faults {
                 self.etcd().heal();
             }
         }
+    }
+
+    /// The embedded store's; the server must go on by itself afterwards.
+    async fn disk_fails(&mut self, calls: &[DiskCall], error: Errno) {
+        for call in calls {
+            self.servers[0].disk().expect("a disk that fails").fail(*call, error);
+        }
+        self.pause(300, 1500).await;
+        self.servers[0].disk().expect("a disk that fails").mend();
     }
 
     async fn cut_off(&mut self, members: &[usize], alone: bool) {
