@@ -46,6 +46,7 @@ mod python_client;
 mod reference_data;
 mod reflector;
 mod resumption;
+mod soak;
 mod stopping;
 mod storage_metrics;
 mod storage_versions;

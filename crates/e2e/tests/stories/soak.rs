@@ -1,0 +1,206 @@
+//! Hours of ordinary work on the embedded store: memory and disk stay within their bounds, and the server stays ready.
+//!
+//! `BINNACLE_SOAK_SECONDS` makes the run longer; a line each minute tells how it goes.
+
+use std::collections::VecDeque;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use binnacle_testkit::Server;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
+use serde_json::json;
+
+const NAMESPACE: &str = "soak";
+/// History is forgotten after one to two of these.
+const INTERVAL: Duration = Duration::from_secs(2);
+const WATCHERS: usize = 8;
+/// Objects that are written again and again: how many, and how large.
+const SIZES: [(usize, usize); 3] = [(4, 200_000), (40, 5_000), (200, 300)];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bounds_hold_for_as_long_as_it_runs() {
+    let seconds = std::env::var("BINNACLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15);
+    let interval = format!("--etcd-compaction-interval={}s", INTERVAL.as_secs());
+    let server = Server::durable_with(&[&interval]);
+    let client = server.kube().await;
+    crate::namespace(&client, NAMESPACE).await;
+    let work = Arc::new(Work::default());
+    let mut tasks = Vec::new();
+    for (count, size) in SIZES {
+        tasks.push(tokio::spawn(write(client.clone(), count, size, work.clone())));
+    }
+    tasks.push(tokio::spawn(come_and_go(client.clone(), work.clone())));
+    tasks.push(tokio::spawn(read(client.clone(), work.clone())));
+    for _ in 0..WATCHERS {
+        tasks.push(tokio::spawn(watch(client.clone(), work.clone())));
+    }
+
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let mut written = Written::default();
+    let mut early = None;
+    let mut told = Instant::now();
+    while Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let disk = disk_bytes(&server.temp().path().join("data"));
+        let bound = written.disk_bound(work.bytes.load(Ordering::Relaxed));
+        assert!(disk <= bound, "{disk} bytes on disk where {bound} are allowed");
+        let ready = client.request_text(http::Request::get("/readyz").body(Vec::new()).unwrap()).await;
+        assert_eq!(ready.unwrap(), "ok");
+        let memory = memory_kib(server.id());
+        // From when every object is there and every buffer has been used.
+        if Instant::now() + Duration::from_secs(seconds * 2 / 3) > until {
+            let early = *early.get_or_insert(memory);
+            assert!(memory <= early * 3 / 2 + 64 * 1024, "{memory} KiB of memory after {early} KiB");
+        }
+        if told.elapsed() > Duration::from_secs(60) {
+            told = Instant::now();
+            println!("{memory} KiB of memory, {disk} bytes on disk of {bound}, {}", work.told());
+        }
+    }
+    work.done.store(true, Ordering::SeqCst);
+    for task in tasks {
+        tokio::time::timeout(Duration::from_secs(60), task).await.unwrap().unwrap();
+    }
+    println!("{seconds} s: {}", work.told());
+}
+
+/// What was done so far.
+#[derive(Default)]
+struct Work {
+    done: AtomicBool,
+    /// Bytes of all objects that were written, as they are stored at most.
+    bytes: AtomicU64,
+    writes: AtomicU64,
+    reads: AtomicU64,
+    events: AtomicU64,
+}
+
+impl Work {
+    fn goes_on(&self) -> bool {
+        !self.done.load(Ordering::SeqCst)
+    }
+
+    fn wrote(&self, size: usize) {
+        self.bytes.fetch_add(size as u64 + OVERHEAD, Ordering::Relaxed);
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn told(&self) -> String {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        format!("{} writes, {} reads, {} events", count(&self.writes), count(&self.reads), count(&self.events))
+    }
+}
+
+/// Names, metadata, managed fields, the log's own.
+const OVERHEAD: u64 = 2048;
+
+/// How much was written when.
+#[derive(Default)]
+struct Written(VecDeque<(Instant, u64)>);
+
+impl Written {
+    /// Twice what is live or kept as history, two segments, and what the server has without our doing. Some compactions
+    /// are late on a busy machine.
+    fn disk_bound(&mut self, total: u64) -> u64 {
+        self.0.push_back((Instant::now(), total));
+        while self.0.len() > 1 && self.0[1].0.elapsed() > 5 * INTERVAL {
+            self.0.pop_front();
+        }
+        let history = total - self.0[0].1;
+        let live: u64 = SIZES.iter().map(|(count, size)| *count as u64 * (*size as u64 + OVERHEAD)).sum();
+        2 * (live + history + (8 << 20)) + 2 * (64 << 20)
+    }
+}
+
+/// Updates objects in turn, some by patch.
+async fn write(client: Client, count: usize, size: usize, work: Arc<Work>) {
+    let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
+    for n in 0.. {
+        if !work.goes_on() {
+            return;
+        }
+        let name = format!("s{size}-{}", n % count);
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name}, "data": {"n": n.to_string(), "padding": "x".repeat(size)},
+        });
+        let params = PatchParams::apply("soak").force();
+        api.patch(&name, &params, &Patch::Apply(&object)).await.unwrap();
+        work.wrote(size);
+        tokio::time::sleep(Duration::from_millis(if size > 100_000 { 20 } else { 2 })).await;
+    }
+}
+
+/// Creates objects and deletes them, the last ones all at once.
+async fn come_and_go(client: Client, work: Arc<Work>) {
+    let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
+    for round in 0.. {
+        for n in 0..20 {
+            if !work.goes_on() {
+                return;
+            }
+            let object = json!({"metadata": {"name": format!("g{round}-{n}"), "labels": {"app": "guest"}}});
+            api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+            work.wrote(0);
+        }
+        for n in 0..10 {
+            api.delete(&format!("g{round}-{n}"), &DeleteParams::default()).await.unwrap();
+            work.wrote(0);
+        }
+        let guests = ListParams::default().labels("app=guest");
+        api.delete_collection(&DeleteParams::default(), &guests).await.unwrap();
+        (0..10).for_each(|_| work.wrote(0));
+    }
+}
+
+async fn read(client: Client, work: Arc<Work>) {
+    let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
+    while work.goes_on() {
+        let page = api.list(&ListParams::default().limit(50)).await.unwrap();
+        for object in page.items.iter().take(5) {
+            // It may be gone.
+            api.get_opt(object.metadata.name.as_deref().unwrap()).await.unwrap();
+        }
+        work.reads.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Watches for a while, again and again.
+async fn watch(client: Client, work: Arc<Work>) {
+    let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
+    while work.goes_on() {
+        let params = WatchParams::default().timeout(5);
+        let mut events = api.watch(&params, "0").await.unwrap().boxed();
+        while let Some(event) = events.next().await {
+            event.unwrap();
+            work.events.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the files of a directory take on the disk.
+fn disk_bytes(dir: &Path) -> u64 {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        // A file may go while it is looked at.
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => bytes += disk_bytes(&entry.path()),
+            Ok(metadata) => bytes += metadata.blocks() * 512,
+            Err(_) => {}
+        }
+    }
+    bytes
+}
+
+fn memory_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
