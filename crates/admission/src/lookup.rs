@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::track_update;
 use binnacle_registry::{Context, ListOptions, MANAGER, Match, Resource, ResourceSet, UpdateOptions};
-use binnacle_request::BoxFuture;
+use binnacle_request::{BoxFuture, CreatePermit};
 use binnacle_schema::{Value, value};
 use binnacle_watchcache::Entry;
 
@@ -267,7 +267,12 @@ impl Lookup for ResourceLookup {
             resource.set_defaults(&mut namespace);
             track_update(&resource.update_by(&context, MANAGER, ""), None, &mut namespace);
             resource.to_stored(&mut namespace);
-            resource.create(&context, namespace).await.map(|_| ())
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the plugin makes namespaces as the server, in kube-apiserver too"
+            )]
+            let permit = CreatePermit::system();
+            resource.create(&context, &permit, namespace).await.map(|_| ())
         })
     }
 

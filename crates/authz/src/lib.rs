@@ -15,6 +15,7 @@ mod forbidden;
 mod metrics;
 mod node;
 mod paths;
+mod permits;
 mod privileged;
 mod rbac;
 mod ready;
@@ -28,13 +29,14 @@ pub use abac::{Abac, AbacError};
 pub use always::{AlwaysAllow, AlwaysDeny};
 pub use attributes::Attributes;
 pub use authorizer::{Authorizer, AuthzError};
-pub use binnacle_request::{Decision, Permit};
+pub use binnacle_request::{CreatePermit, Decision, Permit};
 pub use chain::Parts;
 pub use config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ConfigError, WebhookConfig};
 pub use forbidden::forbidden;
 pub use metrics::{Counted, Metrics};
 pub use node::{GraphKind, Node, NodeGraph};
 pub use paths::AlwaysAllowPaths;
+pub use permits::{ask, permit_create};
 pub use privileged::PrivilegedGroups;
 pub use rbac::{
     Escalation, NoRole, Rbac, RbacIndex, RbacKind, RoleRef, Rule, confirm_no_escalation, quoted, uncovered,

@@ -5,6 +5,7 @@ use binnacle_patch::apply::{Apply, Versions, apply, track_update};
 use binnacle_registry::{
     Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, ResourceSet, Stored, UpdateOptions,
 };
+use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
 use futures::future::join_all;
 
@@ -64,7 +65,9 @@ impl<'a> Objects<'a> {
         self.resource.set_defaults(&mut object);
         self.track(&context, "", None, &mut object);
         self.resource.to_stored(&mut object);
-        self.resource.create(&context, object).await
+        #[expect(clippy::disallowed_methods, reason = "nobody asked for it: clusters have it")]
+        let permit = CreatePermit::system();
+        self.resource.create(&context, &permit, object).await
     }
 
     /// Creates those of the objects that are not there yet, all at once. Somebody else may create them meanwhile.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_authz::Authorizer;
 use binnacle_discovery::{Addresses, Answer as DiscoveryAnswer, Ask, Discovery, Served};
 use binnacle_meta::{GroupResource, GroupVersion, Status, Text};
 use binnacle_registry::{Resource, Warnings};
@@ -56,15 +57,18 @@ pub struct Api {
     specials: HashMap<SpecialKey, Arc<dyn Special>>,
     discovery: Discovery,
     watch_timeout: Duration,
+    authorizer: Arc<dyn Authorizer>,
     unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
 }
 
 impl Api {
+    /// `authorizer` is asked again where a request turns into something else than it was allowed as.
     pub fn new(
         resources: Vec<Arc<Resource>>,
         specials: HashMap<SpecialKey, Arc<dyn Special>>,
         served: Served,
         addresses: Addresses,
+        authorizer: Arc<dyn Authorizer>,
     ) -> Self {
         let resources = resources
             .into_iter()
@@ -74,7 +78,7 @@ impl Api {
             })
             .collect();
         let discovery = Discovery::new(served, addresses);
-        Self { resources, specials, discovery, watch_timeout: MIN_TIMEOUT, unsafe_deletes: None }
+        Self { resources, specials, discovery, watch_timeout: MIN_TIMEOUT, authorizer, unsafe_deletes: None }
     }
 
     /// Who decides about deletes of what cannot be read; without it, nobody may.
@@ -149,6 +153,10 @@ impl Api {
         if has_namespace && !description.namespaced {
             return Err(Status::path_not_found());
         }
+        // What cannot be watched has no such paths.
+        if info.verb == "watch" && request.method != Method::GET && !description.verbs.contains(Verb::Watch) {
+            return Err(Status::path_not_found());
+        }
         let whole_cluster = description.namespaced && !has_namespace;
         let key = (info.api_group.clone(), info.api_version.clone(), info.resource.clone());
         let resource = self.resources.get(&key).cloned();
@@ -158,7 +166,9 @@ impl Api {
                     |verb: &Verb| description.verbs.contains(*verb) && (!whole_cluster || ACROSS.contains(*verb));
                 let verb = collection_verb(&request.method).filter(allowed);
                 // A list that cannot be watched says so itself.
-                let Some(verb) = verb else { return Err(Status::method_not_allowed()) };
+                let Some(verb) = verb.filter(|verb| is_allowed_as(info, *verb)) else {
+                    return Err(Status::method_not_allowed());
+                };
                 match resource {
                     Some(resource) => collection(self.call(request, resource, "", warnings), verb, old_watch).await,
                     None if verb == Verb::List && (old_watch || request.query.flag("watch")) => {
@@ -175,6 +185,9 @@ impl Api {
                     let known = any.iter().any(|verb| description.verbs.contains(*verb));
                     return Err(if known { Status::method_not_allowed() } else { Status::path_not_found() });
                 };
+                if !is_allowed_as(info, verb) {
+                    return Err(Status::method_not_allowed());
+                }
                 match resource {
                     Some(resource) if old_watch => {
                         collection(self.call(request, resource, "", warnings), Verb::List, true).await
@@ -186,7 +199,8 @@ impl Api {
             _ => {
                 let subresource = description.subresource(&info.subresource).ok_or_else(Status::path_not_found)?;
                 let connects = subresource.role == SubresourceRole::Connect;
-                if depth > 3 && !connects {
+                // There are no watches of subresources, and what was allowed as one is nothing else.
+                if depth > 3 && !connects || info.verb == "watch" {
                     return Err(Status::path_not_found());
                 }
                 let verb = match request.method {
@@ -225,6 +239,7 @@ impl Api {
             subresource: Text::new_static(subresource),
             warnings: warnings.clone(),
             watch_timeout: self.watch_timeout,
+            authorizer: self.authorizer.clone(),
             unsafe_deletes: self.unsafe_deletes.clone(),
         }
     }
@@ -329,6 +344,23 @@ fn item_verb(method: &Method) -> Option<Verb> {
         "PATCH" => Some(Verb::Patch),
         "DELETE" => Some(Verb::Delete),
         _ => None,
+    }
+}
+
+/// True when the request was allowed as what it is going to do. `/watch/` in the path makes a watch of any method for
+/// the authorizers: it must not get to a handler that writes.
+fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
+    match info.verb.as_str() {
+        "create" => verb == Verb::Create,
+        "update" => verb == Verb::Update,
+        "patch" => verb == Verb::Patch,
+        "delete" => verb == Verb::Delete,
+        "deletecollection" => verb == Verb::DeleteCollection,
+        "get" => verb == Verb::Get,
+        "list" => verb == Verb::List,
+        // A watch of a single object is routed like a `get`.
+        "watch" => matches!(verb, Verb::List | Verb::Get),
+        _ => false,
     }
 }
 

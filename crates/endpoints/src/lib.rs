@@ -5,6 +5,7 @@
 mod api;
 mod audit;
 mod body;
+mod create_gate;
 mod failure;
 mod gathered;
 mod list_stream;

@@ -6,6 +6,7 @@ use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersion, Status, StatusReason};
 use binnacle_patch::apply;
 use binnacle_registry::{Change, Context, Resource, Stored, UpdateOptions, Updated, object};
+use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
 
 /// An object sent in fewer bytes does not become too large for the store by what is noted about it.
@@ -26,14 +27,15 @@ fn forget(object: &mut Value) {
 pub(crate) async fn create(
     context: &Context,
     resource: &Resource,
+    permit: &CreatePermit,
     object: Value,
     sent: usize,
 ) -> Result<Stored, Status> {
     let spare = (sent > LARGE).then(|| object.clone());
-    match (resource.create(context, object).await, spare) {
+    match (resource.create(context, permit, object).await, spare) {
         (Err(status), Some(mut object)) if is_too_large(&status) => {
             forget(&mut object);
-            resource.create(context, object).await
+            resource.create(context, permit, object).await
         }
         (created, _) => created,
     }

@@ -12,6 +12,7 @@ pub(crate) mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_authz::Authorizer;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Context, Remarks, Resource, Warnings};
 use binnacle_request::{Request, Response};
@@ -31,6 +32,7 @@ pub(crate) struct Call {
     pub warnings: Warnings,
     /// How long a watch lasts at least that names no timeout.
     pub watch_timeout: Duration,
+    pub authorizer: Arc<dyn Authorizer>,
     pub unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
 }
 

@@ -1,6 +1,7 @@
 //! Requests and answers on their way through, with a server behind that says what it got.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::disallowed_methods, reason = "there are no authorizers here")]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -8,8 +9,8 @@ use std::sync::Arc;
 
 use binnacle_proxy::{Forward, Target, forward};
 use binnacle_request::{
-    Body, BoxError, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Response, Shutdown, User,
-    decode_path,
+    Action, Body, BoxError, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Response, Shutdown,
+    User, decode_path,
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -39,7 +40,7 @@ fn request(method: Method, url: &str, headers: &[(&'static str, &str)], body: im
         info: Arc::new(info),
         query,
         user: Arc::new(User::new("u", &[])),
-        permit: Permit::from_decision(&Decision::Allow("".into())).unwrap(),
+        permit: Permit::from_decision(&Decision::Allow("".into()), Action::default()).unwrap(),
         connection: Arc::new(ConnectionInfo::new(([10, 0, 0, 9], 1).into(), Vec::new(), None)),
         record: Record::open(method, url.into(), None, None),
         deadline: None,

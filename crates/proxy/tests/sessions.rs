@@ -1,6 +1,7 @@
 //! Remote commands between a client's WebSocket and a kubelet's SPDY, with both ends played here.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::disallowed_methods, reason = "there are no authorizers here")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,8 +10,8 @@ use std::time::Duration;
 use binnacle_proxy::spdy::{Frame, Reader, Writer, header};
 use binnacle_proxy::{Streams, Target, as_events, translate};
 use binnacle_request::{
-    Body, ByteStream, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Shutdown, ShutdownTrigger,
-    Upgrade, User,
+    Action, Body, ByteStream, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Shutdown,
+    ShutdownTrigger, Upgrade, User,
 };
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
@@ -98,7 +99,7 @@ fn request(server: DuplexStream, shutdown: Shutdown, more: &[(&'static str, &str
         info: Arc::new(RequestInfo::parse(&Method::GET, PATH, &Query::default(), PATH).unwrap()),
         query: Query::default(),
         user: Arc::new(User::new("u", &[])),
-        permit: Permit::from_decision(&Decision::Allow("".into())).unwrap(),
+        permit: Permit::from_decision(&Decision::Allow("".into()), Action::default()).unwrap(),
         connection: Arc::new(ConnectionInfo::default()),
         record: Record::open(Method::GET, PATH.into(), None, None),
         deadline: None,

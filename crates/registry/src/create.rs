@@ -1,6 +1,7 @@
 //! Create.
 
 use binnacle_meta::{FieldPath, Status, StatusReason};
+use binnacle_request::CreatePermit;
 use binnacle_schema::Value;
 use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
@@ -10,6 +11,7 @@ use crate::admission::Operation;
 use crate::context::Context;
 use crate::hooks::Review;
 use crate::object;
+use crate::permission::CreateGate;
 use crate::resource::Resource;
 use crate::stored::{Stored, store_failure};
 use crate::{names, time};
@@ -19,7 +21,17 @@ impl Resource {
     ///
     /// Errors: 400 when the namespaces of object and request differ, 403 and others from admission, 409 when the name
     /// exists (after several attempts for a generated one), 422 when it is not valid.
-    pub async fn create(&self, context: &Context, mut object: Value) -> Result<Stored, Status> {
+    pub async fn create(&self, context: &Context, permit: &CreatePermit, object: Value) -> Result<Stored, Status> {
+        self.create_through(context, permit, object).await
+    }
+
+    /// [`Resource::create`] for who may still have to ask for the permit.
+    pub(crate) async fn create_through(
+        &self,
+        context: &Context,
+        gate: &dyn CreateGate,
+        mut object: Value,
+    ) -> Result<Stored, Status> {
         let name = object::name(&object).to_owned();
         let attributes = self.attributes(context, Operation::Create, &name, "");
         // The namespace counts before admission looks at the object.
@@ -30,22 +42,23 @@ impl Resource {
         }
         let generated = name.is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
         for _ in 1..if generated { names::ATTEMPTS } else { 1 } {
-            match self.create_once(context, object.clone(), &attributes).await {
+            match self.create_once(context, gate, object.clone(), &attributes).await {
                 Err(status) if status.is(StatusReason::AlreadyExists) => {}
                 done => return done,
             }
         }
-        self.create_once(context, object, &attributes).await
+        self.create_once(context, gate, object, &attributes).await
     }
 
     async fn create_once(
         &self,
         context: &Context,
+        gate: &dyn CreateGate,
         mut object: Value,
         attributes: &crate::admission::Attributes,
     ) -> Result<Stored, Status> {
         self.prepare_create(context, &mut object).await?;
-        let result = self.finish_create(context, &mut object, attributes).await;
+        let result = self.finish_create(context, gate, &mut object, attributes).await;
         match &result {
             Err(_) => self.collection.hooks.abort(context, &object, None).await,
             Ok(stored) if context.dry_run => self.collection.hooks.abort(context, &stored.object, None).await,
@@ -78,13 +91,22 @@ impl Resource {
     async fn finish_create(
         &self,
         context: &Context,
+        gate: &dyn CreateGate,
         object: &mut Value,
         attributes: &crate::admission::Attributes,
     ) -> Result<Stored, Status> {
         let collection = &self.collection;
         self.validate_create(context, object).await?;
+        let permit = gate.permit().await?;
         context.withdraw_empties(object);
         collection.admission.validate(attributes, object, None, &context.remarks).await?;
+        self.insert(context, &permit, object).await
+    }
+
+    /// Writes the object where none is, or does as if in a dry run.
+    async fn insert(&self, context: &Context, permit: &CreatePermit, object: &mut Value) -> Result<Stored, Status> {
+        let collection = &self.collection;
+        self.check_permit(context, permit, object)?;
         let name = object::name(object).to_owned();
         let key = collection.key(&context.namespace, &name)?;
         // What is no number was never one of ours, and a dry run does not get as far as the store that minds.
@@ -134,6 +156,16 @@ impl Resource {
                 Err(Status::conflict(&self.group_resource(), &name, "the object was deleted while it was created"))
             }
         }
+    }
+
+    /// A permit for something else is a mistake of this program, and must not become a way in.
+    fn check_permit(&self, context: &Context, permit: &CreatePermit, object: &Value) -> Result<(), Status> {
+        let (group, plural) = (self.description.group, self.description.plural);
+        if permit.covers(group, plural, &context.namespace, object::name(object)) {
+            return Ok(());
+        }
+        tracing::error!(group, plural, ?permit, "the permit to create is for another object");
+        Err(Status::internal("the permit to create is for another object"))
     }
 
     /// The rules of metadata and kind; then the kind's warnings.

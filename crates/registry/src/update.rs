@@ -1,6 +1,9 @@
 //! Update: optimistic concurrency, what an update may not change, and the deletes that updates complete.
 
-use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, Text};
+use std::num::IntErrorKind;
+use std::sync::Arc;
+
+use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusReason, Text, go_quote};
 use binnacle_patch::apply::keep_unchanged_times;
 use binnacle_resources::Deletion;
 use binnacle_schema::{Value, canonical};
@@ -13,6 +16,7 @@ use crate::context::Context;
 use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, ensure_namespace};
 use crate::hooks::{Hooks, NoHooks, Review};
 use crate::object;
+use crate::permission::CreateGate;
 use crate::resource::Resource;
 use crate::stored::{Stored, store_failure};
 
@@ -25,8 +29,9 @@ pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send 
 pub struct UpdateOptions {
     /// Empty for the resource itself.
     pub subresource: Text,
-    /// An absent object is created (server-side apply, kinds that allow it on PUT).
-    pub create_if_absent: bool,
+    /// Who is asked for the right to create an absent object; without it (the rule but for server-side apply and for
+    /// the kinds that allow it on PUT) nothing is created.
+    pub create: Option<Arc<dyn CreateGate>>,
     /// The object must have this uid.
     pub uid: Option<Text>,
 }
@@ -58,14 +63,30 @@ impl Resource {
         let (mut current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
         loop {
             let Some(kv) = current else {
-                if !options.create_if_absent {
+                let Some(gate) = &options.create else {
                     return Err(Status::not_found(&self.group_resource(), name));
+                };
+                if let Some(wanted) = &options.uid {
+                    return Err(self.uid_conflict(context, name, wanted, ""));
                 }
                 let mut object = change(None)?;
+                let version = object::resource_version(&object);
+                if !version.is_empty() {
+                    check_number(version)?;
+                }
                 // A version says nothing where there is no object.
                 object::set_metadata(&mut object, "resourceVersion", None);
-                let stored = self.create(context, object).await?;
-                return Ok(Updated { stored, created: true });
+                match self.create_through(context, &**gate, object).await {
+                    // Somebody else was quicker: theirs is changed.
+                    Err(status) if status.is(StatusReason::AlreadyExists) => {
+                        current = collection.store.get(key.clone(), None).await.map_err(unread)?.0;
+                        if current.is_none() {
+                            return Err(status);
+                        }
+                        continue;
+                    }
+                    created => return created.map(|stored| Updated { stored, created: true }),
+                }
             };
             let old = collection.decode_kv(&kv)?;
             match self.update_once(context, name, options, change, &key, &old, &kv.value).await? {
@@ -153,9 +174,7 @@ impl Resource {
             return Ok(());
         }
         if given != current {
-            if given.parse::<u64>().is_err() {
-                return Err(Status::internal(format!("strconv.ParseUint: parsing {given:?}: invalid syntax")));
-            }
+            check_number(given)?;
             return Err(Status::conflict(&self.group_resource(), name, MODIFIED));
         }
         Ok(())
@@ -335,6 +354,20 @@ impl Resource {
         }
         self.collection.hooks.after_delete(context, object).await;
         Ok(())
+    }
+}
+
+/// The refusal of a resourceVersion that is not a number.
+fn check_number(version: &str) -> Result<(), Status> {
+    match version.parse::<u64>() {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            Err(Status::unknown(500, &format!("strconv.ParseUint: parsing {}: {why}", go_quote(version))))
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
 pub use connection::ConnectionInfo;
 pub use info::{InfoError, RequestInfo, Verb};
 pub use link::{AnsweredStatus, BoxFuture, Compressible, Link, Request, Response};
-pub use permit::{Decision, Permit};
+pub use permit::{Action, CreatePermit, Decision, Permit};
 pub use pieces::Pieces;
 pub use query::{Query, decode_path};
 pub use record::{Facts, Record, RecordSink};

@@ -229,7 +229,7 @@ impl Metrics {
         self.authentication_duration.with_label_values(&[label]).observe(took.as_secs_f64());
     }
 
-    pub(crate) fn authorized(&self, result: &Result<Decision, AuthzError>, took: Duration) {
+    pub(crate) fn authorized(&self, result: Result<&Decision, &AuthzError>, took: Duration) {
         let label = match result {
             Ok(Decision::Allow(_)) => "allowed",
             Ok(Decision::Deny(_)) => "denied",

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use binnacle_authz::{Authorizer, PrivilegedGroups, Rbac, Union};
 use binnacle_meta::Status;
 use binnacle_registry::{Context, ResourceSet, UpdateOptions};
-use binnacle_request::{ShutdownTrigger, User};
+use binnacle_request::{CreatePermit, ShutdownTrigger, User};
 use binnacle_schema::{Value, value};
 use tokio::task::JoinSet;
 
@@ -47,7 +47,9 @@ impl Rig {
         members.insert("apiVersion", resource.api_version());
         members.insert("kind", resource.description.kind);
         resource.set_defaults(&mut object);
-        resource.create(&Context::new(user.clone(), namespace.into(), false), object).await.map(drop)
+        #[expect(clippy::disallowed_methods, reason = "what may be created is not what is tested")]
+        let permit = CreatePermit::system();
+        resource.create(&Context::new(user.clone(), namespace.into(), false), &permit, object).await.map(drop)
     }
 
     async fn update(&self, plural: &str, name: &str, change: impl Fn(&mut Value) + Send + Sync) -> Result<(), Status> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use binnacle_meta::Status;
 use binnacle_registry::object;
 
 use super::{Answer, Call, DUPLICATE_OWNERS};
@@ -23,6 +24,9 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     }
     managed::created(&context, &resource, &call.manager(&params), &mut object);
     resource.to_stored(&mut object);
-    let stored = managed::create(&context, &resource, object, bytes.len()).await?;
+    // A request that reached this without having been allowed to create is refused, whatever it was allowed as.
+    let permit = call.request.permit.for_create();
+    let permit = permit.ok_or_else(|| Status::internal("the request was not authorized as a create"))?;
+    let stored = managed::create(&context, &resource, &permit, object, bytes.len()).await?;
     respond::object(&resource, output, include, 201, stored.object)
 }

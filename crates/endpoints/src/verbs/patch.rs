@@ -10,6 +10,7 @@ use binnacle_schema::decode::{self, Decoded};
 use binnacle_schema::{Findings, Limits, Message, Value, json, yaml};
 
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
+use crate::create_gate::AskAuthorizers;
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
 use crate::{audit, body, managed, respond};
@@ -28,7 +29,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let manager = call.manager(&params);
     let options = UpdateOptions {
         subresource: call.subresource.clone(),
-        create_if_absent: kind == PatchType::Apply && call.subresource.is_empty(),
+        create: (kind == PatchType::Apply && call.subresource.is_empty()).then(|| AskAuthorizers::about(&call)),
         uid: None,
     };
     let name = call.name().to_owned();

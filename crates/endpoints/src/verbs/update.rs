@@ -6,6 +6,7 @@ use binnacle_registry::{UpdateOptions, object};
 use binnacle_schema::Value;
 
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
+use crate::create_gate::AskAuthorizers;
 use crate::params::{self, WriteKind};
 use crate::{audit, body, managed, respond};
 
@@ -26,7 +27,8 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let uid = object::uid(&sent);
     let options = UpdateOptions {
         subresource: call.subresource.clone(),
-        create_if_absent: resource.description.create_on_update && call.subresource.is_empty(),
+        create: (resource.description.create_on_update && call.subresource.is_empty())
+            .then(|| AskAuthorizers::about(&call)),
         uid: (!uid.is_empty()).then(|| uid.into()),
     };
     let manager = call.manager(&params);

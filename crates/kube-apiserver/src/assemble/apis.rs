@@ -85,9 +85,10 @@ pub(super) fn built_in(
     set.bind(&resources);
     let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
-    let api = Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses)
-        .min_request_timeout(config.generic.min_request_timeout)
-        .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
+    let api =
+        Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses, access.authorizer.clone())
+            .min_request_timeout(config.generic.min_request_timeout)
+            .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
     (api, control_plane, resources)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use binnacle_authz::{Attributes, Authorizer, forbidden};
+use binnacle_authz::{Attributes, Authorizer, ask, forbidden};
 use binnacle_meta::go_quote;
 use binnacle_request::latency::Part;
 use binnacle_request::{Permit, Record, RequestInfo, User};
@@ -22,17 +22,17 @@ pub(crate) async fn permit(
 ) -> Result<Permit, Refusal> {
     let attributes = Attributes::of(info, user);
     let began = Instant::now();
-    let result = authorizer.authorize(&attributes).await;
+    let result = ask(authorizer, &attributes).await;
     let took = began.elapsed();
-    metrics.authorized(&result, took);
+    metrics.authorized(result.as_ref().map(|(decision, _)| decision), took);
     record.took(Part::Authorization, took);
-    let decision = result.map_err(|error| {
+    let (decision, permit) = result.map_err(|error| {
         record.annotate("authorization.k8s.io/reason", "internal error");
         tracing::error!(audit_id = %record.audit_id(), "{error}");
         let uri = go_quote(parts.uri.path_and_query().map_or("", |path| path.as_str()));
         Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Server Error: {uri}: {error}"))
     })?;
-    let answer = Permit::from_decision(&decision).ok_or_else(|| {
+    let answer = permit.ok_or_else(|| {
         tracing::debug!(uri = record.uri(), reason = decision.reason(), "Forbidden");
         Refusal::Quoting(forbidden(&attributes, decision.reason()))
     });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_authz::{Attributes, Authorizer};
+use binnacle_authz::{Attributes, Authorizer, ask};
 use binnacle_endpoints::{Answer, Special, SpecialCall};
 use binnacle_features::enabled;
 use binnacle_kubelet::Kubelet;
@@ -10,7 +10,7 @@ use binnacle_meta::Status;
 use binnacle_proxy::{Streams, is_upgrade, pass_through, translate, tunnel, wants_translation, wants_tunnel};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::object;
-use binnacle_request::{BoxFuture, Permit, Request, RequestInfo};
+use binnacle_request::{BoxFuture, Request, RequestInfo};
 
 use super::{Nodes, Options, StreamMetrics, container};
 use crate::connect::{Caller, unless_stopped};
@@ -64,9 +64,9 @@ impl Remote {
             return Ok(());
         }
         let attributes = Attributes { verb: "create", ..Attributes::of(info, &caller.user) };
-        let decision = self.authorizer.authorize(&attributes).await;
-        let decision = decision.map_err(|error| Status::unknown(500, &error.to_string()))?;
-        match Permit::from_decision(&decision) {
+        let asked = ask(&*self.authorizer, &attributes).await;
+        let (decision, permit) = asked.map_err(|error| Status::unknown(500, &error.to_string()))?;
+        match permit {
             Some(_) => Ok(()),
             None => Err(Status::forbidden(&info.group_resource(), &info.name, decision.reason())),
         }

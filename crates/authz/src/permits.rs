@@ -1,0 +1,44 @@
+//! Where the authorizers are asked, and the only place where their yes becomes a permit.
+
+use binnacle_meta::Status;
+use binnacle_request::{Action, CreatePermit, Decision, Permit, RequestInfo, User};
+
+use crate::{Attributes, Authorizer, AuthzError, forbidden};
+
+/// The decision about a request, with the permit if it is yes.
+pub async fn ask(
+    authorizer: &dyn Authorizer,
+    attributes: &Attributes<'_>,
+) -> Result<(Decision, Option<Permit>), AuthzError> {
+    let decision = authorizer.authorize(attributes).await?;
+    let permit = permit(&decision, attributes);
+    Ok((decision, permit))
+}
+
+/// Asks for the right to create the object that a write names and does not find. The write itself was allowed as what it
+/// was sent as (`update`, `patch`), which says nothing about creating.
+///
+/// Errors: 403 in the words that a `POST` gets, 500 when the authorizers cannot tell.
+pub async fn permit_create(
+    authorizer: &dyn Authorizer,
+    info: &RequestInfo,
+    user: &User,
+) -> Result<CreatePermit, Status> {
+    let attributes =
+        Attributes { verb: "create", field_selector: "", label_selector: "", ..Attributes::of(info, user) };
+    let (decision, permit) = ask(authorizer, &attributes).await.map_err(|error| Status::internal(error.to_string()))?;
+    permit.and_then(|permit| permit.for_create()).ok_or_else(|| forbidden(&attributes, decision.reason()))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the decision is that of the authorizers")]
+fn permit(decision: &Decision, attributes: &Attributes<'_>) -> Option<Permit> {
+    let action = || Action {
+        verb: attributes.verb.into(),
+        group: attributes.api_group.into(),
+        resource: attributes.resource.into(),
+        subresource: attributes.subresource.into(),
+        namespace: attributes.namespace.into(),
+        name: attributes.name.into(),
+    };
+    decision.is_allow().then(action).and_then(|action| Permit::from_decision(decision, action))
+}
