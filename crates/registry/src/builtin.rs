@@ -6,7 +6,7 @@ use std::sync::Arc;
 use binnacle_kinds::tables;
 use binnacle_meta::{GroupResource, GroupVersionKind, Text};
 use binnacle_resources::{ResourceDescription, Storage, all};
-use binnacle_watchcache::{Cache, FormBudget, WindowLimits};
+use binnacle_watchcache::{Backlog, Cache, FormBudget, WindowLimits};
 use bytes::Bytes;
 
 use crate::admission::Admission;
@@ -31,6 +31,7 @@ impl BuiltIn {
     /// Binds every stored resource of the versions that `served` picks. Nothing is read from the store yet.
     pub fn open(&self, served: impl Fn(&ResourceDescription) -> bool) -> Vec<Arc<Resource>> {
         let budget = FormBudget::new(self.form_budget);
+        let backlog = Backlog::with_default_limit();
         let mut collections: HashMap<&'static str, (Arc<Collection>, usize)> = HashMap::new();
         let mut resources = Vec::new();
         for description in all().filter(|d| served(d)) {
@@ -40,7 +41,7 @@ impl BuiltIn {
             };
             let Some(stored_message) = tables::kind(storage.group, storage.version, storage.kind) else { continue };
             let (collection, versions) = collections.entry(storage.key_prefix).or_insert_with(|| {
-                let collection = self.collection(description, storage, stored_message, &budget);
+                let collection = self.collection(description, storage, stored_message, &budget, &backlog);
                 (Arc::new(collection), 0)
             });
             let same = (storage.group, storage.version, storage.kind)
@@ -69,6 +70,7 @@ impl BuiltIn {
         storage: &Storage,
         message: &'static binnacle_schema::Message,
         budget: &Arc<FormBudget>,
+        backlog: &Arc<Backlog>,
     ) -> Collection {
         let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
         let resource = GroupResource::new(storage.group, description.plural);
@@ -93,7 +95,7 @@ impl BuiltIn {
             delete_workers: self.storage.delete_workers,
             unsafe_deletion: self.storage.unsafe_deletion,
             root: Text::from(self.storage.root.as_str()),
-            cache: Arc::new(Cache::new(store, &prefix, indexer, WindowLimits::default())),
+            cache: Arc::new(Cache::with_backlog(store, &prefix, indexer, WindowLimits::default(), backlog.clone())),
             budget: budget.clone(),
             prefix: Bytes::from(prefix),
             api_version,

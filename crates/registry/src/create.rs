@@ -14,6 +14,7 @@ use crate::object;
 use crate::permission::CreateGate;
 use crate::resource::Resource;
 use crate::stored::{Stored, store_failure};
+use crate::write_failure::WriteFailure;
 use crate::{names, time};
 
 impl Resource {
@@ -60,11 +61,14 @@ impl Resource {
         self.prepare_create(context, &mut object).await?;
         let result = self.finish_create(context, gate, &mut object, attributes).await;
         match &result {
+            Err(failure) if failure.outcome_unknown => {
+                tracing::warn!(name = object::name(&object), "an object may or may not have been created");
+            }
             Err(_) => self.collection.hooks.abort(context, &object, None).await,
             Ok(stored) if context.dry_run => self.collection.hooks.abort(context, &stored.object, None).await,
             Ok(_) => {}
         }
-        result
+        result.map_err(|failure| failure.status)
     }
 
     /// System fields, the name, and what the kind resets.
@@ -94,7 +98,7 @@ impl Resource {
         gate: &dyn CreateGate,
         object: &mut Value,
         attributes: &crate::admission::Attributes,
-    ) -> Result<Stored, Status> {
+    ) -> Result<Stored, WriteFailure> {
         let collection = &self.collection;
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
@@ -112,13 +116,14 @@ impl Resource {
         // What is no number was never one of ours, and a dry run does not get as far as the store that minds.
         let sent = object::resource_version(object).to_owned();
         if !context.dry_run && sent.parse::<u64>().is_ok_and(|version| version != 0) {
-            return Err(Status::unknown(500, "resourceVersion should not be set on objects to be created"));
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Status::unknown(500, why).into());
         }
         let value = collection.encode(object);
         if context.dry_run {
             let (existing, _) = collection.store.get(key, None).await.map_err(store_failure)?;
             return match existing {
-                Some(existing) => Err(self.exists(object, Some(&existing))),
+                Some(existing) => Err(self.exists(object, Some(&existing)).into()),
                 None => {
                     // Trying goes through the stored form as well.
                     collection.as_stored(object);
@@ -141,9 +146,9 @@ impl Resource {
             // Either there is one that cannot be read, or nothing can be encrypted.
             Err(error @ StoreError::Transform { .. }) => {
                 let unreadable = collection.store.get(key, None).await.is_err_and(|error| error.is_unreadable());
-                return Err(if unreadable { self.exists(object, None) } else { store_failure(error) });
+                return Err(if unreadable { self.exists(object, None) } else { store_failure(error) }.into());
             }
-            Err(error) => return Err(store_failure(error)),
+            Err(error) => return Err(WriteFailure::of_write(error)),
         };
         match response {
             TxnResponse::Done { revision, .. } => {
@@ -151,9 +156,10 @@ impl Resource {
                 collection.stamp(object, revision);
                 Ok(Stored { object: std::mem::take(object), revision })
             }
-            TxnResponse::Unmet { current: Some(existing), .. } => Err(self.exists(object, Some(&existing))),
+            TxnResponse::Unmet { current: Some(existing), .. } => Err(self.exists(object, Some(&existing)).into()),
             TxnResponse::Unmet { current: None, .. } => {
-                Err(Status::conflict(&self.group_resource(), &name, "the object was deleted while it was created"))
+                let why = "the object was deleted while it was created";
+                Err(Status::conflict(&self.group_resource(), &name, why).into())
             }
         }
     }

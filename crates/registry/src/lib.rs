@@ -30,6 +30,7 @@ mod ttl;
 mod unreadable;
 mod update;
 mod watch;
+mod write_failure;
 
 pub use binnacle_watchcache::Distribution;
 pub use builtin::{BuiltIn, conversion};

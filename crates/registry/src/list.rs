@@ -209,6 +209,10 @@ impl Resource {
             fetched += read;
             for (i, kv) in response.kvs.into_iter().enumerate() {
                 from = after(&kv.key);
+                // As in the cache, a key that is no path of a resource is left out.
+                if std::str::from_utf8(&kv.key).is_err() {
+                    continue;
+                }
                 let entry = match measure(Part::Decode, || collection.cache.entry(&kv)) {
                     Ok(entry) => entry,
                     Err(error) => {
@@ -333,7 +337,7 @@ impl Collection {
 
 impl Page {
     /// A page of objects that were read before.
-    pub(crate) fn of(entries: Vec<Arc<Entry>>, like: &Self) -> Self {
+    pub fn of(entries: Vec<Arc<Entry>>, like: &Self) -> Self {
         Self {
             revision: like.revision,
             continue_token: like.continue_token.clone(),

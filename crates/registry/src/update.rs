@@ -19,6 +19,7 @@ use crate::object;
 use crate::permission::CreateGate;
 use crate::resource::Resource;
 use crate::stored::{Stored, store_failure};
+use crate::write_failure::WriteFailure;
 
 /// Makes the new object from the one that is there (`None` when there is none and creating is allowed), both in the
 /// storage version. Called again when somebody else was quicker.
@@ -126,7 +127,7 @@ impl Resource {
         hooks.begin_update(context, &mut object, &old.object).await?;
         let result = match self.validate_update(context, &options.subresource, &object, &old.object).await {
             Ok(()) => self.finish_update(context, options, &attributes, object, key, old, old_value).await,
-            Err(status) => Err((object, status)),
+            Err(status) => Err((object, status.into())),
         };
         match result {
             Ok(Ok(stored)) => {
@@ -141,9 +142,13 @@ impl Resource {
                 hooks.abort(context, &object, Some(&old.object)).await;
                 Ok(Outcome::Raced(newer))
             }
-            Err((object, status)) => {
+            Err((_, failure)) if failure.outcome_unknown => {
+                tracing::warn!(name, "an object may or may not have been updated");
+                Err(failure.status)
+            }
+            Err((object, failure)) => {
                 hooks.abort(context, &object, Some(&old.object)).await;
-                Err(status)
+                Err(failure.status)
             }
         }
     }
@@ -272,21 +277,22 @@ impl Resource {
         key: &Bytes,
         old: &Stored,
         old_value: &Bytes,
-    ) -> Result<Result<Stored, (Value, Option<binnacle_store::KeyValue>)>, (Value, Status)> {
+    ) -> Result<Result<Stored, (Value, Option<binnacle_store::KeyValue>)>, (Value, WriteFailure)> {
         let collection = &self.collection;
         context.withdraw_empties(&mut object);
         keep_unchanged_times(&old.object, &mut object);
         if let Err(status) =
             collection.admission.validate(attributes, &object, Some(&old.object), &context.remarks).await
         {
-            return Err((object, status));
+            return Err((object, status.into()));
         }
         if deletes(&object, &old.object) && !self.held_by_spec(&object) {
             let deleted = self.delete_finalized(context, key, &object, old, options).await;
             canonical::canonicalize(&mut object, collection.message);
             return match deleted {
                 Ok(()) => Ok(Ok(Stored { object, revision: old.revision })),
-                Err(status) => Err((object, status)),
+                // Nothing that was taken stands in what was written, whatever has become of it.
+                Err(status) => Err((object, status.into())),
             };
         }
         let value = collection.encode(&mut object);
@@ -296,7 +302,7 @@ impl Resource {
         let stale = same
             && match collection.store.is_stale(key.clone(), old.revision).await {
                 Ok(stale) => stale,
-                Err(error) => return Err((object, store_failure(error))),
+                Err(error) => return Err((object, store_failure(error).into())),
             };
         if same && !stale || context.dry_run {
             collection.stamp(&mut object, old.revision);
@@ -305,7 +311,7 @@ impl Resource {
         let lease = match &collection.ttl {
             Some(leases) => match leases.get().await {
                 Ok(lease) => Some(lease),
-                Err(error) => return Err((object, store_failure(error))),
+                Err(error) => return Err((object, store_failure(error).into())),
             },
             None => None,
         };
@@ -316,7 +322,7 @@ impl Resource {
                 Ok(Ok(Stored { object, revision }))
             }
             Ok(TxnResponse::Unmet { current, .. }) => Ok(Err((object, current))),
-            Err(error) => Err((object, store_failure(error))),
+            Err(error) => Err((object, WriteFailure::of_write(error))),
         }
     }
 

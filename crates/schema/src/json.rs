@@ -12,7 +12,7 @@ pub(crate) use cursor::{Cursor, Malformed, go_utf8};
 pub(crate) use free::{Report, free_form, kind_of, number};
 pub use free::{TypeMeta, parse, parse_object, parse_strict, type_meta};
 pub(crate) use writer::{carried, compacted, write_float};
-pub use writer::{compact, has_byte, indent, to_string, unpack, write, write_pretty, write_string};
+pub use writer::{compact, has_byte, indent, indent_at, to_string, unpack, write, write_pretty, write_string};
 
 use crate::Limits;
 

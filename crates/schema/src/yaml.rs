@@ -11,7 +11,7 @@ mod plain_json;
 mod resolve;
 mod write;
 
-pub use write::{to_string, write};
+pub use write::{to_string, write, write_item};
 
 use crate::findings::Finding;
 use crate::{Limits, Value};

@@ -191,6 +191,11 @@ impl Hub {
         Ok(last_event()?.map(barrier))
     }
 
+    /// What a watcher that begins now must be of.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.state.lock().epoch
+    }
+
     /// Hands a watcher the events after `after`: from the window, or from history first.
     pub(crate) fn enter(self: &Arc<Self>, watcher: &Arc<Watcher>, after: u64) {
         if !self.join(watcher, after) {
@@ -210,18 +215,30 @@ impl Hub {
     }
 
     pub(crate) fn leave(&self, watcher: &Arc<Watcher>) {
-        self.state.lock().watchers.remove(&watcher.range, watcher);
+        let mut state = self.state.lock();
+        state.watchers.remove(&watcher.range, watcher);
+        state.remove_reader(watcher);
     }
 
     /// Puts a watcher that has everything up to `after` among those who hear what comes; `false` when the window does
-    /// not reach back that far. It may be ahead of the hub, which reads another member.
+    /// not reach back that far: it then counts among those who read history. It may be ahead of the hub, which reads
+    /// another member. What was ended meanwhile needs nothing more.
     fn join(&self, watcher: &Arc<Watcher>, after: u64) -> bool {
         let mut state = self.state.lock();
         if state.closed {
             watcher.end(Ending::Closed);
             return true;
         }
+        if watcher.is_ended() {
+            return true;
+        }
+        if watcher.epoch != state.epoch {
+            watcher.end(Ending::Restored);
+            return true;
+        }
+        state.remove_reader(watcher);
         if after < state.floor {
+            state.readers.push(Arc::clone(watcher));
             return false;
         }
         let missed = state.window.partition_point(|row| row.revision <= after);
@@ -267,10 +284,14 @@ impl Hub {
     /// The position to go on from.
     async fn begin(&self) -> Result<u64, Failure> {
         let position = self.state.lock().position;
-        if position > 0 {
+        let revision = self.read_revision().await?;
+        if revision >= position && position > 0 {
             return Ok(position);
         }
-        let revision = self.read_revision().await?;
+        if position > 0 {
+            // It was restored while nobody was connected, and events up to the position would be missed.
+            self.restored(revision);
+        }
         {
             let mut state = self.state.lock();
             state.position = revision;
@@ -361,6 +382,7 @@ impl Hub {
         let mut state = self.state.lock();
         state.end_all(ending);
         state.position = 0;
+        state.epoch += 1;
         // Nobody joins before it is known where the window begins anew.
         state.floor = u64::MAX;
         drop(state);

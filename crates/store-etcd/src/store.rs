@@ -170,12 +170,13 @@ impl EtcdStore {
 
     async fn begin_watch(&self, range: Range<Bytes>, after: Revision) -> Result<Watch, StoreError> {
         self.hub.begun().await?;
+        let epoch = self.hub.epoch();
         match self.hub.reachable(after.0).await {
             Ok(()) => {}
             Err(Ended::Compacted(compacted)) => return Err(StoreError::Compacted { compacted: Revision(compacted) }),
             Err(Ended::Lost(reason)) => return Err(StoreError::Unavailable(reason)),
         }
-        let watcher = Arc::new(Watcher::new(range, after.0, self.limits));
+        let watcher = Arc::new(Watcher::new(range, after.0, self.limits, epoch));
         self.hub.enter(&watcher, after.0);
         let feed = Feed { hub: self.hub.clone(), watcher: watcher.clone(), ended: false };
         let messages = stream::unfold(feed, |mut feed| async move { Some((feed.next().await?, feed)) }).boxed();

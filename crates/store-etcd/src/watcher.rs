@@ -21,6 +21,8 @@ const MESSAGE_EVENTS: usize = 1024;
 
 pub(crate) struct Watcher {
     pub(crate) range: Range<Bytes>,
+    /// The hub's when the watch began.
+    pub(crate) epoch: u64,
     limits: WatchLimits,
     /// Locked after the hub's state where both are.
     buffer: Mutex<Buffer>,
@@ -71,9 +73,10 @@ enum Step {
 // === impl Watcher ===
 
 impl Watcher {
-    pub(crate) fn new(range: Range<Bytes>, after: u64, limits: WatchLimits) -> Self {
+    pub(crate) fn new(range: Range<Bytes>, after: u64, limits: WatchLimits, epoch: u64) -> Self {
         Self {
             range,
+            epoch,
             limits,
             buffer: Mutex::new(Buffer { reached: after, heard: after, ..Buffer::default() }),
             room: Notify::new(),
@@ -160,6 +163,10 @@ impl Watcher {
         let mut buffer = self.buffer.lock();
         buffer.ending.get_or_insert(ending);
         buffer.wake();
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.buffer.lock().ending.is_some()
     }
 
     pub(crate) fn set_task(&self, task: AbortHandle) {

@@ -245,6 +245,19 @@ impl StoreError {
         Self::Undecodable { key, revision: kv.mod_revision, why }
     }
 
+    /// True when a write that failed so may have been carried out, or may still be: nothing that it needs may be given
+    /// to others.
+    pub fn leaves_outcome_unknown(&self) -> bool {
+        match self {
+            Self::Compacted { .. }
+            | Self::FutureRevision { .. }
+            | Self::LeaseNotFound
+            | Self::Transform { .. }
+            | Self::Undecodable { .. } => false,
+            Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Closed | Self::Timeout => true,
+        }
+    }
+
     /// Whether a value that is there cannot be read: asking again does not help until it, or its key, has changed.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Transform { .. } | Self::Undecodable { .. })

@@ -80,6 +80,12 @@ impl Etcd {
         etcd
     }
 
+    /// One member whose answers can be lost.
+    #[must_use]
+    pub fn forgetful() -> Self {
+        Self::start(1, None, Some(Relays::new()), None)
+    }
+
     /// One member that asks its clients for a certificate.
     #[must_use]
     pub fn secure(tls: &EtcdTls<'_>) -> Self {
@@ -252,6 +258,17 @@ impl Etcd {
         if alone {
             network.cut(member, Side::Clients);
         }
+    }
+
+    /// The next call of a client that holds this text is carried out, and its connection breaks before the answer.
+    pub fn lose_answer(&self, text: &str) {
+        self.network.as_ref().expect("a network that can be cut").lose_answer(text.as_bytes());
+    }
+
+    /// True once that has happened.
+    #[must_use]
+    pub fn has_lost_answer(&self) -> bool {
+        self.network.as_ref().expect("a network that can be cut").has_lost_answer()
     }
 
     /// Everybody hears everybody again.

@@ -1,11 +1,15 @@
 //! A network that can be cut between the members of a cluster, and between members and clients.
 //!
+//! One answer can be lost as well: the connection breaks after a call was carried out and before its answer is heard.
+//!
 //! Who is cut off hears nothing and is not heard, while all connections stay and new ones seem to come about: as with a
 //! cable that is pulled. What was said meanwhile arrives when the cut is over, as TCP has it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -28,7 +32,12 @@ struct State {
     from_clients: BTreeSet<usize>,
     /// Members by the name under which they call others.
     names: HashMap<String, usize>,
+    /// The next call of a client with these bytes gets no answer.
+    unanswered: Option<Vec<u8>>,
 }
+
+/// How long a call that gets no answer has to be carried out.
+const CARRIED_OUT: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -52,14 +61,15 @@ impl Relays {
         let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let state = self.state.subscribe();
+        let (relays, state) = (self.state.clone(), self.state.subscribe());
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, to));
         self.runtime.as_ref().unwrap().spawn(async move {
             let listener = TcpListener::from_std(listener).unwrap();
             loop {
                 let Ok((stream, _)) = listener.accept().await else { continue };
-                let caller = Arc::default();
-                tokio::spawn(connection(stream, to, Wire { member, side, caller, state: state.clone() }));
+                let (caller, mute) = (Arc::default(), Arc::default());
+                let wire = Wire { member, side, caller, mute, relays: relays.clone(), state: state.clone() };
+                tokio::spawn(connection(stream, to, wire));
             }
         });
         port
@@ -79,6 +89,16 @@ impl Relays {
                 Side::Clients => state.from_clients.insert(member),
             };
         });
+    }
+
+    /// The next call of a client that holds these bytes is carried out, and its connection breaks before the answer.
+    pub(crate) fn lose_answer(&self, call: &[u8]) {
+        self.state.send_modify(|state| state.unanswered = Some(call.to_vec()));
+    }
+
+    /// False while the answer that is to be lost was not asked for.
+    pub(crate) fn has_lost_answer(&self) -> bool {
+        self.state.borrow().unanswered.is_none()
     }
 
     pub(crate) fn heal(&self) {
@@ -103,6 +123,9 @@ struct Wire {
     member: usize,
     side: Side,
     caller: Arc<OnceLock<usize>>,
+    /// No answer gets through any more.
+    mute: Arc<AtomicBool>,
+    relays: watch::Sender<State>,
     state: watch::Receiver<State>,
 }
 
@@ -115,6 +138,21 @@ impl Wire {
             Side::Peers => ![Some(member), caller].iter().flatten().any(|end| state.from_peers.contains(end)),
         };
         self.state.wait_for(whole).await.ok().map(drop)
+    }
+
+    /// Breaks the connection some time after a call that is to get no answer.
+    fn silence(&self, call: &[u8]) {
+        if self.side == Side::Peers || self.state.borrow().unanswered.is_none() {
+            return;
+        }
+        self.relays.send_if_modified(|state| {
+            let hit = state.unanswered.as_ref().is_some_and(|bytes| memchr::memmem::find(call, bytes).is_some());
+            if hit {
+                state.unanswered = None;
+                self.mute.store(true, Ordering::Release);
+            }
+            hit
+        });
     }
 
     /// Learns from what passes who has called.
@@ -154,6 +192,13 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut wire: Wire, 
             said.drain(..said.len().saturating_sub(OVERLAP));
             said.extend_from_slice(&buffer[..read]);
             wire.listen(&said);
+        }
+        if calls {
+            // Before it is passed on, so that no answer can be quicker.
+            wire.silence(&buffer[..read]);
+        } else if wire.mute.load(Ordering::Acquire) {
+            tokio::time::sleep(CARRIED_OUT).await;
+            return;
         }
         // An end is not heard either while the wire is cut.
         if wire.whole().await.is_none() || read == 0 || to.write_all(&buffer[..read]).await.is_err() {

@@ -8,6 +8,7 @@ use binnacle_store::{KeyValue, RangeRequest, Revision, Store, StoreError};
 use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
+use crate::backlog::Backlog;
 use crate::distribution::Distribution;
 use crate::entry::Entry;
 use crate::error::{CacheError, WatchError};
@@ -34,7 +35,18 @@ pub struct Cache {
 impl Cache {
     /// A cache of the keys that start with `prefix`, which ends with a slash.
     pub fn new(store: Arc<dyn Store>, prefix: &str, indexer: Arc<dyn Indexer>, limits: WindowLimits) -> Self {
-        Self { shared: Shared::new(store, prefix, indexer, limits) }
+        Self::with_backlog(store, prefix, indexer, limits, Backlog::with_default_limit())
+    }
+
+    /// As [`Cache::new`], with a bound on what slow watchers hold that is shared with other caches.
+    pub fn with_backlog(
+        store: Arc<dyn Store>,
+        prefix: &str,
+        indexer: Arc<dyn Indexer>,
+        limits: WindowLimits,
+        backlog: Arc<Backlog>,
+    ) -> Self {
+        Self { shared: Shared::new(store, prefix, indexer, limits, backlog) }
     }
 
     /// Prepares an interest for this resource.

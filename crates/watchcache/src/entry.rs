@@ -1,12 +1,13 @@
 //! One object of the cache at one revision, and one change of an object.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use binnacle_store::Revision;
 use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::attrs::{Labels, Meta};
+use crate::backlog::{Backlog, Charge};
 use crate::forms::{FormBudget, FormId, FormSlot};
 
 /// An object as it stood at one revision. Immutable, but for the wire forms that are kept with it.
@@ -108,11 +109,13 @@ pub struct Event {
     /// Its place in the row of all events of the cache.
     pub(crate) sequence: u64,
     forms: FormSlot,
+    /// There once the window has dropped the event while watchers still hold it.
+    charge: OnceLock<Charge>,
 }
 
 impl Event {
     pub(crate) fn new(revision: Revision, old: Option<Arc<Entry>>, new: Option<Arc<Entry>>, at: Instant) -> Self {
-        Self { revision, old, new, at, sequence: 0, forms: FormSlot::default() }
+        Self { revision, old, new, at, sequence: 0, forms: FormSlot::default(), charge: OnceLock::new() }
     }
 
     /// When it happened; for a deletion that is not the revision of any entry.
@@ -134,6 +137,17 @@ impl Event {
         let value = |entry: &Option<Arc<Entry>>| entry.as_ref().map_or(0, |entry| entry.size());
         // The new entry is usually the one that the cache holds anyway, or the old one of a later event.
         value(&self.old) + size_of::<Self>() + 24
+    }
+
+    /// How much memory a reader keeps alive that is late by this event.
+    pub(crate) fn held(&self) -> usize {
+        let created = if self.old.is_none() { self.new.as_ref() } else { None };
+        self.size() + created.map_or(0, |entry| entry.size())
+    }
+
+    /// The window drops the event and somebody holds it still.
+    pub(crate) fn charge(&self, backlog: &Arc<Backlog>) {
+        self.charge.get_or_init(|| Charge::new(backlog, self.held()));
     }
 }
 

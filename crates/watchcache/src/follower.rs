@@ -186,10 +186,14 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
     // Looking at objects is the dear part and happens while readers go on.
     let mut changes = VecDeque::with_capacity(events.len());
     let mut failed = None;
+    let mut read_to = Revision(0);
     for event in events {
         let revision = event.revision();
         match prepare(shared, event) {
-            Ok(prepared) => changes.extend(prepared),
+            Ok(prepared) => {
+                changes.extend(prepared);
+                read_to = revision;
+            }
             Err(error) => {
                 // Nothing of its revision: that is one change.
                 changes.retain(|change: &Prepared| change.revision < revision);
@@ -212,14 +216,23 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
         let events: Vec<Event> =
             shared.change(|state| chunk.into_iter().filter_map(|prepared| make(state, prepared, at)).collect());
         shared.counters.events_dispatched.fetch_add(events.len() as u64, Ordering::Relaxed);
-        shared.hub.lock().publish_all(events);
+        shared.publish(events);
         shared.advance(Some(last), last);
         shared.bound_retained();
         if !changes.is_empty() {
             tokio::task::yield_now().await;
         }
     }
-    failed.map_or(Ok(()), Err)
+    match failed {
+        Some(error) => Err(error),
+        None => {
+            // The last events may be of keys that are left out: who waits for their revision has seen all there is.
+            if shared.progress() < read_to {
+                shared.advance(Some(read_to), read_to);
+            }
+            Ok(())
+        }
+    }
 }
 
 fn make(state: &mut State, Prepared { path, revision, new }: Prepared, at: Instant) -> Option<Event> {

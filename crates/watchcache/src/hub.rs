@@ -9,9 +9,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use crate::attrs::Meta;
+use crate::backlog::Backlog;
 use crate::entry::{Change, Event};
+use crate::mailbox::{Ending, Mailbox};
 use crate::selection::{Property, Selection};
-use crate::watcher::{Ending, Mailbox};
 use crate::window::{Window, WindowLimits};
 
 /// The row of events and everybody who reads it. Guarded by one lock, so that a new watcher knows exactly which events
@@ -50,8 +51,9 @@ pub(crate) struct Home {
 const MAX_GROUPS: usize = 64;
 
 impl Hub {
-    pub(crate) fn new(limits: WindowLimits) -> Self {
-        Self { window: Window::new(limits), groups: Vec::new(), hasher: RandomState::new(), watchers: 0, closed: false }
+    pub(crate) fn new(limits: WindowLimits, backlog: Arc<Backlog>) -> Self {
+        let window = Window::new(limits, backlog);
+        Self { window, groups: Vec::new(), hasher: RandomState::new(), watchers: 0, closed: false }
     }
 
     /// Finds the place of a watcher with this selection.
@@ -149,6 +151,16 @@ impl Hub {
                 }
             }
         }
+    }
+
+    /// Ends the watches that hold events which the window has dropped; returns how many.
+    pub(crate) fn relieve(&mut self) -> usize {
+        let first = self.window.first();
+        let mailboxes = self.groups.iter().flat_map(|group| group.buckets.values()).flatten();
+        let ended = mailboxes.filter(|mailbox| mailbox.end_if_late(first)).count();
+        // What is held now is on its way to a reader.
+        self.window.set_relieved();
+        ended
     }
 
     /// Ends every watch because of a gap in the row, which begins anew after `floor`.

@@ -7,6 +7,7 @@
 //! far it is; readers take [`Snapshot`]s and watchers empty their own mailboxes, so that nobody holds it up.
 
 mod attrs;
+mod backlog;
 mod cache;
 mod distribution;
 mod entry;
@@ -16,17 +17,20 @@ mod forms;
 mod history;
 mod hub;
 mod index;
+mod mailbox;
 mod rewind;
 mod selection;
 mod shared;
 mod snapshot;
 mod state;
 mod stats;
+mod terms;
 mod trouble;
 mod watcher;
 mod window;
 
 pub use attrs::{Attrs, IndexError, Indexer, Labels};
+pub use backlog::Backlog;
 pub use cache::{BLOCK_TIMEOUT, Cache};
 pub use distribution::Distribution;
 pub use entry::{Change, Entry, Event, WatchItem};

@@ -4,6 +4,7 @@ use binnacle_meta::{FieldSelector, LabelSelector, Text};
 
 use crate::attrs::Meta;
 use crate::entry::{Change, Entry};
+use crate::terms::{self, LabelTerms};
 
 /// What a client asks for.
 #[derive(Clone, Debug, Default)]
@@ -24,17 +25,21 @@ pub struct Selection {
     namespace: Option<Text>,
     name: Option<Text>,
     labels: LabelSelector,
-    /// What is not said by `namespace` and `name`.
-    fields: Vec<Term>,
+    /// The same, where there are many.
+    label_terms: Option<LabelTerms>,
+    /// What is not said by `namespace` and `name`: one for each field.
+    fields: Vec<FieldTerms>,
     /// Two parts of the interest contradict each other.
     nothing: bool,
 }
 
+/// What all terms on one field come to together.
 #[derive(Debug, PartialEq, Eq)]
-struct Term {
+struct FieldTerms {
     field: Field,
-    value: Text,
-    negated: bool,
+    equals: Option<Text>,
+    /// None of these; sorted.
+    none_of: Vec<Text>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +64,7 @@ impl Selection {
         let mut selection = Self {
             namespace: interest.namespace,
             name: interest.name,
+            label_terms: LabelTerms::of(&interest.labels),
             labels: interest.labels,
             fields: vec![],
             nothing,
@@ -75,11 +81,26 @@ impl Selection {
                     nothing |= narrowed.as_ref().is_some_and(|own| *own != term.value);
                     *narrowed = Some(term.value.clone());
                 }
-                _ => selection.fields.push(Term { field, value: term.value.clone(), negated: term.negated }),
+                _ => nothing |= !selection.add_field_term(field, &term.value, term.negated),
             }
         }
+        selection.fields.iter_mut().for_each(|terms| terms::sort(&mut terms.none_of));
         selection.nothing = nothing;
         selection
+    }
+
+    /// `false` when the term contradicts another one.
+    fn add_field_term(&mut self, field: Field, value: &Text, negated: bool) -> bool {
+        let at = self.fields.iter().position(|terms| terms.field == field).unwrap_or_else(|| {
+            self.fields.push(FieldTerms { field, equals: None, none_of: Vec::new() });
+            self.fields.len() - 1
+        });
+        let terms = &mut self.fields[at];
+        if negated {
+            terms.none_of.push(value.clone());
+            return true;
+        }
+        terms.equals.get_or_insert_with(|| value.clone()) == value
     }
 
     /// Whether every object of the resource is selected.
@@ -113,8 +134,11 @@ impl Selection {
         !self.nothing
             && self.namespace.as_ref().is_none_or(|namespace| meta.namespace() == namespace)
             && self.name.as_ref().is_none_or(|name| meta.name() == name)
-            && self.fields.iter().all(|term| (term.field.of(meta) == term.value) != term.negated)
-            && (self.labels.is_everything() || self.labels.matches(|key| meta.label(key)))
+            && self.fields.iter().all(|terms| terms.match_value(terms.field.of(meta)))
+            && match &self.label_terms {
+                Some(terms) => terms.match_labels(meta.labels()),
+                None => self.labels.is_everything() || self.labels.matches(|key| meta.label(key)),
+            }
     }
 
     /// What a change from `old` to `new` means to somebody who sees selected objects only.
@@ -132,9 +156,9 @@ impl Selection {
     pub(crate) fn equalities(&self) -> impl Iterator<Item = (Property, &str)> {
         let name = self.name.iter().map(|name| (Property::Name, name.as_str()));
         // Objects that lack a field are not in its index, so that a term on the empty value cannot be answered by it.
-        let fields = self.fields.iter().filter_map(|term| match term.field {
-            Field::At(position) if !term.negated && !term.value.is_empty() => {
-                Some((Property::Field(position), term.value.as_str()))
+        let fields = self.fields.iter().filter_map(|terms| match (terms.field, &terms.equals) {
+            (Field::At(position), Some(value)) if !value.is_empty() => {
+                Some((Property::Field(position), value.as_str()))
             }
             _ => None,
         });
@@ -143,6 +167,13 @@ impl Selection {
             _ => None,
         });
         name.chain(fields).chain(labels)
+    }
+}
+
+impl FieldTerms {
+    fn match_value(&self, value: &str) -> bool {
+        self.equals.as_ref().is_none_or(|equals| equals == value)
+            && (self.none_of.is_empty() || !terms::has(&self.none_of, value))
     }
 }
 
@@ -194,6 +225,12 @@ mod tests {
             (None, None, "", "spec.other!=,status.phase=Running", false),
             (None, None, "", "what.is.this=", true),
             (None, None, "", "what.is.this=x", false),
+            (None, None, "", "status.phase=Running,status.phase=Running", true),
+            (None, None, "", "status.phase=Running,status.phase=Pending", false),
+            (None, None, "", "status.phase!=Pending,status.phase!=Failed,status.phase=Running", true),
+            (None, None, "", "status.phase!=Pending,status.phase!=Running", false),
+            (None, None, "", "metadata.name!=a,metadata.name!=b", true),
+            (None, None, "", "metadata.name!=a,metadata.name!=pod", false),
         ] {
             let interest = Interest {
                 namespace: namespace.map(Text::new),

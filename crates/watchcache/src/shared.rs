@@ -14,12 +14,14 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
+use crate::backlog::Backlog;
 use crate::distribution::Distribution;
-use crate::entry::Entry;
+use crate::entry::{Entry, Event};
 use crate::error::CacheError;
 use crate::follower;
 use crate::hub::Hub;
 use crate::index::Index;
+use crate::mailbox::Mailbox;
 use crate::selection::Property;
 use crate::snapshot::{Snapshot, SnapshotInner};
 use crate::state::{State, catch_up};
@@ -35,6 +37,7 @@ const MAX_RETAINED: usize = 64;
 /// Kept snapshots hold on to what was replaced since; when that is more than this and half of what the cache holds, the
 /// oldest go.
 const RETAINED_BYTES: u64 = 64 << 20;
+const MANY_BEGINNERS: usize = 64;
 
 /// What the parts of a cache share. Locks are taken in the order state, hub, mailbox, and never state with hub.
 pub(crate) struct Shared {
@@ -45,6 +48,8 @@ pub(crate) struct Shared {
     /// The present state as readers see it; made when one asks, taken away by the next change. Written under `state`.
     published: ArcSwapOption<SnapshotInner>,
     retained: Mutex<Vec<Retained>>,
+    /// Watches that may still be reading the state they began with.
+    beginners: Mutex<Vec<Weak<Mailbox>>>,
     pub(crate) hub: Mutex<Hub>,
     /// Everything up to this revision is in `state` and was handed to the watchers.
     progress: AtomicU64,
@@ -87,6 +92,7 @@ impl Shared {
         prefix: &str,
         indexer: Arc<dyn Indexer>,
         limits: WindowLimits,
+        backlog: Arc<Backlog>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me: &Weak<Shared>| Shared {
             store,
@@ -95,7 +101,8 @@ impl Shared {
             state: Mutex::default(),
             published: ArcSwapOption::empty(),
             retained: Mutex::default(),
-            hub: Mutex::new(Hub::new(limits)),
+            beginners: Mutex::default(),
+            hub: Mutex::new(Hub::new(limits, backlog)),
             progress: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             initialized: AtomicBool::new(false),
@@ -311,12 +318,55 @@ impl Shared {
         let retained = self.bound_retained();
         let mut hub = self.hub.lock();
         hub.window.trim(now);
-        hub.window.can_shrink() || retained > 0 || indexes > 0
+        if hub.window.overhangs() && hub.window.backlog().is_crowded() {
+            self.count_terminated(hub.relieve());
+        }
+        hub.window.can_shrink() || hub.window.overhangs() || retained > 0 || indexes > 0
+    }
+
+    /// Hands events to those who want them, and ends watchers that hold too much of what has passed.
+    pub(crate) fn publish(&self, events: Vec<Event>) {
+        let mut hub = self.hub.lock();
+        hub.publish_all(events);
+        if hub.window.overhangs() && hub.window.backlog().is_exceeded() {
+            self.count_terminated(hub.relieve());
+        }
+    }
+
+    fn count_terminated(&self, watchers: usize) {
+        self.counters.terminated.fetch_add(watchers as u64, Ordering::Relaxed);
+    }
+
+    /// Notes a watch that begins with a state, which it keeps alive until it has read it.
+    pub(crate) fn note_beginner(&self, mailbox: &Arc<Mailbox>) {
+        let mut beginners = self.beginners.lock();
+        // Nothing may change for long while watches come and go.
+        if beginners.len() >= MANY_BEGINNERS && beginners.len().is_power_of_two() {
+            beginners.retain(|mailbox| mailbox.upgrade().is_some_and(|mailbox| mailbox.initial.lock().is_some()));
+        }
+        beginners.push(Arc::downgrade(mailbox));
+    }
+
+    /// Ends watches that read the state they began with so slowly that it holds on to too much.
+    fn bound_beginners(&self, written: u64, may_hold: u64) -> usize {
+        let mut beginners = self.beginners.lock();
+        let before = beginners.len();
+        let mut ended = 0;
+        beginners.retain(|mailbox| {
+            let Some(mailbox) = mailbox.upgrade() else { return false };
+            let goes_on = mailbox.goes_on_beginning(written, may_hold);
+            ended += usize::from(!goes_on && mailbox.queue.lock().ending.is_some());
+            goes_on
+        });
+        if before > 0 {
+            self.count_terminated(ended);
+        }
+        beginners.len()
     }
 
     /// Drops snapshots that waited long enough or hold on to too much; returns how many are left.
     pub(crate) fn bound_retained(&self) -> usize {
-        if self.retained.lock().is_empty() {
+        if self.retained.lock().is_empty() && self.beginners.lock().is_empty() {
             return 0;
         }
         let (written, bytes) = {
@@ -324,9 +374,10 @@ impl Shared {
             (state.written, state.bytes as u64)
         };
         let (now, may_hold) = (Instant::now(), RETAINED_BYTES.max(bytes / 2));
+        let beginning = self.bound_beginners(written, may_hold);
         let mut retained = self.retained.lock();
         retained.retain(|kept| kept.until > now && written.saturating_sub(kept.snapshot.inner.written) <= may_hold);
-        retained.len()
+        retained.len() + beginning
     }
 
     /// Seconds since the cache was made.

@@ -1,20 +1,18 @@
-//! One watch: a mailbox that the hub puts events into, and the reader's side of it.
+//! The reader's side of a watch.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
 use binnacle_store::Revision;
-use parking_lot::Mutex;
 
-use crate::entry::{Change, Event, WatchItem};
+use crate::entry::WatchItem;
 use crate::error::WatchError;
-use crate::hub::Home;
+use crate::mailbox::{Ending, Initial, Mailbox, Mode};
 use crate::selection::Selection;
 use crate::shared::Shared;
-use crate::snapshot::{Cursor, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Where a watch begins.
 #[derive(Clone, Debug)]
@@ -36,23 +34,20 @@ pub enum Start {
 pub struct Watcher {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
-    initial: Option<Initial>,
+    /// The state that it began with has not been told yet.
+    beginning: bool,
     /// Whether it has not reached the present since it began.
     catching_up: bool,
     /// The newest revision handed out, or the one that the watch began after.
     delivered: Revision,
 }
 
-#[derive(Debug)]
-struct Initial {
-    cursor: Cursor,
-    mark_end: bool,
-}
-
-/// So many events wait for a reader; one that is further behind reads the window instead.
-const MAX_QUEUE: usize = 1024;
 /// How many events a reader copies out of the window under the hub's lock.
 const WINDOW_READ: usize = 256;
+/// A batch ends once what it keeps alive is this much, so that a reader that stops holds no more.
+const BATCH_BYTES: usize = 256 << 10;
+/// How many objects of the initial state are taken before their sizes are looked at.
+const INITIAL_READ: usize = 16;
 
 impl Watcher {
     pub(crate) fn open(shared: Arc<Shared>, selection: Arc<Selection>, start: Start) -> Result<Self, WatchError> {
@@ -72,11 +67,14 @@ impl Watcher {
         let catching_up = matches!(mode, Mode::Behind { .. });
         let home = hub.home(&selection);
         let selection = hub.share(&home, selection);
-        let queue = Mutex::new(Queue { mode, events: VecDeque::new(), waker: None, ending: None });
-        let mailbox = Arc::new(Mailbox { selection, from, home, slot: AtomicUsize::new(0), queue });
+        let beginning = initial.is_some();
+        let mailbox = Arc::new(Mailbox::new(selection, from, home, initial, mode));
         hub.enter(&mailbox);
         drop(hub);
-        Ok(Self { shared, mailbox, initial, catching_up, delivered: from })
+        if beginning {
+            shared.note_beginner(&mailbox);
+        }
+        Ok(Self { shared, mailbox, beginning, catching_up, delivered: from })
     }
 
     /// Waits until there is something to deliver and appends up to `max` items to `out`. What comes after an error is
@@ -93,7 +91,7 @@ impl Watcher {
         out: &mut Vec<WatchItem>,
     ) -> Poll<Result<(), WatchError>> {
         let max = max.max(1);
-        if self.initial.is_some() {
+        if self.beginning {
             let before = out.len();
             self.read_initial(max, out);
             if out.len() > before {
@@ -103,14 +101,14 @@ impl Watcher {
         loop {
             let mut queue = self.mailbox.queue.lock();
             if !queue.events.is_empty() {
-                let count = queue.events.len().min(max);
-                for (change, event) in queue.events.drain(..count) {
+                let (end, mut held) = (out.len() + max, 0);
+                while out.len() < end
+                    && held < BATCH_BYTES
+                    && let Some((change, event)) = queue.pop()
+                {
+                    held += event.held();
                     self.delivered = event.revision();
                     out.push(WatchItem::Event { change, event });
-                }
-                if queue.events.is_empty() {
-                    // An idle watch keeps no buffer.
-                    queue.events = VecDeque::new();
                 }
                 return Poll::Ready(Ok(()));
             }
@@ -147,7 +145,7 @@ impl Watcher {
     pub fn progress(&self) -> Revision {
         // Read first: what it promises has been put into the mailbox before.
         let known = self.shared.progress();
-        if self.initial.is_some() {
+        if self.beginning {
             return Revision(0);
         }
         let queue = self.mailbox.queue.lock();
@@ -167,26 +165,36 @@ impl Watcher {
     }
 
     pub fn selection(&self) -> &Arc<Selection> {
-        &self.mailbox.selection
+        self.mailbox.selection()
     }
 
     fn read_initial(&mut self, max: usize, out: &mut Vec<WatchItem>) {
-        let Some(initial) = &mut self.initial else { return };
-        let mut entries = Vec::new();
-        let more = initial.cursor.fill(max, &mut entries);
+        let mut initial = self.mailbox.initial.lock();
+        // Taken away where it held on to too much; the mailbox says so.
+        let Some(Initial { cursor, mark_end }) = &mut *initial else {
+            self.beginning = false;
+            return;
+        };
+        let (mut entries, mut held, mut more) = (Vec::new(), 0, true);
+        while more && entries.len() < max && held < BATCH_BYTES {
+            let before = entries.len();
+            more = cursor.fill(INITIAL_READ.min(max - before), &mut entries);
+            held += entries[before..].iter().map(|entry| entry.size()).sum::<usize>();
+        }
         self.shared.counters.told_initially.fetch_add(entries.len() as u64, Ordering::Relaxed);
         out.extend(entries.into_iter().map(WatchItem::Initial));
         if !more {
-            if initial.mark_end {
-                out.push(WatchItem::InitialEventsEnd(initial.cursor.snapshot().revision()));
+            if *mark_end {
+                out.push(WatchItem::InitialEventsEnd(cursor.snapshot().revision()));
             }
-            self.initial = None;
+            *initial = None;
+            self.beginning = false;
         }
     }
 
     /// Reads on in the window; returns whether there is something to deliver.
     fn read_window(&mut self, mut next: u64, max: usize, out: &mut Vec<WatchItem>) -> bool {
-        let before = out.len();
+        let (before, mut held) = (out.len(), 0);
         let mut events = Vec::new();
         loop {
             {
@@ -208,7 +216,7 @@ impl Watcher {
                 }
             }
             for event in events.drain(..) {
-                if out.len() - before >= max {
+                if out.len() - before >= max || held >= BATCH_BYTES {
                     self.mailbox.queue.lock().mode = Mode::Behind { next };
                     return true;
                 }
@@ -218,7 +226,8 @@ impl Watcher {
                 if event.revision() <= self.mailbox.from {
                     continue;
                 }
-                if let Some(change) = self.mailbox.selection.change(old.as_ref(), new.as_ref()) {
+                if let Some(change) = self.mailbox.selection().change(old.as_ref(), new.as_ref()) {
+                    held += event.held();
                     self.delivered = event.revision();
                     out.push(WatchItem::Event { change, event });
                 }
@@ -241,93 +250,5 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.shared.hub.lock().leave(&self.mailbox);
-    }
-}
-
-/// What the hub knows of a watch.
-#[derive(Debug)]
-pub(crate) struct Mailbox {
-    selection: Arc<Selection>,
-    /// Events up to this revision are not wanted.
-    from: Revision,
-    home: Home,
-    /// The place in the bucket; read and written under the hub's lock.
-    slot: AtomicUsize,
-    /// Locked after the hub where both are.
-    queue: Mutex<Queue>,
-}
-
-#[derive(Debug)]
-struct Queue {
-    mode: Mode,
-    events: VecDeque<(Change, Arc<Event>)>,
-    waker: Option<Waker>,
-    ending: Option<Ending>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Mode {
-    /// Events are put into the queue.
-    Live,
-    /// The queue is empty, and the reader finds its events in the window from this number on.
-    Behind { next: u64 },
-}
-
-/// Why a watch does not go on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Ending {
-    Gap,
-    Closed,
-    /// The cache has lost the store for longer than watchers should be left without a word.
-    Dismissed,
-}
-
-impl Mailbox {
-    /// Takes an event that is of interest. Never waits for the reader.
-    pub(crate) fn offer(&self, event: &Arc<Event>, change: Change) {
-        if event.revision() <= self.from {
-            return;
-        }
-        let mut queue = self.queue.lock();
-        if matches!(queue.mode, Mode::Live) {
-            match queue.events.front() {
-                Some((_, front)) if queue.events.len() >= MAX_QUEUE => {
-                    queue.mode = Mode::Behind { next: front.sequence };
-                    queue.events = VecDeque::new();
-                }
-                _ => queue.events.push_back((change, Arc::clone(event))),
-            }
-        }
-        let waker = queue.waker.take();
-        drop(queue);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    pub(crate) fn end(&self, ending: Ending) {
-        let mut queue = self.queue.lock();
-        queue.ending = Some(ending);
-        let waker = queue.waker.take();
-        drop(queue);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    pub(crate) fn selection(&self) -> &Arc<Selection> {
-        &self.selection
-    }
-
-    pub(crate) fn home(&self) -> &Home {
-        &self.home
-    }
-
-    pub(crate) fn slot(&self) -> usize {
-        self.slot.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_slot(&self, slot: usize) {
-        self.slot.store(slot, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use binnacle_store::Revision;
 use tokio::time::Instant;
 
+use crate::backlog::Backlog;
 use crate::entry::Event;
 
 /// How much of the past is kept.
@@ -38,14 +39,37 @@ pub(crate) struct Window {
     floor: Revision,
     bytes: usize,
     limits: WindowLimits,
+    /// Told of dropped events that watchers still hold.
+    backlog: Arc<Backlog>,
+    overhangs: bool,
 }
 
 /// Numbers begin high, so that there is room for what is put in front.
 const FIRST: u64 = 1 << 62;
 
 impl Window {
-    pub(crate) fn new(limits: WindowLimits) -> Self {
-        Self { events: VecDeque::new(), first: FIRST, floor: Revision(0), bytes: 0, limits }
+    pub(crate) fn new(limits: WindowLimits, backlog: Arc<Backlog>) -> Self {
+        let (events, floor) = (VecDeque::new(), Revision(0));
+        Self { events, first: FIRST, floor, bytes: 0, limits, backlog, overhangs: false }
+    }
+
+    /// True when watchers may hold events that were dropped here.
+    pub(crate) fn overhangs(&self) -> bool {
+        self.overhangs
+    }
+
+    /// All mailboxes were searched for dropped events.
+    pub(crate) fn set_relieved(&mut self) {
+        self.overhangs = false;
+    }
+
+    pub(crate) fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// The number of the oldest event, or of the next one.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
     }
 
     /// Takes in an event and gives it its number.
@@ -94,7 +118,8 @@ impl Window {
             self.bytes -= oldest.size();
             self.floor = oldest.revision();
             self.first += 1;
-            self.events.pop_front();
+            let dropped = self.events.pop_front();
+            self.account(dropped);
         }
         // What a burst needed is given back.
         if self.events.capacity() > 1024 && self.events.capacity() > 4 * self.events.len() {
@@ -102,11 +127,21 @@ impl Window {
         }
     }
 
+    /// Counts a dropped event if somebody holds it.
+    fn account(&mut self, dropped: Option<Arc<Event>>) {
+        if let Some(event) = dropped.filter(|event| Arc::strong_count(event) > 1) {
+            event.charge(&self.backlog);
+            self.overhangs = true;
+        }
+    }
+
     /// Forgets everything: the row has a gap before `floor`.
     pub(crate) fn reset(&mut self, floor: Revision) {
         // The gap takes a number of its own, so that no reader can step over it.
         self.first = self.end() + 1;
-        self.events.clear();
+        while let Some(dropped) = self.events.pop_front() {
+            self.account(Some(dropped));
+        }
         self.bytes = 0;
         self.floor = floor;
     }
@@ -172,7 +207,7 @@ mod tests {
 
     fn window(min_events: usize, max_events: usize, max_bytes: usize) -> Window {
         let limits = WindowLimits { min_events, max_events, freshness: Duration::from_secs(75), max_bytes };
-        Window::new(limits)
+        Window::new(limits, Backlog::with_default_limit())
     }
 
     fn fill(window: &mut Window, revisions: std::ops::Range<u64>, at: Instant) {

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_store::{Expect, Op, Revision, Store, Txn};
+use binnacle_store::{Expect, Op, Revision, Store, Txn, TxnResponse};
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_watchcache::{Cache, CacheError, Interest, Snapshot, Start, WindowLimits};
 use bytes::Bytes;
@@ -344,5 +344,22 @@ async fn what_history_holds_can_be_selected() {
     for (kv, want) in [(then, true), (now, false)] {
         let entry = cache.entry(&kv.unwrap()).unwrap();
         assert_eq!((entry.path(), selection.selects(&entry)), ("a/x", want));
+    }
+}
+
+/// A key that is no path of a resource is left out, and nobody waits for it.
+#[tokio::test]
+async fn a_key_that_is_not_utf8_holds_up_nobody() {
+    let store = Faulty::new();
+    let cache = Cache::new(store.clone(), PREFIX, Things::new(), WindowLimits::default());
+    put(&*store, "a/x", "||").await;
+    cache.wait_consistent(soon()).await.unwrap();
+    let key = Bytes::from([PREFIX.as_bytes(), b"a/\xff\xfe"].concat());
+    for op in [Op::Put { value: Bytes::from_static(b"||"), lease: None }, Op::Delete] {
+        let txn = Txn { key: key.clone(), expect: Expect::Anything, op };
+        let TxnResponse::Done { revision, .. } = store.txn(txn).await.unwrap() else { panic!("nothing was expected") };
+        let snapshot = cache.wait_consistent(soon()).await.unwrap();
+        assert!(snapshot.revision() >= revision);
+        assert_eq!(snapshot.len(), 1);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use binnacle_meta::Text;
 use binnacle_store::{Revision, Store};
 use binnacle_watchcache::{
-    Cache, CacheError, Change, FormBudget, FormId, Interest, Start, WatchError, WatchItem, WindowLimits,
+    Backlog, Cache, CacheError, Change, FormBudget, FormId, Interest, Start, WatchError, WatchItem, WindowLimits,
 };
 use bytes::Bytes;
 use support::*;
@@ -351,4 +351,100 @@ async fn watchers_leave_no_trace() {
         watchers.swap_remove(at);
         assert_eq!(cache.stats().watchers, watchers.len());
     }
+}
+
+const MEGABYTE: usize = 1 << 20;
+
+/// Writes an object of a megabyte so often.
+async fn put_large(store: &Faulty, path: &str, times: usize) -> binnacle_store::Revision {
+    let mut last = binnacle_store::Revision(0);
+    for number in 0..times {
+        last = put(store, path, &format!("||{}{number}", "x".repeat(MEGABYTE))).await;
+    }
+    last
+}
+
+/// Reads what a watch still has until it ends.
+async fn drain(watcher: &mut binnacle_watchcache::Watcher) -> (usize, WatchError) {
+    let mut read = 0;
+    loop {
+        let mut items = Vec::new();
+        if let Err(error) = watcher.next_batch(256, &mut items).await {
+            return (read, error);
+        }
+        let bytes = |item: &WatchItem| item.entry().map_or(0, |entry| entry.value().len());
+        let batch: usize = items.iter().map(bytes).sum();
+        assert!(batch <= 2 * MEGABYTE, "a batch of {batch} bytes is taken at once");
+        read += batch;
+    }
+}
+
+/// Nobody reads, and far more is written than a mailbox may hold and the window keeps.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mailbox_is_bounded_in_bytes() {
+    let limits = WindowLimits { min_events: 2, max_bytes: 4 * MEGABYTE, ..WindowLimits::default() };
+    let (store, cache) = setup(limits);
+    let start = put(&*store, "a/x", "||").await;
+    let selection = cache.selection(interest("", "", "metadata.name=x"));
+    let mut stopped = cache.subscribe(selection.clone(), Start::After(start), soon()).await.unwrap();
+    put_large(&store, "a/x", 60).await;
+    cache.wait_consistent(soon()).await.unwrap();
+    let (read, ended) = drain(&mut stopped).await;
+    assert!(matches!(ended, WatchError::Expired { .. }), "{ended:?}");
+    assert!(read <= 10 * MEGABYTE, "{read} bytes waited for a watcher that does not read");
+}
+
+/// What all mailboxes hold beyond the window is bounded together; whoever reads is not ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_mailboxes_together_are_bounded_in_bytes() {
+    let limits = WindowLimits { min_events: 1, max_bytes: MEGABYTE, ..WindowLimits::default() };
+    let store = Faulty::new();
+    let backlog = Backlog::new(12 * MEGABYTE);
+    let cache = Cache::with_backlog(store.clone(), PREFIX, Things::new(), limits, backlog.clone());
+    let mut stopped = Vec::new();
+    let mut last = put(&*store, "a/x", "||").await;
+    let all = cache.selection(interest("a", "", ""));
+    let mut reader = cache.subscribe(all, Start::After(last), soon()).await.unwrap();
+    for number in 0..8 {
+        let name = format!("n{number}");
+        let selection = cache.selection(interest("", "", &format!("metadata.name={name}")));
+        stopped.push(cache.subscribe(selection, Start::After(last), soon()).await.unwrap());
+        for _ in 0..5 {
+            last = put_large(&store, &format!("a/{name}"), 1).await;
+            read_until(&mut reader, last).await;
+        }
+        assert!(backlog.used() <= backlog.limit() + 2 * MEGABYTE, "{} bytes are held", backlog.used());
+    }
+    let mut ended = 0;
+    for mut watcher in stopped {
+        let all = tokio::time::timeout(Duration::from_millis(100), drain(&mut watcher)).await;
+        ended += usize::from(matches!(all, Ok((_, WatchError::Expired { .. }))));
+    }
+    assert!(ended >= 5, "{ended} of 8 watchers that hold 5 MB each were ended");
+    assert_eq!(cache.stats().terminated as usize, ended);
+    drop(reader);
+    drop(cache);
+    assert_eq!(backlog.used(), 0);
+}
+
+/// The state that a watch begins with is not kept for a reader that does not take it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_initial_state_that_nobody_reads_is_let_go() {
+    let limits = WindowLimits { min_events: 1, max_bytes: MEGABYTE, ..WindowLimits::default() };
+    let (store, cache) = setup(limits);
+    for number in 0..4 {
+        put_large(&store, &format!("a/n{number}"), 1).await;
+    }
+    let snapshot = cache.wait_consistent(soon()).await.unwrap();
+    let selection = cache.selection(interest("a", "", ""));
+    let start = Start::Snapshot { snapshot, mark_end: true };
+    let mut watcher = cache.subscribe(selection, start, soon()).await.unwrap();
+    let mut items = Vec::new();
+    watcher.next_batch(1, &mut items).await.unwrap();
+    assert_eq!(items.len(), 1);
+    put_large(&store, "a/n0", 70).await;
+    cache.wait_consistent(soon()).await.unwrap();
+    let (read, ended) = drain(&mut watcher).await;
+    assert_eq!((read, cache.stats().terminated), (0, 1));
+    assert!(matches!(ended, WatchError::Expired { .. }), "{ended:?}");
 }

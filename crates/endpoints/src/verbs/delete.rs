@@ -66,7 +66,7 @@ pub(crate) async fn handle_collection(mut call: Call) -> Answer {
     let context = call.context(!options.dry_run.is_empty());
     let resource = Arc::clone(&call.resource);
     let page = resource.delete_collection(&context, &params.list, &options).await?;
-    list_stream::response(resource, output, include, page)
+    list_stream::response(resource, output, include, page).await
 }
 
 /// DeleteOptions from the body, or from the query when there is no body.

@@ -20,5 +20,5 @@ pub(crate) async fn handle(call: Call, force_watch: bool) -> Answer {
     let context = call.context(false);
     let page = resource.list(&context, &params.list).await?;
     let include = call.include(output)?;
-    list_stream::response(resource, output, include, page)
+    list_stream::response(resource, output, include, page).await
 }

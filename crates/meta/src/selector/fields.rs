@@ -27,6 +27,7 @@ impl FieldSelector {
             return Err(SelectorError::too_long());
         }
         let mut parts = split_terms(text);
+        SelectorError::check_terms(parts.iter().filter(|part| !part.is_empty()).count())?;
         parts.sort_unstable();
         let mut terms = Vec::with_capacity(parts.len());
         for part in parts.into_iter().filter(|part| !part.is_empty()) {
@@ -190,6 +191,10 @@ mod tests {
             assert_eq!(parsed, want.map(str::to_owned).map_err(str::to_owned), "{text:?}");
         }
         assert!(FieldSelector::parse(&"a=b,".repeat(MAX_SELECTOR_BYTES)).is_err());
+        assert!(FieldSelector::parse(&"a!=b,".repeat(super::super::MAX_SELECTOR_TERMS)).is_ok());
+        let many = FieldSelector::parse(&"a!=b,".repeat(super::super::MAX_SELECTOR_TERMS + 1));
+        let why = "selector is too long: may not have more than 1024 terms and values";
+        assert_eq!(many.unwrap_err().to_string(), why);
     }
 
     #[test]

@@ -20,7 +20,9 @@ impl LabelSelector {
         if text.len() > MAX_SELECTOR_BYTES {
             return Err(SelectorError::too_long());
         }
-        Ok(Self::new(label_parser::parse(text)?))
+        let requirements = label_parser::parse(text)?;
+        SelectorError::check_terms(requirements.iter().map(|requirement| requirement.values.len().max(1)).sum())?;
+        Ok(Self::new(requirements))
     }
 
     pub fn new(mut requirements: Vec<Requirement>) -> Self {

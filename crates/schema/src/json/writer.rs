@@ -61,7 +61,11 @@ pub fn write_pretty(value: &Value, out: &mut Vec<u8>) {
 
 /// Appends a well-formed compact document with line breaks and indentation.
 pub fn indent(compact: &[u8], out: &mut Vec<u8>) {
-    let mut depth = 0usize;
+    indent_at(compact, 0, out);
+}
+
+/// As [`indent`], of a part that stands so deep in a document. Its first line is where the caller is.
+pub fn indent_at(compact: &[u8], mut depth: usize, out: &mut Vec<u8>) {
     let mut in_string = false;
     let mut bytes = compact.iter().copied().peekable();
     let line = |out: &mut Vec<u8>, depth: usize| {

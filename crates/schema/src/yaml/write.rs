@@ -23,6 +23,14 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
     out.extend_from_slice(writer.out.as_bytes());
 }
 
+/// Appends one item of a list that is a member of the document: lists in maps stand below the key without indentation.
+pub fn write_item(item: &Value, out: &mut Vec<u8>) {
+    let mut writer = Writer { out: String::new(), column: 0, whitespace: true, indention: true };
+    writer.list(std::slice::from_ref(item), None, Context::Root);
+    writer.break_line_if_needed();
+    out.extend_from_slice(writer.out.as_bytes());
+}
+
 /// A document as text.
 pub fn to_string(value: &Value) -> String {
     let mut out = Vec::new();
@@ -372,6 +380,23 @@ fn escape(c: char) -> Cow<'static, str> {
 mod tests {
     use super::*;
     use crate::value;
+
+    #[test]
+    fn items_one_by_one() {
+        let items = [
+            value!({"a": {"b": [{"c": "x\ny\n"}, {}]}, "d": "x\n\n"}),
+            value!({}),
+            value!(["n", ["m"]]),
+            value!({"text": (["word"; 40].join(" ")), "end": "|\n"}),
+            value!(null),
+            value!("x\ny"),
+            value!({"last": []}),
+        ];
+        let mut written = b"items:\n".to_vec();
+        items.iter().for_each(|item| write_item(item, &mut written));
+        let whole = to_string(&value!({"items": (Value::List(items.to_vec()))}));
+        assert_eq!(String::from_utf8(written).unwrap(), whole);
+    }
 
     #[test]
     fn documents() {

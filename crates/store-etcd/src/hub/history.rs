@@ -41,7 +41,7 @@ impl Hub {
         let (mut stream, progress, _) = self.open(&watcher.range, *after).await?;
         let mut ask = interval(ASK_AGAIN / 2);
         ask.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while *after < self.state.lock().floor {
+        while *after < self.state.lock().floor && !watcher.is_ended() {
             let heard = tokio::select! {
                 heard = stream.next() => heard?,
                 _ = ask.tick(), if progress == Progress::OnRequest => {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 use binnacle_store::{Event, WatchedRanges};
 use bytes::Bytes;
@@ -29,6 +30,10 @@ pub(super) struct State {
     pub(super) window: VecDeque<Row>,
     window_bytes: usize,
     pub(super) watchers: WatchedRanges<Watcher>,
+    /// Those that read history and have not joined the others yet.
+    pub(super) readers: Vec<Arc<Watcher>>,
+    /// How often all watches were ended: what began before knows nothing of the store as it is now.
+    pub(super) epoch: u64,
     pub(super) closed: bool,
 }
 
@@ -53,11 +58,18 @@ impl State {
         }
     }
 
+    pub(super) fn remove_reader(&mut self, watcher: &Arc<Watcher>) {
+        self.readers.retain(|other| !Arc::ptr_eq(other, watcher));
+    }
+
     pub(super) fn end_all(&mut self, ending: Ending) {
         for watcher in self.watchers.iter() {
             watcher.end(ending);
         }
         self.watchers.clear();
+        for reader in self.readers.drain(..) {
+            reader.end(ending);
+        }
         self.window.clear();
         self.window_bytes = 0;
     }

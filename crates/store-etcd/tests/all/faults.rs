@@ -182,3 +182,35 @@ async fn the_data_goes_back_in_time() {
     let mut watch = store.watch(prefix_range(b"/"), Revision(written.0 - 1)).await.expect("a watch");
     assert_eq!(next(&mut watch).await[0].revision(), written);
 }
+
+/// A watch that still reads history when the data is replaced by older has not joined the others: it ends as they do.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_data_goes_back_in_time_while_history_is_read() {
+    let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
+    // Whatever the hub hears is dropped at once, and a buffer is full with a few events.
+    let limits = WatchLimits { window_revisions: 1, window_bytes: 1, buffer_events: 4, buffer_bytes: 1 << 20 };
+    let store = open(etcd.endpoints(), limits);
+    let before = store.current_revision().await.expect("a revision");
+    for _ in 0..50 {
+        put(&store, "/k/a").await.expect("a write");
+    }
+    let mut live = store.watch(prefix_range(b"/"), Revision(before.0 + 50)).await.expect("a watch");
+    live.control.barrier().await.expect("a barrier");
+    // It has events to read, and nobody reads them.
+    let mut late = store.watch(prefix_range(b"/"), before).await.expect("a watch");
+    assert_eq!(next(&mut late).await[0].revision(), Revision(before.0 + 1));
+    tokio::task::block_in_place(|| etcd.wipe(0));
+    let ended = tokio::time::timeout(PATIENCE, async {
+        // Nobody but the reader asks; the hub finds out by itself.
+        loop {
+            match late.messages.next().await {
+                Some(Ok(_)) => {}
+                ended => return ended,
+            }
+        }
+    });
+    let ended = ended.await.expect("the watch that read history ends");
+    assert!(matches!(ended, Some(Err(_)) | None), "{ended:?}");
+    let ended = tokio::time::timeout(PATIENCE, async { while let Some(Ok(_)) = live.messages.next().await {} }).await;
+    ended.expect("the other watch ends");
+}

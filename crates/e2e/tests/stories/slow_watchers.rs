@@ -1,0 +1,76 @@
+//! A watch that nobody reads costs the server little, and ends in a way that its client understands.
+
+use binnacle_testkit::Server;
+use binnacle_testkit::https::Client;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+const UPDATES: usize = 400;
+
+async fn write(client: &mut Client, method: &str, path: &str, name: &str, number: usize) {
+    let text = format!("{number} {}", "x".repeat(1_000_000));
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"text": text}});
+    let answer = client.send(method, path, &JSON, map.to_string()).await.unwrap();
+    assert!(answer.status < 300, "{} {}", answer.status, answer.body.chars().take(300).collect::<String>());
+}
+
+/// In MiB.
+fn memory(server: &Server) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() >> 10
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_read_is_ended() {
+    let server = Server::ephemeral();
+    let mut client = server.connect(&server.admin()).await;
+    write(&mut client, "POST", MAPS, "large", 0).await;
+    let mut watching = server.connect(&server.admin()).await;
+    let path = format!("{MAPS}?watch=true&fieldSelector=metadata.name%3Dlarge");
+    let watch = watching.open("GET", &path, &[], "").await.unwrap();
+    assert_eq!(watch.status(), 200);
+    let mut highest = 0;
+    for number in 1..=UPDATES {
+        write(&mut client, "PUT", &format!("{MAPS}/large"), "large", number).await;
+        if number == 10 {
+            highest = memory(&server);
+        }
+    }
+    // Without the watch: the window's hundred events, the store's history, forms.
+    let grown = memory(&server).saturating_sub(highest);
+    eprintln!("{UPDATES} MB of events that nobody reads take {grown} MiB");
+
+    // What was on its way arrives, and then the watch says that events are missing.
+    let text = watch.into_body().collect().await.unwrap().to_bytes();
+    let events: Vec<Value> = serde_json::Deserializer::from_slice(&text).into_iter().map(Result::unwrap).collect();
+    let (last, told) = events.split_last().unwrap();
+    assert_eq!(
+        (&last["type"], &last["object"]["code"]),
+        (&json!("ERROR"), &json!(410)),
+        "{}",
+        last["object"]["message"]
+    );
+    assert_eq!(last["object"]["reason"], "Expired");
+    assert!(told.len() < 40, "{} events of 1 MB were kept for a watch that nobody read", told.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn selectors_have_bounds() {
+    let server = Server::ephemeral();
+    let mut client = server.connect(&server.admin()).await;
+    let terms = |count: usize| (0..count).map(|n| format!("l{n}!%3Dv")).collect::<Vec<_>>().join("%2C");
+    for watch in ["", "&watch=true&timeoutSeconds=1"] {
+        for parameter in ["labelSelector", "fieldSelector"] {
+            let answer = client.get(&format!("{MAPS}?{parameter}={}{watch}", terms(1025))).await.unwrap();
+            assert_eq!(answer.status, 400, "{}", answer.body);
+            let status: Value = serde_json::from_str(&answer.body).unwrap();
+            assert_eq!(status["reason"], "BadRequest");
+            assert!(status["message"].as_str().unwrap().contains("may not have more than 1024 terms"), "{status}");
+        }
+        let answer = client.get(&format!("{MAPS}?labelSelector={}{watch}", terms(1024))).await.unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+}

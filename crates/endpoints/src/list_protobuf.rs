@@ -1,0 +1,137 @@
+//! Lists in protobuf. A list says how long it is before it says what is in it, so the objects are looked at twice: first
+//! for their lengths, then for their bytes. Neither pass holds more than one piece.
+
+use std::sync::Arc;
+
+use binnacle_meta::Status;
+use binnacle_registry::{Page, Resource};
+use binnacle_request::Pieces;
+use binnacle_request::latency::{Part, measure};
+use binnacle_schema::{Message, canonical, proto};
+use binnacle_watchcache::Entry;
+use bytes::Bytes;
+
+use crate::gathered::Gathered;
+use crate::list_stream::Making;
+use crate::negotiate::{MetaVersion, Transform};
+use crate::partial;
+
+/// About so much is looked at for its length before others get their turn.
+const TURN: usize = 256 << 10;
+
+/// Makes a list whose length is known.
+pub(crate) struct ProtobufList {
+    items: Items,
+    entries: std::vec::IntoIter<Arc<Entry>>,
+    gathered: Gathered,
+    done: bool,
+}
+
+/// What is written of each object.
+struct Items {
+    resource: Arc<Resource>,
+    /// Only its metadata, in this version and with this schema.
+    partial: Option<(MetaVersion, &'static Message)>,
+}
+
+/// Objects whose lengths are being added up.
+pub(crate) struct Measuring {
+    items: Items,
+    page: Page,
+    pending: std::vec::IntoIter<Arc<Entry>>,
+    entries: Vec<Arc<Entry>>,
+    length: usize,
+}
+
+impl Measuring {
+    pub(crate) fn new(resource: Arc<Resource>, transform: Transform, page: Page) -> Self {
+        let partial = match transform {
+            Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
+                partial::message(Transform::PartialMetadata(version)).map(|message| (version, message))
+            }
+            Transform::None | Transform::Table(_) => None,
+        };
+        let items = Items { resource, partial };
+        Self { items, page, pending: Vec::new().into_iter(), entries: Vec::new(), length: 0 }
+    }
+
+    /// Looks at some more objects; `false` at the end.
+    pub(crate) fn advance(&mut self) -> Result<bool, Status> {
+        let mut looked_at = 0;
+        while looked_at < TURN {
+            let Some(entry) = self.pending.next() else {
+                match self.page.next_chunk() {
+                    Some(chunk) => self.pending = chunk.into_iter(),
+                    None => return Ok(false),
+                }
+                continue;
+            };
+            self.length += proto::list_item_len(self.items.message(&entry)?.len());
+            looked_at += entry.value().len();
+            self.entries.push(entry);
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn finish(self) -> ProtobufList {
+        let (page, resource) = (&self.page, &self.items.resource);
+        let version = page.revision.0.to_string();
+        let meta = proto::ListMeta {
+            resource_version: &version,
+            continue_token: page.continue_token.as_deref().unwrap_or_default(),
+            remaining_item_count: page.remaining.map(|n| n as i64),
+        };
+        let (api_version, kind) = match self.items.partial {
+            Some((version, _)) => (version.api_version(), "PartialObjectMetadataList"),
+            None => (resource.api_version(), resource.description.list_kind),
+        };
+        let mut gathered = Gathered::default();
+        proto::list_head(api_version, kind, meta, self.length, &mut gathered.small);
+        ProtobufList { items: self.items, entries: self.entries.into_iter(), gathered, done: false }
+    }
+}
+
+impl Items {
+    fn message(&self, entry: &Entry) -> Result<Bytes, Status> {
+        let resource = &self.resource;
+        let Some((version, message)) = self.partial else {
+            return measure(Part::Serialize, || resource.protobuf(entry));
+        };
+        let object = resource.collection.decode(entry.value(), entry.revision())?;
+        let mut item = measure(Part::Transform, || partial::of_object(resource, &object, version));
+        canonical::canonicalize(&mut item, message);
+        let mut out = Vec::with_capacity(512);
+        measure(Part::Serialize, || proto::encode(&item, message, &mut out));
+        Ok(Bytes::from(out))
+    }
+}
+
+impl Making for ProtobufList {
+    fn next(&mut self) -> Option<Result<Pieces, Status>> {
+        if self.done {
+            return None;
+        }
+        while !self.gathered.is_enough() {
+            let Some(entry) = self.entries.next() else {
+                self.done = true;
+                proto::list_tail(&mut self.gathered.small);
+                break;
+            };
+            match self.items.message(&entry) {
+                Ok(message) => {
+                    proto::list_item_header(message.len(), &mut self.gathered.small);
+                    self.gathered.share(message);
+                }
+                Err(status) => {
+                    self.done = true;
+                    return Some(Err(status));
+                }
+            }
+        }
+        Some(Ok(self.gathered.take()))
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+}

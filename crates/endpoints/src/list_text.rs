@@ -1,0 +1,217 @@
+//! Lists in JSON and YAML, written item by item: what stands around the items, and each item in the negotiated form.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use binnacle_meta::Status;
+use binnacle_registry::{Page, Resource};
+use binnacle_request::Pieces;
+use binnacle_request::latency::{Part, measure};
+use binnacle_schema::{Object, Value, json, yaml};
+use binnacle_watchcache::Entry;
+
+use crate::gathered::Gathered;
+use crate::list_stream::Making;
+use crate::negotiate::{Encoding, Output, Transform};
+use crate::table::Include;
+use crate::{partial, respond, table};
+
+/// How deep the items of an indented list stand.
+const ITEM_DEPTH: usize = 2;
+
+/// Makes a list of a page.
+pub(crate) struct TextList {
+    resource: Arc<Resource>,
+    output: Output,
+    include: Include,
+    page: Page,
+    pending: std::vec::IntoIter<Arc<Entry>>,
+    gathered: Gathered,
+    /// Between two items.
+    between: &'static [u8],
+    tail: Vec<u8>,
+    begun: bool,
+    done: bool,
+    /// What an item is written into before it is indented.
+    compact: Vec<u8>,
+}
+
+impl TextList {
+    pub(crate) fn new(resource: Arc<Resource>, output: Output, include: Include, mut page: Page) -> Self {
+        let first = page.next_chunk();
+        let unfilled = match output.transform {
+            Transform::None => false,
+            Transform::Table(_) => table::has_null_rows(&resource),
+            Transform::PartialMetadata(_) | Transform::PartialMetadataList(_) => true,
+        };
+        let items = match first {
+            Some(_) => Value::List(vec![Value::Null]),
+            // Go writes a list that nobody put anything into as null.
+            None if unfilled => Value::Null,
+            None => Value::List(Vec::new()),
+        };
+        let outline = outline(&resource, output.transform, &page, items);
+        let mut head = respond::encode(&outline, None, output.encoding, output.pretty);
+        let tail = if first.is_some() { split_at_item(&mut head, output.encoding) } else { Vec::new() };
+        let between: &[u8] = match output.encoding {
+            Encoding::Yaml => b"",
+            _ if output.pretty => b",\n    ",
+            _ => b",",
+        };
+        Self {
+            resource,
+            output,
+            include,
+            page,
+            pending: first.unwrap_or_default().into_iter(),
+            gathered: Gathered::from(head),
+            between,
+            tail,
+            begun: false,
+            done: false,
+            compact: Vec::new(),
+        }
+    }
+
+    /// What is stored of the objects that are written first.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending.as_slice().iter().map(|entry| entry.value().len()).sum()
+    }
+
+    fn next_entry(&mut self) -> Option<Arc<Entry>> {
+        if let Some(entry) = self.pending.next() {
+            return Some(entry);
+        }
+        self.pending = self.page.next_chunk()?.into_iter();
+        self.pending.next()
+    }
+
+    /// One item or row, without separator.
+    fn write(&mut self, entry: &Entry) -> Result<(), Status> {
+        let (yaml, pretty) = (self.output.encoding == Encoding::Yaml, self.output.pretty);
+        if self.output.transform == Transform::None && !yaml {
+            let json = self.resource.json(entry)?;
+            let members = json.slice(self.resource.item_offset()..);
+            if pretty {
+                self.compact.clear();
+                self.compact.push(b'{');
+                self.compact.extend_from_slice(&members);
+                json::indent_at(&self.compact, ITEM_DEPTH, &mut self.gathered.small);
+            } else {
+                self.gathered.small.push(b'{');
+                self.gathered.share(members);
+            }
+            return Ok(());
+        }
+        let item = measure(Part::Transform, || self.item(entry))?;
+        measure(Part::Serialize, || {
+            if yaml {
+                yaml::write_item(&item, &mut self.gathered.small);
+            } else if pretty {
+                self.compact.clear();
+                json::write(&item, &mut self.compact);
+                json::indent_at(&self.compact, ITEM_DEPTH, &mut self.gathered.small);
+            } else {
+                json::write(&item, &mut self.gathered.small);
+            }
+        });
+        Ok(())
+    }
+
+    fn item(&self, entry: &Entry) -> Result<Value, Status> {
+        let resource = &self.resource;
+        let mut object = resource.collection.decode(entry.value(), entry.revision())?;
+        Ok(match self.output.transform {
+            Transform::None => {
+                resource.from_stored(&mut object);
+                let members = object.make_object();
+                members.remove("kind");
+                members.remove("apiVersion");
+                object
+            }
+            Transform::Table(version) => {
+                let now = SystemTime::now().into();
+                table::row(resource, table::columns(resource), &object, self.include, version, now)
+            }
+            // These items carry their kind, unlike those of typed lists.
+            Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
+                partial::of_object(resource, &object, version)
+            }
+        })
+    }
+}
+
+impl Making for TextList {
+    fn next(&mut self) -> Option<Result<Pieces, Status>> {
+        if self.done {
+            return None;
+        }
+        while !self.gathered.is_enough() {
+            let Some(entry) = self.next_entry() else {
+                self.done = true;
+                self.gathered.small.append(&mut self.tail);
+                break;
+            };
+            if std::mem::replace(&mut self.begun, true) {
+                self.gathered.small.extend_from_slice(self.between);
+            }
+            if let Err(status) = self.write(&entry) {
+                self.done = true;
+                return Some(Err(status));
+            }
+        }
+        Some(Ok(self.gathered.take()))
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+}
+
+/// The list's metadata: where the client can go on.
+pub(crate) fn metadata(page: &Page) -> Object {
+    let mut metadata = Object::new();
+    metadata.insert("resourceVersion", page.revision.0.to_string());
+    if let Some(token) = &page.continue_token {
+        metadata.insert("continue", token.as_str());
+    }
+    if let Some(remaining) = page.remaining {
+        metadata.insert("remainingItemCount", remaining as i64);
+    }
+    metadata
+}
+
+/// The list with these items, which come last.
+fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value) -> Value {
+    let (kind, api_version) = match transform {
+        Transform::None => (resource.description.list_kind, resource.api_version()),
+        Transform::Table(version) => ("Table", version.api_version()),
+        Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
+            ("PartialObjectMetadataList", version.api_version())
+        }
+    };
+    let mut list = Object::with_capacity(5);
+    list.insert("kind", kind);
+    list.insert("apiVersion", api_version);
+    list.insert("metadata", metadata(page));
+    if matches!(transform, Transform::Table(_)) {
+        list.insert("columnDefinitions", table::columns(resource).definitions_value());
+        list.insert("rows", items);
+    } else {
+        list.insert("items", items);
+    }
+    Value::Object(list)
+}
+
+/// Cuts the text of an outline with one item, `null`, where the items are to stand: `head` keeps what comes before
+/// them, the answer is what follows. In JSON the items come last, in YAML no other list has such an item.
+fn split_at_item(head: &mut Vec<u8>, encoding: Encoding) -> Vec<u8> {
+    let (item, before) = match encoding {
+        Encoding::Yaml => (&b"\n- null\n"[..], 1),
+        _ => (&b"null"[..], 0),
+    };
+    let Some(at) = head.windows(item.len()).rposition(|text| text == item) else { return Vec::new() };
+    let tail = head.split_off(at + item.len());
+    head.truncate(at + before);
+    tail
+}

@@ -1,0 +1,186 @@
+//! A watch as the hub knows it: the mailbox that events are put into, bounded in number and bytes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
+
+use binnacle_store::Revision;
+use parking_lot::Mutex;
+
+use crate::entry::{Change, Event};
+use crate::hub::Home;
+use crate::selection::Selection;
+use crate::snapshot::Cursor;
+
+/// So many events wait for a reader; one that is further behind reads the window instead.
+const MAX_QUEUE: usize = 1024;
+/// Nor do events wait that keep more memory alive than this, but for a single one.
+const MAX_QUEUE_BYTES: usize = 8 << 20;
+
+/// What the hub knows of a watch.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    selection: Arc<Selection>,
+    /// Events up to this revision are not wanted.
+    pub(crate) from: Revision,
+    home: Home,
+    /// The place in the bucket; read and written under the hub's lock.
+    slot: AtomicUsize,
+    /// What is told before any event. Locked before the queue where both are.
+    pub(crate) initial: Mutex<Option<Initial>>,
+    /// Locked after the hub where both are.
+    pub(crate) queue: Mutex<Queue>,
+}
+
+/// The state that a watch begins with.
+#[derive(Debug)]
+pub(crate) struct Initial {
+    pub(crate) cursor: Cursor,
+    pub(crate) mark_end: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) mode: Mode,
+    pub(crate) events: VecDeque<(Change, Arc<Event>)>,
+    /// How much memory the events keep alive.
+    bytes: usize,
+    pub(crate) waker: Option<Waker>,
+    pub(crate) ending: Option<Ending>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mode {
+    /// Events are put into the queue.
+    Live,
+    /// The queue is empty, and the reader finds its events in the window from this number on.
+    Behind { next: u64 },
+}
+
+/// Why a watch does not go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending {
+    Gap,
+    Closed,
+    /// The cache has lost the store for longer than watchers should be left without a word.
+    Dismissed,
+}
+
+// === impl Mailbox ===
+
+impl Mailbox {
+    pub(crate) fn new(
+        selection: Arc<Selection>,
+        from: Revision,
+        home: Home,
+        initial: Option<Initial>,
+        mode: Mode,
+    ) -> Self {
+        let queue = Queue { mode, events: VecDeque::new(), bytes: 0, waker: None, ending: None };
+        let (initial, queue) = (Mutex::new(initial), Mutex::new(queue));
+        Self { selection, from, home, slot: AtomicUsize::new(0), initial, queue }
+    }
+
+    /// Takes an event that is of interest. Never waits for the reader.
+    pub(crate) fn offer(&self, event: &Arc<Event>, change: Change) {
+        if event.revision() <= self.from {
+            return;
+        }
+        let mut queue = self.queue.lock();
+        if queue.ending.is_some() {
+            return;
+        }
+        if matches!(queue.mode, Mode::Live) {
+            let held = event.held();
+            match queue.events.front() {
+                Some((_, front)) if queue.events.len() >= MAX_QUEUE || queue.bytes + held > MAX_QUEUE_BYTES => {
+                    let next = front.sequence;
+                    queue.clear();
+                    queue.mode = Mode::Behind { next };
+                }
+                _ => {
+                    queue.bytes += held;
+                    queue.events.push_back((change, Arc::clone(event)));
+                }
+            }
+        }
+        let waker = queue.waker.take();
+        drop(queue);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn end(&self, ending: Ending) {
+        self.end_with(&mut self.queue.lock(), ending);
+    }
+
+    /// Ends a watch that holds events from before number `first`, which are let go. Returns whether it was one.
+    pub(crate) fn end_if_late(&self, first: u64) -> bool {
+        let mut queue = self.queue.lock();
+        let late = queue.events.front().is_some_and(|(_, event)| event.sequence < first);
+        if late {
+            queue.clear();
+            self.end_with(&mut queue, Ending::Gap);
+        }
+        late
+    }
+
+    /// Ends a watch that is still reading the state it began with, if that state keeps more than `most` bytes alive of
+    /// the `written` ones. Returns whether it goes on beginning.
+    pub(crate) fn goes_on_beginning(&self, written: u64, most: u64) -> bool {
+        let mut initial = self.initial.lock();
+        let Some(beginning) = &*initial else { return false };
+        if written.saturating_sub(beginning.cursor.snapshot().inner.written) <= most {
+            return true;
+        }
+        *initial = None;
+        let mut queue = self.queue.lock();
+        queue.clear();
+        self.end_with(&mut queue, Ending::Gap);
+        false
+    }
+
+    fn end_with(&self, queue: &mut Queue, ending: Ending) {
+        queue.ending = Some(ending);
+        if let Some(waker) = queue.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn selection(&self) -> &Arc<Selection> {
+        &self.selection
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
+    pub(crate) fn slot(&self) -> usize {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_slot(&self, slot: usize) {
+        self.slot.store(slot, Ordering::Relaxed);
+    }
+}
+
+// === impl Queue ===
+
+impl Queue {
+    /// The next event. An idle watch keeps no buffer.
+    pub(crate) fn pop(&mut self) -> Option<(Change, Arc<Event>)> {
+        let (change, event) = self.events.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(event.held());
+        if self.events.is_empty() {
+            self.clear();
+        }
+        Some((change, event))
+    }
+
+    fn clear(&mut self) {
+        self.events = VecDeque::new();
+        self.bytes = 0;
+    }
+}

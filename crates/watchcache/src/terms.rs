@@ -1,0 +1,164 @@
+//! The terms of a selector, brought together by what they are about, so that looking at an object costs as much as the
+//! object has labels and fields, however many terms there are.
+
+use binnacle_meta::{LabelSelector, Operator, Text};
+
+use crate::attrs::Labels;
+
+/// Selectors with no more requirements are looked at one by one.
+const FEW: usize = 8;
+
+/// All label requirements of a selector with many, by key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LabelTerms {
+    /// Sorted.
+    keys: Vec<KeyTerms>,
+    /// How many of the keys an object must have.
+    needed: usize,
+}
+
+/// What the requirements on one key come to together.
+#[derive(Debug, PartialEq, Eq)]
+struct KeyTerms {
+    key: Text,
+    /// Only these; sorted.
+    one_of: Option<Vec<Text>>,
+    /// None of these; sorted.
+    none_of: Vec<Text>,
+    above: Option<i64>,
+    below: Option<i64>,
+    exists: bool,
+    absent: bool,
+}
+
+impl LabelTerms {
+    /// `None` where there are few.
+    pub(crate) fn of(selector: &LabelSelector) -> Option<Self> {
+        let requirements = selector.requirements();
+        if requirements.len() <= FEW {
+            return None;
+        }
+        let mut keys: Vec<KeyTerms> = Vec::new();
+        for requirement in requirements {
+            if keys.last().is_none_or(|last| last.key != *requirement.key()) {
+                keys.push(KeyTerms::new(requirement.key().clone()));
+            }
+            if let Some(terms) = keys.last_mut() {
+                terms.add(requirement.operator(), requirement.values());
+            }
+        }
+        keys.iter_mut().for_each(|terms| sort(&mut terms.none_of));
+        let needed = keys.iter().filter(|terms| terms.needs_label()).count();
+        Some(Self { keys, needed })
+    }
+
+    pub(crate) fn match_labels(&self, labels: Labels<'_>) -> bool {
+        let mut found = 0;
+        for (key, value) in labels {
+            let Ok(at) = self.keys.binary_search_by(|terms| terms.key.as_str().cmp(key)) else { continue };
+            let terms = &self.keys[at];
+            if !terms.match_value(value) {
+                return false;
+            }
+            found += usize::from(terms.needs_label());
+        }
+        found == self.needed
+    }
+}
+
+impl KeyTerms {
+    fn new(key: Text) -> Self {
+        Self { key, one_of: None, none_of: Vec::new(), above: None, below: None, exists: false, absent: false }
+    }
+
+    fn add(&mut self, operator: Operator, values: &[Text]) {
+        let bound = || values.first().and_then(|value| value.parse::<i64>().ok());
+        match operator {
+            Operator::In | Operator::Equals | Operator::DoubleEquals => match &mut self.one_of {
+                None => self.one_of = Some(values.to_vec()),
+                Some(one_of) => one_of.retain(|value| values.binary_search(value).is_ok()),
+            },
+            Operator::NotIn | Operator::NotEquals => self.none_of.extend_from_slice(values),
+            Operator::Exists => self.exists = true,
+            Operator::DoesNotExist => self.absent = true,
+            // Bounds are checked where requirements are made; without one nothing is above it.
+            Operator::GreaterThan => {
+                let bound = bound().unwrap_or(i64::MAX);
+                self.above = Some(self.above.map_or(bound, |own| own.max(bound)));
+            }
+            Operator::LessThan => {
+                let bound = bound().unwrap_or(i64::MIN);
+                self.below = Some(self.below.map_or(bound, |own| own.min(bound)));
+            }
+        }
+    }
+
+    /// True when an object without the label is not selected.
+    fn needs_label(&self) -> bool {
+        self.exists || self.one_of.is_some() || self.above.is_some() || self.below.is_some()
+    }
+
+    fn match_value(&self, value: &str) -> bool {
+        let number = || value.parse::<i64>().ok();
+        !self.absent
+            && self.one_of.as_ref().is_none_or(|one_of| has(one_of, value))
+            && !has(&self.none_of, value)
+            && self.above.is_none_or(|bound| number().is_some_and(|number| number > bound))
+            && self.below.is_none_or(|bound| number().is_some_and(|number| number < bound))
+    }
+}
+
+pub(crate) fn sort(values: &mut Vec<Text>) {
+    values.sort_unstable();
+    values.dedup();
+    values.shrink_to_fit();
+}
+
+pub(crate) fn has(sorted: &[Text], value: &str) -> bool {
+    sorted.binary_search_by(|own| own.as_str().cmp(value)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attrs::Meta;
+
+    /// Many terms select what they select one by one.
+    #[test]
+    fn together_and_one_by_one() {
+        let padding: String = (0..FEW).map(|n| format!(",pad{n}!=x")).collect();
+        for text in [
+            "a=1",
+            "a=1,a=2",
+            "a in (1,2),a in (2,3)",
+            "a!=1,a!=2,a!=3",
+            "a notin (1,2),a",
+            "!a",
+            "!a,b",
+            "!a,a",
+            "a>1,a>3",
+            "a<5,a>2,a!=4",
+            "b<2,a",
+            "c",
+            "a!=1,b!=x,c!=",
+        ] {
+            let selector = LabelSelector::parse(&format!("{text}{padding}")).unwrap();
+            let terms = LabelTerms::of(&selector).unwrap();
+            for labels in ["", "a=1", "a=2", "a=3,b=1", "a=4", "a=x", "b=x", "a=,b=", "c=,pad1=y", "a=3,pad2=x"] {
+                let labels: Vec<(Text, Text)> =
+                    labels.split(',').filter_map(|l| l.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect();
+                let meta = Meta::new("ns/name", &labels, &[]);
+                let want = selector.matches(|key| meta.label(key));
+                assert_eq!(terms.match_labels(meta.labels()), want, "{text} of {labels:?}");
+            }
+        }
+    }
+
+    /// What is kept and looked at does not grow with the terms on one key.
+    #[test]
+    fn terms_on_one_key_are_one() {
+        let text = (0..1000).map(|n| format!("a!=v{n}")).collect::<Vec<_>>().join(",");
+        let terms = LabelTerms::of(&LabelSelector::parse(&text).unwrap()).unwrap();
+        assert_eq!((terms.keys.len(), terms.needed, terms.keys[0].none_of.len()), (1, 0, 1000));
+    }
+}
