@@ -108,7 +108,12 @@ impl Resource {
     }
 
     /// Writes the object where none is, or does as if in a dry run.
-    async fn insert(&self, context: &Context, permit: &CreatePermit, object: &mut Value) -> Result<Stored, Status> {
+    async fn insert(
+        &self,
+        context: &Context,
+        permit: &CreatePermit,
+        object: &mut Value,
+    ) -> Result<Stored, WriteFailure> {
         let collection = &self.collection;
         self.check_permit(context, permit, object)?;
         let name = object::name(object).to_owned();
