@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use binnacle_registry::ROOT;
 use binnacle_store::{Store, prefix_range};
-use binnacle_store_embedded::OfflineStore;
+use binnacle_store_embedded::{OfflineStore, is_store};
 use binnacle_store_etcd::{ADMIN_SOCKET, EtcdStore, Metrics, Options as EtcdOptions, TlsPaths};
 use bytes::Bytes;
 use tokio::net::UnixStream;
@@ -104,7 +104,7 @@ impl EtcdAccess {
 /// The directory of the store where a server's data directory was named.
 pub(crate) fn store_dir(dir: &Path) -> PathBuf {
     let inner = dir.join("store");
-    if !dir.join("log").exists() && inner.join("log").exists() { inner } else { dir.to_owned() }
+    if !is_store(dir) && is_store(&inner) { inner } else { dir.to_owned() }
 }
 
 /// The directory of a store that is being made beside its final place, where no server finds it.
@@ -117,7 +117,7 @@ impl NewStore {
     /// Makes the directory; what another attempt left there is removed. `None` when the data directory has a store.
     pub(crate) fn prepare(data: &Path) -> Result<Option<Self>, Error> {
         let (unfinished, dir) = (data.join("store.unfinished"), data.join("store"));
-        if dir.join("log").exists() || data.join("log").exists() {
+        if is_store(&dir) || is_store(data) {
             return Ok(None);
         }
         let about = |error: io::Error| Error::doing(&unfinished.display().to_string(), error);

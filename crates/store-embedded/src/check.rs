@@ -4,15 +4,16 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::disk::{Disk, FjallDisk};
+use crate::disk::{Disk, LogDisk, LogOptions};
 use crate::error::OpenError;
+use crate::files::RealFiles;
 use crate::index::{DiskIndex, Index, Live};
 use crate::lock::DirLock;
-use crate::offline::PrivateCopy;
-use crate::options::Options;
+use crate::offline::{OLD_FORM, PrivateCopy};
 use crate::record::{self, Record};
 use crate::recovery::{FIRST_REVISION, Facts, Unusable, finish_compaction};
 
@@ -40,12 +41,12 @@ const MAX_PROBLEMS: usize = 100;
 pub fn check(dir: &Path) -> Result<Checked, OpenError> {
     let copy = PrivateCopy::of(dir)?;
     let mut checked = Checked::default();
-    if dir.join("creating").exists() {
-        checked.problem("the store was never finished being made: the next start makes it anew".to_owned());
-        return Ok(checked);
-    }
     let lock = DirLock::acquire(copy.path())?;
-    let opened = FjallDisk::open(copy.path(), &Options::new(copy.path()), lock).map_err(Unusable::from);
+    if copy.path().join(OLD_FORM).exists() {
+        return Err(Unusable::Format(1).of(dir.to_owned()));
+    }
+    let files = RealFiles::new(copy.path(), lock).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
+    let opened = LogDisk::open(Arc::new(files), LogOptions::default()).map_err(Unusable::from);
     let examined = opened.and_then(|disk| {
         let index = Index::Disk(DiskIndex::make(copy.path().join("index"))?);
         Ok(examine(&disk, index, &mut checked)?)
@@ -68,7 +69,7 @@ fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<(
     let compacted = facts.as_ref().map_or(0, |facts| facts.marker.revision);
     let mut history = History { index, reached: 0, compacted, checked };
     let mut failed = Ok(());
-    let scanned = disk.scan(0, u64::MAX, &mut |revision, record| {
+    let scanned = disk.load(&mut |revision, record| {
         failed = history.add(revision, &record);
         if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });

@@ -6,7 +6,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use binnacle_store::{Event, Expect, KeyValue, LeaseId, Op, Revision, StoreError, Txn, TxnResponse};
 use bytes::Bytes;
@@ -14,12 +14,13 @@ use tokio::sync::oneshot;
 
 use crate::compaction::Marker;
 use crate::disk::{Batch, Disk};
+use crate::files::{is_full, may_pass};
 use crate::history;
 use crate::index::{Live, lease_id};
 use crate::lease::MAX_TTL_SECONDS;
 use crate::record::{self, Deletion, Put};
 use crate::recovery;
-use crate::shared::{Shared, State, read_failed};
+use crate::shared::{Shared, State, no_space, read_failed};
 use crate::watch::Wakers;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -35,13 +36,17 @@ pub(crate) enum Command {
 /// How much goes into one durable step. More would only add to the latency of the first in line.
 const MAX_BATCH_COMMANDS: usize = 1024;
 const MAX_BATCH_BYTES: usize = 8 << 20;
+/// When a lease could not be ended because the disk took nothing.
+const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until the queue is closed.
 pub(crate) fn run(shared: &Shared, disk: &dyn Disk) {
-    let mut committer = Committer { shared, disk, next_progress: Instant::now() + shared.watch.progress_interval };
+    let now = Instant::now();
+    let next_progress = now + shared.watch.progress_interval;
+    let mut committer = Committer { shared, disk, next_progress, next_expiry: now };
     // A panic here would be a bug. It must not leave callers waiting for ever, nor let later writes build on it.
     if catch_unwind(AssertUnwindSafe(|| committer.run())).is_err() {
-        let _ = shared.failed.set("the committer stopped unexpectedly".to_owned());
+        shared.fail(&io::Error::other("the committer stopped unexpectedly"));
         shared.abandon_queue();
     }
 }
@@ -50,6 +55,8 @@ struct Committer<'a> {
     shared: &'a Shared,
     disk: &'a dyn Disk,
     next_progress: Instant,
+    /// Leases are not ended before this.
+    next_expiry: Instant,
 }
 
 /// Transactions that are decided but not yet durable.
@@ -116,7 +123,7 @@ impl Committer<'_> {
     fn next_commands(&mut self) -> Option<Vec<Command>> {
         let lease = self.shared.state.read().leases.next_deadline();
         // Leases that can no longer be ended must not keep this thread awake.
-        let lease = lease.filter(|_| self.shared.writable().is_ok());
+        let lease = lease.filter(|_| self.shared.writable().is_ok()).map(|lease| lease.max(self.next_expiry));
         let deadline = lease.map_or(self.next_progress, |lease| lease.min(self.next_progress));
         self.shared.next_commands(MAX_BATCH_COMMANDS, deadline)
     }
@@ -127,6 +134,9 @@ impl Committer<'_> {
                 return;
             }
             let now = Instant::now();
+            if now < self.next_expiry {
+                return;
+            }
             let Some(lease) = self.shared.state.read().leases.first_expired(now) else { return };
             let mut draft = self.draft();
             if let Err(error) = self.end_lease(&mut draft, lease) {
@@ -134,7 +144,10 @@ impl Committer<'_> {
                 let _ = self.shared.failed.set(error.to_string());
                 return;
             }
-            self.commit(draft);
+            if !self.commit(draft) {
+                self.next_expiry = Instant::now() + EXPIRY_RETRY;
+                return;
+            }
         }
     }
 
@@ -202,6 +215,9 @@ impl Committer<'_> {
             return Err(StoreError::LeaseNotFound);
         }
         drop(state);
+        if matches!(txn.op, Op::Put { .. }) {
+            self.shared.roomy(self.disk)?;
+        }
         match txn.op {
             Op::Put { value, lease } => draft.put(txn.key, value, lease.map_or(0, |lease| lease.0), current.clone()),
             Op::Delete => {
@@ -228,25 +244,47 @@ impl Committer<'_> {
         Ok(())
     }
 
-    /// Makes a draft durable, then visible, then known to its callers; in this order, or not at all.
-    fn commit(&self, draft: Draft) {
-        let written = if draft.batch.records.is_empty() && draft.batch.meta.is_empty() {
-            Ok(())
-        } else {
-            self.shared.timed(|| self.disk.commit(&draft.batch))
+    /// Makes a draft durable, then visible, then known to its callers; in this order, or not at all. False when it was
+    /// not done.
+    fn commit(&self, draft: Draft) -> bool {
+        let wrote = !draft.batch.records.is_empty() || !draft.batch.meta.is_empty();
+        let written = if wrote { self.shared.timed(|| self.disk.commit(&draft.batch)) } else { Ok(()) };
+        let visible = match written {
+            // Nothing of it is there, and the next group may be: space and descriptors come back.
+            Err(error) if may_pass(&error) => {
+                let refused = self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                if refused == 0 {
+                    tracing::error!(%error, "writes are refused until the disk, or the limits of the process, allow them");
+                }
+                for outcome in draft.replies {
+                    outcome.fail(match is_full(&error) {
+                        true => no_space(self.disk),
+                        false => StoreError::Unavailable(format!("storage cannot be written to now: {error}")),
+                    });
+                }
+                return false;
+            }
+            written => written.and_then(|()| self.publish(draft.revision, draft.changes, draft.effects)),
         };
-        let visible = written.and_then(|()| self.publish(draft.revision, draft.changes, draft.effects));
         if let Err(error) = visible {
-            self.shared.fail(&error);
             let detail = error.to_string();
             for outcome in draft.replies {
                 outcome.fail(StoreError::Io(detail.clone()));
             }
-            return;
+            // The callers come first: the process may end here.
+            self.shared.fail(&error);
+            return false;
+        }
+        if wrote {
+            match self.shared.refused.swap(0, Ordering::Relaxed) {
+                0 => {}
+                refused => tracing::info!(refused, "writes are taken again"),
+            }
         }
         for outcome in draft.replies {
             outcome.succeed();
         }
+        true
     }
 
     fn publish(&self, revision: u64, changes: Vec<Change>, effects: Vec<Effect>) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Where the log is kept. The engine above knows only this trait, so that a test can stand in for a disk that fails,
+//! Where records are kept. The engine above knows only this trait, so that a test can stand in for a disk that fails,
 //! or loses power, at any point.
 
 use std::io;
@@ -6,13 +6,10 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-mod fjall;
-mod journal;
 mod memory;
 
-pub use self::fjall::FjallDisk;
-pub(crate) use self::fjall::to_io;
 pub use self::memory::MemoryDisk;
+pub use crate::log::{LogDisk, LogOptions, LogStats, SYNC_BOUNDS};
 
 /// What is written in one durable step.
 #[derive(Clone, Debug, Default)]
@@ -25,13 +22,25 @@ pub struct Batch {
 
 /// Keeps records by revision and a few facts beside them.
 pub trait Disk: Send + Sync + 'static {
+    /// Shows all records in order, once, before anything else is read: what is read is believed from then on.
+    fn load(&self, visit: &mut Visit<'_>) -> io::Result<()> {
+        self.scan(0, u64::MAX, visit)
+    }
+
+    /// Makes the disk ready for writing. Until then nothing on it is changed.
+    fn start(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Writes all of the batch or nothing of it. When this returns `Ok` it survives a power cut, and
     /// [`acknowledged`](Disk::acknowledged) will not be below its last revision after a crash of the process alone.
-    /// After an error the state of the disk is unknown until it has been opened again.
+    /// After an error that [may pass](crate::files::may_pass) nothing of it is there, as far as this process goes, and
+    /// another batch may be written in its place. After another error the state of the disk is unknown until it has been
+    /// opened again.
     fn commit(&self, batch: &Batch) -> io::Result<()>;
 
-    /// Forgets records, in the order given: after a crash, what is left of them is a tail of `revisions`.
-    /// Needs not be durable when it returns.
+    /// Forgets records, which ascend. After a crash some of them may be there again, but of each key only such that a
+    /// newer one tells that they were forgotten.
     fn erase(&self, revisions: &[u64]) -> io::Result<()>;
 
     /// The record of one revision, if there is one.
@@ -46,6 +55,24 @@ pub trait Disk: Send + Sync + 'static {
     /// A revision that is known to have been durable, kept apart from the log: a log that ends before it has lost
     /// something. 0 when nothing is known.
     fn acknowledged(&self) -> io::Result<u64>;
+
+    /// False when the disk is so full that only what gives room back is to be written.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Fails when the disk does not keep within its own bounds.
+    fn health(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn stats(&self) -> LogStats {
+        LogStats::default()
+    }
 }
 
 /// Called with each record of a scan.

@@ -12,7 +12,7 @@ pub enum OpenError {
     /// What is there is not what was written. Starting anyway could answer with wrong or missing objects.
     #[error("the data in {dir} is damaged, refusing to start: {detail}")]
     Damaged { dir: PathBuf, detail: String },
-    #[error("the data in {dir} has format {found}, this program knows format {known}")]
+    #[error("the data in {dir} has format {found}, this program knows format {known}{}", advice(.found))]
     Format { dir: PathBuf, found: u32, known: u32 },
     #[error("cannot use the data directory {dir}: {source}")]
     Io { dir: PathBuf, source: io::Error },
@@ -22,5 +22,12 @@ fn holder(pid: &Option<u32>) -> String {
     match pid {
         Some(pid) => format!("the process with pid {pid}"),
         None => "another process".to_owned(),
+    }
+}
+
+fn advice(found: &u32) -> &'static str {
+    match found {
+        1 => ": it was made before the first release, which nothing reads any more; move it away to begin anew",
+        _ => "",
     }
 }

@@ -6,6 +6,7 @@
 
 mod disk;
 mod memory;
+mod rows;
 
 use std::io;
 use std::ops::{ControlFlow, Range};

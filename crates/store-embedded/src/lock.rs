@@ -1,7 +1,8 @@
 //! One process per data directory.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::error::OpenError;
@@ -30,8 +31,9 @@ impl DirLock {
         let io_error = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
         create_durably(dir).map_err(io_error)?;
         let path = dir.join("lock");
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(io_error)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(&path).map_err(io_error)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -56,7 +58,7 @@ fn holder(path: &Path) -> Option<u32> {
 /// Creates a directory and those above it, so that a power cut does not take away again what was put into them.
 fn create_durably(dir: &Path) -> io::Result<()> {
     let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
-    fs::create_dir_all(dir)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     for created in missing {
         match created.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent)?,
@@ -67,6 +69,6 @@ fn create_durably(dir: &Path) -> io::Result<()> {
 }
 
 /// Makes durable which files a directory has.
-pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }

@@ -1,9 +1,11 @@
 //! A store of which no server has hold, to be looked at without changing anything in it.
 //!
-//! Opening a database changes it: an unfinished write is cut off, files are merged. What is opened here is a copy. Sorted
-//! files are never written again once they are whole, so the copy shares them by hard links; the journal and the small
-//! files are copied. The original stays locked, so that no server starts on it meanwhile.
+//! Opening a store changes it: it goes on in a new segment after an unfinished write, leases end, segments are rewritten.
+//! What is opened here is a copy. Segments that others follow are never written again, so the copy shares them by hard
+//! links; the last segment and the small files are copied. The original stays locked, so that no server starts on it
+//! meanwhile.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,6 +14,9 @@ use std::sync::Arc;
 
 use crate::error::OpenError;
 use crate::lock::DirLock;
+use crate::log::acknowledged::NAME as HEAD;
+use crate::log::format::Cover;
+use crate::log::spares::PREFIX as SPARE;
 use crate::options::Options;
 use crate::store::EmbeddedStore;
 
@@ -50,14 +55,14 @@ impl OfflineStore {
 impl PrivateCopy {
     pub(crate) fn of(dir: &Path) -> Result<Self, OpenError> {
         let failed = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
-        if !dir.join("log").is_dir() {
+        if !is_store(dir) {
             return Err(failed(io::Error::new(io::ErrorKind::NotFound, "there is no store in it")));
         }
         let original = DirLock::acquire_silently(dir)?;
         remove_leftovers(dir);
         let path = place(dir).map_err(failed)?;
         let copy = Self { path, _original: original };
-        copy_tree(dir, &copy.path, false).map_err(failed)?;
+        copy_files(dir, &copy.path).map_err(failed)?;
         Ok(copy)
     }
 
@@ -101,21 +106,42 @@ fn remove_leftovers(dir: &Path) {
     }
 }
 
-/// `final_files` says that the files are never written again.
-fn copy_tree(from: &Path, to: &Path, final_files: bool) -> io::Result<()> {
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    let mut names = Vec::new();
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            fs::create_dir(&target)?;
-            copy_tree(&source, &target, entry.file_name() == "tables")?;
-        } else if kind.is_file() && !(final_files && fs::hard_link(&source, &target).is_ok()) {
+        if entry.file_type()?.is_file() {
+            names.push(entry.file_name());
+        } else if entry.file_name() == OLD_FORM {
+            fs::create_dir(to.join(OLD_FORM))?;
+        }
+    }
+    let cover = |name: &OsString| name.to_str().and_then(Cover::of_name);
+    let last = names.iter().filter_map(cover).map(|cover| cover.last).max();
+    for name in names {
+        if name.to_str().is_some_and(|name| name.starts_with(SPARE)) {
+            continue;
+        }
+        let (source, target) = (from.join(&name), to.join(&name));
+        let sealed = cover(&name).is_some_and(|cover| Some(cover.last) != last);
+        if !(sealed && fs::hard_link(&source, &target).is_ok()) {
             fs::copy(&source, &target)?;
         }
     }
     Ok(())
 }
+
+/// True when a directory holds a store, also one of a form that is not known any more.
+pub fn is_store(dir: &Path) -> bool {
+    let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.into_iter().any(|name| {
+        let segment = name.to_str().is_some_and(|name| Cover::of_name(name).is_some());
+        segment || name == HEAD || name == OLD_FORM
+    })
+}
+
+/// The directory of a database that held the log before it had a form of its own.
+pub(crate) const OLD_FORM: &str = "log";
 
 // === impl OpenError ===
 
@@ -138,6 +164,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::log::LogOptions;
 
     async fn put(store: &EmbeddedStore, key: &str) {
         let op = Op::Put { value: Bytes::from(vec![7; 5000]), lease: None };
@@ -163,8 +190,9 @@ mod tests {
     async fn the_original_is_locked_and_stays_as_it_is() {
         let base = tempfile::tempdir().expect("a directory");
         let dir = base.path().join("store");
-        let store = EmbeddedStore::open(Options { memtable_bytes: 256 << 10, ..Options::new(&dir) }).expect("opens");
-        // Enough for sorted files.
+        let log = LogOptions { min_segment: 256 << 10, max_segment: 256 << 10, background: true };
+        let store = EmbeddedStore::open(Options { log, ..Options::new(&dir) }).expect("opens");
+        // Enough for several segments.
         for n in 0..200 {
             put(&store, &format!("/k/{}", n % 50)).await;
         }

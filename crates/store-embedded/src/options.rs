@@ -1,19 +1,19 @@
 //! What can be set when a store is opened.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::log::LogOptions;
 use crate::recovery::FIRST_REVISION;
 
 /// How to open a store. `Options::new(dir)` has values that suit a server with a small memory budget.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The directory that holds everything; it is created when it does not exist.
     pub dir: PathBuf,
-    /// Blocks of history kept in memory. Live objects never come from here.
-    pub cache_bytes: u64,
-    /// How much is collected in memory before it becomes a sorted file.
-    pub memtable_bytes: u64,
+    /// How large the files are.
+    pub log: LogOptions,
     /// The revision that a store has when it is made: its first write gets the next one, and everything up to it counts
     /// as compacted. For data that comes from elsewhere, where clients have seen revisions already. Means nothing to a
     /// store that is there.
@@ -23,7 +23,13 @@ pub struct Options {
     /// only as far as one key.
     pub lean: bool,
     pub watch: WatchOptions,
+    /// Called once, with the reason, when the disk failed in a way that no later write may build on: the process is to
+    /// end, and the next one to read what the disk has.
+    pub on_failure: Option<OnFailure>,
 }
+
+/// What is to be done when the disk has failed for good.
+pub type OnFailure = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How watches are fed.
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +48,11 @@ impl Options {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
-            cache_bytes: 2 << 20,
-            memtable_bytes: 8 << 20,
+            log: LogOptions::default(),
             first_revision: FIRST_REVISION,
             lean: false,
             watch: WatchOptions::default(),
+            on_failure: None,
         }
     }
 }

@@ -87,6 +87,24 @@ pub(crate) fn decode(revision: u64, bytes: &Bytes) -> Result<Record, String> {
     record.ok_or_else(|| damaged("the record has an unknown shape"))
 }
 
+/// What is known of a record without reading all of it.
+pub(crate) struct Seen {
+    pub(crate) revision: u64,
+    pub(crate) deletion: bool,
+}
+
+/// Looks at the beginning of a record, whose checksum somebody else compares.
+pub(crate) fn peek(bytes: &[u8]) -> Option<Seen> {
+    let revision = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
+    Some(Seen { revision, deletion: *bytes.get(HEADER - 1)? == DELETE })
+}
+
+/// True when a record is as it was written at a revision.
+pub(crate) fn is_whole(revision: u64, bytes: &[u8]) -> bool {
+    let checksum = bytes.get(..8).map(|checksum| checksum == xxh3_64(&bytes[8..]).to_le_bytes());
+    checksum == Some(true) && peek(bytes).is_some_and(|seen| seen.revision == revision)
+}
+
 fn begin(buf: &mut BytesMut, revision: u64, kind: u8) {
     buf.put_u64_le(0);
     buf.put_u64_le(revision);

@@ -14,13 +14,14 @@ use crate::disk::{Batch, Disk};
 use crate::error::OpenError;
 use crate::index::{Index, Kept, Live};
 use crate::lease::Leases;
+use crate::log::open::UnknownFormat;
 use crate::record::{self, Record};
 use crate::shared::State;
 use crate::watch::Hub;
 
 /// A fresh store has this revision, so that its first write gets 2, as in etcd.
 pub(crate) const FIRST_REVISION: u64 = 1;
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) use crate::log::format::FORMAT;
 
 /// How much is read before it is handed on.
 const CHUNK_BYTES: usize = 512 << 10;
@@ -60,10 +61,9 @@ pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option
 /// Fills an empty index. `first_revision` is what a store that is not there yet begins with.
 pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result<Recovered, Unusable> {
     let mut facts = Facts::read(disk)?;
-    if !facts.has_format && first_revision > FIRST_REVISION {
-        let marker = Marker { revision: first_revision, ..Marker::default() };
-        disk.commit(&Batch { meta: vec![format_fact(), marker.fact()], records: Vec::new() })?;
-        facts = Facts::read(disk)?;
+    let fresh = !facts.has_format;
+    if fresh && first_revision > FIRST_REVISION {
+        facts.marker = Marker { revision: first_revision, ..Marker::default() };
     }
     let mut loader = Loader { index, reached: 0, compacted: facts.marker.revision, problem: None };
     loader.read(disk)?;
@@ -80,8 +80,12 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result
     let mut index = loader.index;
     let leftover = finish_compaction(&mut index, facts.marker)?;
     let leases = facts.leases(&index)?;
-    if !facts.has_format {
-        disk.commit(&Batch { meta: vec![format_fact()], records: Vec::new() })?;
+    // Everything is as it should be: from here on the disk may be changed.
+    disk.start()?;
+    if fresh {
+        let marker = (facts.marker != Marker::default()).then(|| facts.marker.fact());
+        let meta = std::iter::once(format_fact()).chain(marker).collect();
+        disk.commit(&Batch { meta, records: Vec::new() })?;
     }
     let state =
         State { index, leases, hub: Hub::default(), revision: newest, compacted: facts.marker.revision, closed: false };
@@ -140,7 +144,7 @@ impl Loader {
             let (sender, chunks) = mpsc::sync_channel::<Vec<(u64, Bytes)>>(4);
             let reader = scope.spawn(move || {
                 let (mut chunk, mut bytes) = (Vec::new(), 0);
-                disk.scan(0, u64::MAX, &mut |revision, record| {
+                disk.load(&mut |revision, record| {
                     bytes += record.len();
                     chunk.push((revision, record));
                     if bytes < CHUNK_BYTES && chunk.len() < CHUNK_RECORDS {
@@ -279,6 +283,9 @@ impl Unusable {
 
 impl From<io::Error> for Unusable {
     fn from(error: io::Error) -> Self {
+        if let Some(unknown) = error.get_ref().and_then(|inner| inner.downcast_ref::<UnknownFormat>()) {
+            return Self::Format(unknown.0);
+        }
         match error.kind() {
             io::ErrorKind::InvalidData => Self::Damaged(error.to_string()),
             _ => Self::Io(error),

@@ -13,7 +13,7 @@ use crate::committer::Command;
 use crate::disk::Disk;
 use crate::index::Index;
 use crate::lease::Leases;
-use crate::options::WatchOptions;
+use crate::options::{OnFailure, WatchOptions};
 use crate::watch::Hub;
 
 pub(crate) struct Shared {
@@ -30,6 +30,9 @@ pub(crate) struct Shared {
     pub(crate) compaction: Arc<tokio::sync::Mutex<()>>,
     /// Since when the committer has been waiting for the disk.
     committing: Mutex<Option<Instant>>,
+    pub(crate) on_failure: Option<OnFailure>,
+    /// Groups of writes that were refused since the last one that was taken.
+    pub(crate) refused: AtomicU64,
     /// Gone once the store is closed.
     disk: RwLock<Option<Arc<dyn Disk>>>,
 }
@@ -60,7 +63,7 @@ const STUCK: Duration = Duration::from_secs(10);
 // === impl Shared ===
 
 impl Shared {
-    pub(crate) fn new(disk: Arc<dyn Disk>, state: State, watch: WatchOptions) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, state: State, watch: WatchOptions, on_failure: Option<OnFailure>) -> Self {
         Self {
             revision: AtomicU64::new(state.revision),
             state: RwLock::new(state),
@@ -70,6 +73,8 @@ impl Shared {
             committing: Mutex::default(),
             watch,
             compaction: Arc::default(),
+            on_failure,
+            refused: AtomicU64::new(0),
             disk: RwLock::new(Some(disk)),
         }
     }
@@ -159,9 +164,29 @@ impl Shared {
 
     /// From now on nothing is written any more.
     pub(crate) fn fail(&self, error: &io::Error) -> StoreError {
+        let first = self.failed.get().is_none();
         let detail = self.failed.get_or_init(|| error.to_string());
-        tracing::error!(error = detail.as_str(), "the store cannot write any more");
+        if first {
+            tracing::error!(error = detail.as_str(), "the store cannot write any more");
+            if let Some(on_failure) = &self.on_failure {
+                on_failure(detail);
+            }
+        }
         StoreError::Io(detail.clone())
+    }
+
+    /// Writes that need room are refused while there is none.
+    pub(crate) fn roomy(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+        if disk.has_room() { Ok(()) } else { Err(no_space(disk)) }
+    }
+
+    /// Fails when the store should not be sent work: beside what [`healthy`](Self::healthy) says, when the disk is full or
+    /// does not keep within its own bounds.
+    pub(crate) fn ready(&self) -> Result<(), StoreError> {
+        self.healthy()?;
+        let disk = self.disk()?;
+        self.roomy(&*disk)?;
+        disk.health().map_err(StoreError::Io)
     }
 
     pub(crate) fn writable(&self) -> Result<(), StoreError> {
@@ -185,6 +210,11 @@ impl State {
         }
         Ok(())
     }
+}
+
+pub(crate) fn no_space(disk: &dyn Disk) -> StoreError {
+    let free = disk.free_bytes().map_or_else(String::new, |free| format!(": {} KiB are free", free >> 10));
+    StoreError::NoSpace(format!("the file system of the store is full{free}"))
 }
 
 pub(crate) fn read_failed(error: &io::Error) -> StoreError {

@@ -16,12 +16,14 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::committer::{self, Command, Reply};
-use crate::disk::{Disk, FjallDisk, MemoryDisk};
+use crate::disk::{Disk, LogDisk, LogStats, MemoryDisk};
 use crate::error::OpenError;
+use crate::files::{Files, RealFiles};
 use crate::index::{self, At, DiskIndex, Index};
 use crate::lock::DirLock;
+use crate::offline::OLD_FORM;
 use crate::options::{Options, WatchOptions};
-use crate::recovery::{self, FIRST_REVISION, Recovered, Unusable};
+use crate::recovery::{self, Recovered, Unusable};
 use crate::shared::{Shared, State, read_failed};
 use crate::{compaction, history, watch};
 
@@ -45,6 +47,10 @@ impl EmbeddedStore {
     }
 
     fn open_locked(options: &Options, lock: DirLock) -> Result<Self, Unusable> {
+        if options.dir.join(OLD_FORM).is_dir() {
+            // What an engine of before the first release made.
+            return Err(Unusable::Format(1));
+        }
         let place = options.dir.join("index");
         let index = match options.lean {
             true => Index::Disk(DiskIndex::make(place)?),
@@ -54,8 +60,8 @@ impl EmbeddedStore {
                 Index::default()
             }
         };
-        let disk = FjallDisk::open(&options.dir, options, lock)?;
-        Self::start(Arc::new(disk), index, options.watch, options.first_revision)
+        let disk = LogDisk::open(Arc::new(RealFiles::new(&options.dir, lock)?), options.log)?;
+        Self::start(Arc::new(disk), index, options)
     }
 
     /// A store in memory, for tests and throw-away servers.
@@ -63,7 +69,7 @@ impl EmbeddedStore {
     /// # Panics
     /// When the operating system refuses a thread.
     pub fn ephemeral() -> Self {
-        match Self::start(Arc::new(MemoryDisk::default()), Index::default(), WatchOptions::default(), FIRST_REVISION) {
+        match Self::start(Arc::new(MemoryDisk::default()), Index::default(), &Options::new("")) {
             Ok(store) => store,
             Err(unusable) => panic!("an empty store in memory cannot be started: {unusable:?}"),
         }
@@ -71,13 +77,25 @@ impl EmbeddedStore {
 
     /// A store on a disk of the caller's making, such as one that fails when a test wants it to.
     pub fn open_on(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, OpenError> {
-        let dir = std::path::PathBuf::new();
-        Self::start(disk, Index::default(), watch, FIRST_REVISION).map_err(|unusable| unusable.of(dir))
+        let options = Options { watch, ..Options::new("") };
+        Self::start(disk, Index::default(), &options).map_err(|unusable| unusable.of(options.dir.clone()))
     }
 
-    fn start(disk: Arc<dyn Disk>, index: Index, watch: WatchOptions, first: u64) -> Result<Self, Unusable> {
-        let Recovered { state, leftover } = recovery::load(&*disk, index, first)?;
-        let shared = Arc::new(Shared::new(disk.clone(), state, watch));
+    /// A store in files of the caller's making.
+    pub fn open_in(files: Arc<dyn Files>, options: &Options) -> Result<Self, OpenError> {
+        let opened = LogDisk::open(files, options.log).map_err(Unusable::from);
+        let started = opened.and_then(|disk| Self::start(Arc::new(disk), Index::default(), options));
+        started.map_err(|unusable| unusable.of(options.dir.clone()))
+    }
+
+    /// How the disk is doing.
+    pub fn stats(&self) -> LogStats {
+        self.shared.disk().map_or_else(|_| LogStats::default(), |disk| disk.stats())
+    }
+
+    fn start(disk: Arc<dyn Disk>, index: Index, options: &Options) -> Result<Self, Unusable> {
+        let Recovered { state, leftover } = recovery::load(&*disk, index, options.first_revision)?;
+        let shared = Arc::new(Shared::new(disk.clone(), state, options.watch, options.on_failure.clone()));
         compaction::resume(&shared, leftover).map_err(Unusable::Io)?;
         let committer = committer::spawn(shared.clone(), disk).map_err(Unusable::Io)?;
         Ok(Self { shared, committer: Mutex::new(Some(committer)) })
@@ -236,6 +254,10 @@ impl Store for EmbeddedStore {
 
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         ready(self.shared.healthy()).boxed()
+    }
+
+    fn readiness(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        ready(self.shared.ready()).boxed()
     }
 }
 

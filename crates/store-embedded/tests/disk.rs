@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Revision, Store, StoreError, Txn, prefix_range};
+use binnacle_store_embedded::disk::LogOptions;
 use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -126,10 +127,10 @@ async fn closing_is_quick_and_tells_everyone() {
     assert_eq!(count, written, "what was acknowledged, and nothing else");
 }
 
-/// Files of a store that has sorted files and a journal, and what it holds.
+/// Files of a store that has several segments, and what it holds.
 async fn filled(dir: &Path) -> Model {
     let mut options = Options::new(dir);
-    options.memtable_bytes = 64 << 10;
+    options.log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
     let store = EmbeddedStore::open(options).expect("the store opens");
     let mut model = Model::default();
     let mut rng = Rng::new(7);
@@ -164,12 +165,7 @@ fn copy(from: &Path, to: &Path) {
     for file in files(from) {
         let target = to.join(file.strip_prefix(from).expect("inside"));
         fs::create_dir_all(target.parent().expect("a folder")).expect("a folder");
-        // Only what is written: the journal is a large file that is mostly empty.
-        let mut bytes = fs::read(&file).expect("a file");
-        if file.extension().is_some_and(|ext| ext == "jnl") {
-            bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
-        }
-        fs::write(target, bytes).expect("a copy");
+        fs::copy(&file, target).expect("a copy");
     }
 }
 
@@ -222,7 +218,7 @@ async fn damaged_files_never_give_wrong_answers() {
     assert!(refused > 20, "damage is found at all");
 }
 
-/// The journal is gone: an older state would be a lie.
+/// A file is gone: an older state would be a lie.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_files_are_noticed() {
     let original = tempfile::tempdir().expect("a directory");

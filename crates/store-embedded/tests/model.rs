@@ -5,9 +5,10 @@ mod support;
 use std::sync::Arc;
 
 use binnacle_store::Store;
+use binnacle_store_embedded::disk::LogOptions;
 use binnacle_store_embedded::{EmbeddedStore, Options, WatchOptions};
-use support::crash_disk::CrashDisk;
 use support::model::Model;
+use support::sim_files::SimFiles;
 use support::work::Rng;
 
 const SEEDS: u64 = 12;
@@ -18,7 +19,7 @@ async fn in_memory_with_restarts() {
     for seed in 0..SEEDS {
         let mut rng = Rng::new(seed);
         let mut model = Model::default();
-        let disk = CrashDisk::default();
+        let disk = SimFiles::default();
         let mut store = open(&disk, &mut rng);
         for step in 0..STEPS {
             let work = rng.work(&model);
@@ -33,9 +34,11 @@ async fn in_memory_with_restarts() {
     }
 }
 
-fn open(disk: &CrashDisk, rng: &mut Rng) -> EmbeddedStore {
+fn open(disk: &SimFiles, rng: &mut Rng) -> EmbeddedStore {
     let watch = WatchOptions { buffer_events: 1 + rng.below(100) as usize, ..WatchOptions::default() };
-    EmbeddedStore::open_on(Arc::new(disk.clone()), watch).expect("the store opens")
+    let log = LogOptions { min_segment: 8 << 10, max_segment: 16 << 10, background: rng.below(2) == 0 };
+    EmbeddedStore::open_in(Arc::new(disk.clone()), &Options { watch, log, ..Options::new("") })
+        .expect("the store opens")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +49,8 @@ async fn on_disk_with_restarts() {
         let mut model = Model::default();
         for round in 0..4 {
             // In turn as servers and as tools open it.
-            let options = Options { lean: round % 2 == 1, ..Options::new(dir.path()) };
+            let log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
+            let options = Options { lean: round % 2 == 1, log, ..Options::new(dir.path()) };
             let store = EmbeddedStore::open(options).expect("the store opens");
             model.check(&store, &format!("seed {seed}, round {round}")).await;
             for _ in 0..STEPS {

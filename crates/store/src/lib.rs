@@ -198,6 +198,11 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the engine can serve: the health check `etcd`.
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Fails when the engine can serve but should not be sent work, such as when it has no room.
+    fn readiness(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.health()
+    }
+
     /// Whether the value that the key has had since `revision` should be written again even if it does not change,
     /// because it would be kept otherwise today (under another encryption key). Asked only of updates without effect.
     fn is_stale(&self, _key: Bytes, _revision: Revision) -> BoxFuture<'_, Result<bool, StoreError>> {
@@ -214,10 +219,13 @@ pub enum StoreError {
     FutureRevision { current: Revision },
     #[error("requested lease not found")]
     LeaseNotFound,
-    /// The disk refused; nothing of the transaction is visible and the engine takes no more writes.
+    /// The disk failed; nothing of the transaction is visible and the engine takes no more writes.
     #[error("storage failed: {0}")]
     Io(String),
-    /// What was read back is not what was written.
+    /// There is no room for the write; what gives room back is still taken. Nothing of the transaction is visible.
+    #[error("storage is full: {0}")]
+    NoSpace(String),
+    /// What is read back is not what was written.
     #[error("storage is damaged: {0}")]
     Damaged(String),
     /// The store cannot be reached. Whether a write was carried out is unknown.

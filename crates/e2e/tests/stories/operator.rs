@@ -24,12 +24,12 @@ async fn fill(server: &Server, count: usize) -> Api<ConfigMap> {
     api
 }
 
-fn journal(data: &str) -> PathBuf {
-    let entries = std::fs::read_dir(Path::new(data).join("store/log")).unwrap();
-    let mut journals: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    journals.retain(|path| path.extension().is_some_and(|extension| extension == "jnl"));
-    journals.sort();
-    journals.pop().unwrap()
+fn last_segment(data: &str) -> PathBuf {
+    let entries = std::fs::read_dir(Path::new(data).join("store")).unwrap();
+    let mut segments: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    segments.retain(|path| path.file_name().unwrap().to_string_lossy().starts_with("log-"));
+    segments.sort();
+    segments.pop().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +63,7 @@ async fn a_directory_is_measured_examined_and_damaged() {
     let whole = Tool::succeed(&["check", &data]);
     assert!(whole.ends_with("The data is whole.\n"), "{whole}");
 
-    let path = journal(&data);
+    let path = last_segment(&data);
     let mut bytes = std::fs::read(&path).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     bytes[used / 2] ^= 0x20;

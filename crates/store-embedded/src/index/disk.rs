@@ -3,29 +3,25 @@
 //! A row's key is the key, an end mark and the revision, counted down, so that the newest version comes first. Values are
 //! not in it; they are in the records.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::ops::{Bound, ControlFlow};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use bytes::{Buf, BufMut, Bytes};
-use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 
+use super::rows::Rows;
 use super::{Entry, Live, Version, Visit};
-use crate::disk::to_io;
 
 pub(crate) struct DiskIndex {
     /// Versions by key: when it was created and its lease, or nothing for a deletion.
-    rows: Keyspace,
+    rows: Rows,
     /// A lease and a key that was put under it. The key may have gone elsewhere since.
-    leased: Keyspace,
-    /// Removes its directory when it is let go of.
-    _database: Database,
+    leased: Rows,
+    dir: PathBuf,
 }
 
-/// How much is collected in memory before it becomes a sorted file.
-const MEMTABLE_BYTES: u64 = 2 << 20;
-const CACHE_BYTES: u64 = 2 << 20;
 /// A zero byte in a key is followed by 0xff, the end of a key is a zero byte and this. So rows are in the order of keys.
 const END: [u8; 2] = [0, 1];
 
@@ -35,51 +31,47 @@ impl DiskIndex {
     /// Makes an empty one in `dir`; what another process left there is removed.
     pub(crate) fn make(dir: PathBuf) -> io::Result<Self> {
         remove(&dir)?;
-        // More than the log has (see there): keys come in any order, so that merges are long. What is written need not survive.
-        let database = Database::builder(dir).temporary(true).cache_size(CACHE_BYTES).worker_threads(3);
-        let database = database.max_cached_files(Some(64)).max_journaling_size(64 << 20).manual_journal_persist(true);
-        let database = database.open().map_err(to_io)?;
-        let options =
-            || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES).manual_journal_persist(true);
-        let rows = database.keyspace("rows", options).map_err(to_io)?;
-        let leased = database.keyspace("leased", options).map_err(to_io)?;
-        Ok(Self { rows, leased, _database: database })
+        DirBuilder::new().mode(0o700).create(&dir)?;
+        let rows = Rows::make(&dir.join("rows"))?;
+        let leased = Rows::make(&dir.join("leased"))?;
+        Ok(Self { rows, leased, dir })
     }
 
     pub(super) fn put(&mut self, key: &Bytes, live: &Live) -> io::Result<()> {
         let mut row = Vec::with_capacity(16);
         row.put_u64(live.created);
         row.put_i64(live.lease);
-        self.rows.insert(row_key(key, live.modified), row).map_err(to_io)?;
+        self.rows.put(row_key(key, live.modified), row)?;
         if live.lease == 0 {
             return Ok(());
         }
-        self.leased.insert([&live.lease.to_be_bytes()[..], key].concat(), []).map_err(to_io)
+        self.leased.put([&live.lease.to_be_bytes()[..], key].concat(), Vec::new())
     }
 
     pub(super) fn delete(&mut self, key: &Bytes, revision: u64) -> io::Result<()> {
-        self.rows.insert(row_key(key, revision), []).map_err(to_io)
+        self.rows.put(row_key(key, revision), Vec::new())
     }
 
     pub(super) fn compact_key(&mut self, key: &Bytes, compacted: u64) -> io::Result<()> {
         let mut entry = Entry::default();
-        for row in self.versions(key, u64::MAX) {
-            entry.add_older(&row?);
-        }
+        self.versions(key, u64::MAX, |row| {
+            entry.add_older(&row);
+            ControlFlow::Continue(())
+        })?;
         entry.past.reverse();
         for revision in entry.forgotten_revisions(compacted) {
-            self.rows.remove(row_key(key, revision)).map_err(to_io)?;
+            self.rows.remove(row_key(key, revision))?;
         }
         Ok(())
     }
 
     pub(super) fn live(&self, key: &[u8]) -> io::Result<Option<Live>> {
-        Ok(self.versions(key, u64::MAX).next().transpose()?.and_then(|row| row.live))
+        Ok(self.newest(key, u64::MAX)?.and_then(|row| row.live))
     }
 
     /// The revision of the version that was there at `revision`.
     pub(super) fn written(&self, key: &[u8], revision: u64) -> io::Result<Option<u64>> {
-        Ok(self.versions(key, revision).next().transpose()?.and_then(|row| Some(row.live?.modified)))
+        Ok(self.newest(key, revision)?.and_then(|row| Some(row.live?.modified)))
     }
 
     /// Shows the keys from `first` on (it too, if `inclusive`) and before `end`.
@@ -99,32 +91,37 @@ impl DiskIndex {
             return Ok(());
         }
         let mut current: Option<(Bytes, Entry)> = None;
-        for guard in self.rows.range::<Vec<u8>, _>((start, end)) {
-            let row = Row::read(guard)?;
+        let mut over = false;
+        self.rows.each((start, end), &mut |key, value| {
+            let row = Row::read(key, value)?;
             match &mut current {
                 Some((key, entry)) if *key == row.key => entry.add_older(&row),
                 _ => {
                     let mut entry = Entry::default();
                     entry.add_older(&row);
-                    if let Some((key, entry)) = current.replace((row.key, entry))
-                        && show(&key, entry, visit).is_break()
-                    {
-                        return Ok(());
+                    if let Some((key, entry)) = current.replace((row.key, entry)) {
+                        over = show(&key, entry, visit).is_break();
                     }
                 }
             }
-        }
-        if let Some((key, entry)) = current {
+            Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        if let Some((key, entry)) = current.filter(|_| !over) {
             let _ = show(&key, entry, visit);
         }
         Ok(())
     }
 
     pub(super) fn keys_of_lease(&self, lease: i64) -> io::Result<Vec<Bytes>> {
+        let prefix = lease.to_be_bytes();
+        let mut leased = Vec::new();
+        self.leased.each((Bound::Included(prefix.to_vec()), Bound::Unbounded), &mut |row, _| {
+            let Some(key) = row.strip_prefix(&prefix) else { return Ok(ControlFlow::Break(())) };
+            leased.push(Bytes::copy_from_slice(key));
+            Ok(ControlFlow::Continue(()))
+        })?;
         let mut keys = Vec::new();
-        for guard in self.leased.prefix(lease.to_be_bytes()) {
-            let key = guard.key().map_err(to_io)?;
-            let key = Bytes::copy_from_slice(key.get(8..).unwrap_or_default());
+        for key in leased {
             if self.live(&key)?.is_some_and(|live| live.lease == lease) {
                 keys.push(key);
             }
@@ -132,9 +129,26 @@ impl DiskIndex {
         Ok(keys)
     }
 
-    /// The versions of a key up to `revision`, the newest first.
-    fn versions(&self, key: &[u8], revision: u64) -> impl Iterator<Item = io::Result<Row>> {
-        self.rows.range(row_key(key, revision)..=row_key(key, 0)).map(Row::read)
+    fn newest(&self, key: &[u8], revision: u64) -> io::Result<Option<Row>> {
+        let mut newest = None;
+        self.versions(key, revision, |row| {
+            newest = Some(row);
+            ControlFlow::Break(())
+        })?;
+        Ok(newest)
+    }
+
+    /// Shows the versions of a key up to `revision`, the newest first.
+    fn versions(&self, key: &[u8], revision: u64, mut visit: impl FnMut(Row) -> ControlFlow<()>) -> io::Result<()> {
+        let range = (Bound::Included(row_key(key, revision)), Bound::Included(row_key(key, 0)));
+        self.rows.each(range, &mut |key, value| Ok(visit(Row::read(key, value)?)))
+    }
+}
+
+impl Drop for DiskIndex {
+    fn drop(&mut self) {
+        // The next one that is made removes it otherwise.
+        let _ = remove(&self.dir);
     }
 }
 
@@ -162,14 +176,13 @@ struct Row {
 // === impl Row ===
 
 impl Row {
-    fn read(guard: fjall::Guard) -> io::Result<Self> {
-        let (key, value) = guard.into_inner().map_err(to_io)?;
+    fn read(key: &[u8], value: &[u8]) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the index is damaged");
-        let (key, revision) = split(&key).ok_or_else(damaged)?;
+        let (key, revision) = split(key).ok_or_else(damaged)?;
         let live = match value.len() {
             0 => None,
             16 => {
-                let mut value = &value[..];
+                let mut value = value;
                 let (created, lease) = (value.get_u64(), value.get_i64());
                 Some(Live { value: None, modified: revision, created, lease })
             }

@@ -70,7 +70,8 @@ impl Rng {
 }
 
 impl Work {
-    /// Does it to both and compares the answers. An I/O error (or a closed store) is handed back, the model as it was.
+    /// Does it to both and compares the answers. A refusal of the disk (or of a closed store) is handed
+    /// back, the model as it was.
     pub(crate) async fn run(&self, store: &dyn Store, model: &mut Model) -> Result<(), StoreError> {
         let mut next = model.clone();
         match self {
@@ -123,6 +124,8 @@ fn failed<T>(answer: &Result<T, StoreError>) -> Result<(), StoreError> {
     match answer {
         Err(StoreError::Io(detail)) => Err(StoreError::Io(detail.clone())),
         Err(StoreError::Closed) => Err(StoreError::Closed),
+        Err(StoreError::NoSpace(detail)) => Err(StoreError::NoSpace(detail.clone())),
+        Err(StoreError::Unavailable(detail)) => Err(StoreError::Unavailable(detail.clone())),
         _ => Ok(()),
     }
 }

@@ -1,0 +1,182 @@
+//! The files of a store's directory: what the log needs of an operating system and no more, so that a test can stand in
+//! for a disk that loses power, or refuses, at any single operation.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::FallocateFlags;
+
+use crate::lock::DirLock;
+
+/// One directory. Names are plain file names in it.
+pub trait Files: Send + Sync + 'static {
+    /// Makes an empty file; fails when the name is taken.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>>;
+    fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>>;
+    /// Replaces what has the new name.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// The names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Makes durable which names the directory has. The contents of the files are another matter.
+    fn sync_dir(&self) -> io::Result<()>;
+    /// How much can still be written, for messages.
+    fn free_bytes(&self) -> Option<u64>;
+}
+
+/// One open file. It stays usable after its name has been removed.
+pub trait LogFile: Send + Sync {
+    /// Reads as much as there is, at most the buffer.
+    fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize>;
+    /// Writes some of the bytes.
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize>;
+    /// Makes the contents durable.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Takes the space up to a size from the file system; what is new reads as zeros.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    fn size(&self) -> io::Result<u64>;
+}
+
+/// A directory of the operating system.
+pub struct RealFiles {
+    dir: PathBuf,
+    /// Kept open, so that a process without descriptors left can still make names durable.
+    handle: File,
+    /// Let go of last.
+    _lock: DirLock,
+}
+
+// === impl RealFiles ===
+
+impl RealFiles {
+    /// Uses a directory that is there, and that the lock is for. Others than the owner lose their access to it.
+    pub(crate) fn new(dir: &Path, lock: DirLock) -> io::Result<Self> {
+        close_to_others(dir)?;
+        Ok(Self { dir: dir.to_owned(), handle: File::open(dir)?, _lock: lock })
+    }
+}
+
+impl Files for RealFiles {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
+        let path = self.dir.join(name);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        // The umask of the process may have taken bits away that are needed to open it again.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        Ok(Arc::new(file))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
+        let path = self.dir.join(name);
+        close_to_others(&path)?;
+        Ok(Arc::new(OpenOptions::new().read(true).write(true).open(path)?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.dir.join(from), self.dir.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.dir.join(name))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        fs::read_dir(&self.dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        rustix::fs::fstatvfs(&self.handle).ok().map(|stat| stat.f_bavail * stat.f_frsize)
+    }
+}
+
+impl LogFile for File {
+    fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
+        let mut read = 0;
+        while read < buf.len() {
+            match FileExt::read_at(self, &mut buf[read..], at + read as u64) {
+                Ok(0) => break,
+                Ok(some) => read += some,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        FileExt::write_at(self, bytes, at)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(self, FallocateFlags::empty(), 0, len) {
+            // A file system that cannot promise space has none to fill; the file still gets its size.
+            Err(rustix::io::Errno::OPNOTSUPP) => File::set_len(self, len),
+            done => Ok(done?),
+        }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        File::set_len(self, len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+/// Takes the permissions of others away from a file or directory of the store, with a word about it.
+pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode & 0o700)).map_err(|error| {
+        let path = path.display();
+        io::Error::new(
+            error.kind(),
+            format!("others can access {path} (mode {mode:o}), which cannot be ended: {error}"),
+        )
+    })?;
+    tracing::warn!(path = %path.display(), mode = format_args!("{mode:o}"), "ended the access of others to the store");
+    Ok(())
+}
+
+/// Writes all of the bytes.
+pub(crate) fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                at += written as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// True for a refusal that may pass by itself: no space, or no descriptors. It says nothing about what is on the disk.
+pub(crate) fn may_pass(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let passing = [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    let raw = error.raw_os_error().map(Errno::from_raw_os_error);
+    raw.is_some_and(|raw| passing.contains(&raw)) || is_full(error)
+}
+
+/// True when the file system, or a quota, has no space left.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

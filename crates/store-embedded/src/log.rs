@@ -1,0 +1,327 @@
+//! The log on disk: segments that are appended to, rewritten without what is dead, and removed. The order of segments is
+//! the order of revisions, always. `docs/store-format.md` draws the bytes and says why the order of writes is safe.
+
+pub(crate) mod acknowledged;
+pub(crate) mod format;
+mod mover;
+pub(crate) mod open;
+pub(crate) mod segment;
+pub(crate) mod spares;
+mod stats;
+mod table;
+mod writer;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use self::format::{LENGTH, Notes, damaged};
+use self::open::{Found, Tail};
+use self::segment::Place;
+use self::spares::Spares;
+use self::stats::Counters;
+pub use self::stats::{LogStats, SYNC_BOUNDS};
+use self::table::Table;
+use self::writer::Writer;
+use crate::disk::{Batch, Disk, Visit};
+use crate::files::{Files, LogFile};
+
+/// How large segments are, and who looks after them.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// A segment is made for a quarter of what is to be kept, within these bounds: a small store is kept in small files.
+    pub min_segment: u64,
+    pub max_segment: u64,
+    /// Segments are rewritten by a thread of their own; otherwise whoever writes does it as well, for tests that repeat
+    /// every single operation.
+    pub background: bool,
+}
+
+/// A log in a directory.
+pub struct LogDisk {
+    inner: Arc<Inner>,
+    mover: Mutex<Option<JoinHandle<()>>>,
+}
+
+pub(crate) struct Inner {
+    files: Arc<dyn Files>,
+    options: LogOptions,
+    table: RwLock<Table>,
+    writer: Mutex<Option<Writer>>,
+    notes: Mutex<Notes>,
+    spares: Spares,
+    counters: Counters,
+    /// What was found, until the log is written to for the first time.
+    found: Mutex<Option<Pending>>,
+    signal: Mutex<Signal>,
+    wake: Condvar,
+}
+
+/// What a start still has to do.
+struct Pending {
+    acknowledged: Option<(acknowledged::AcknowledgedFile, acknowledged::Acknowledged)>,
+    tail: Tail,
+    superseded: Vec<String>,
+}
+
+#[derive(Default)]
+struct Signal {
+    work: bool,
+    stop: bool,
+}
+
+/// How often segments are looked after when nobody asks for it.
+const PATROL: Duration = Duration::from_secs(1);
+/// How much of a scan is read at once.
+const SCAN_RECORDS: usize = 1024;
+const SCAN_BYTES: u64 = 1 << 20;
+
+// === impl LogOptions ===
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { min_segment: 4 << 20, max_segment: 64 << 20, background: true }
+    }
+}
+
+// === impl LogDisk ===
+
+impl LogDisk {
+    /// Finds the log of a directory, or that there is none, and changes nothing.
+    pub fn open(files: Arc<dyn Files>, options: LogOptions) -> io::Result<Self> {
+        let found = open::open(&*files)?;
+        let mut pending = Pending { acknowledged: None, tail: Tail::default(), superseded: Vec::new() };
+        let (mut table, mut notes) = (Table::default(), Notes::new());
+        if let Some(Found { store, segments, acknowledged, notes: found, tail, superseded, next_generation }) = found {
+            table = Table { store, segments, next_generation };
+            notes = found;
+            pending = Pending { acknowledged, tail, superseded };
+        }
+        let inner = Inner {
+            files,
+            options,
+            table: RwLock::new(table),
+            writer: Mutex::default(),
+            notes: Mutex::new(notes),
+            spares: Spares::default(),
+            counters: Counters::default(),
+            found: Mutex::new(Some(pending)),
+            signal: Mutex::default(),
+            wake: Condvar::new(),
+        };
+        Ok(Self { inner: Arc::new(inner), mover: Mutex::default() })
+    }
+
+    fn maintain(&self) {
+        if self.inner.options.background {
+            self.inner.wake_mover();
+        } else {
+            self.inner.look_after();
+        }
+    }
+}
+
+impl Disk for LogDisk {
+    fn load(&self, visit: &mut Visit<'_>) -> io::Result<()> {
+        let mut table = self.inner.table.write();
+        let Table { store, segments, .. } = &mut *table;
+        for segment in segments {
+            if open::read_segment(*store, segment, visit)?.is_break() {
+                return Ok(());
+            }
+        }
+        drop(table);
+        let found = self.inner.found.lock();
+        for (header, frame) in found.iter().flat_map(|pending| &pending.tail.unconfirmed) {
+            for record in records(header, frame)? {
+                let seen = crate::record::peek(&record).ok_or_else(|| damaged("an unknown record".to_owned()))?;
+                if visit(seen.revision, record).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&self) -> io::Result<()> {
+        let Some(pending) = self.inner.found.lock().take() else { return Ok(()) };
+        Writer::start(&self.inner, pending)?;
+        self.inner.assess();
+        if self.inner.options.background {
+            let inner = self.inner.clone();
+            let mover = std::thread::Builder::new().name("store-mover".to_owned()).spawn(move || inner.patrol())?;
+            *self.mover.lock() = Some(mover);
+        } else {
+            self.inner.look_after();
+        }
+        Ok(())
+    }
+
+    fn commit(&self, batch: &Batch) -> io::Result<()> {
+        let delay = self.inner.counters.delay_micros.load(Ordering::Relaxed);
+        if delay > 0 {
+            // Segments are rewritten more slowly than new ones come: the disk is not to fill meanwhile.
+            std::thread::sleep(Duration::from_micros(delay));
+        }
+        let mut writer = self.inner.writer.lock();
+        let writer_ref = writer.as_mut().ok_or_else(|| io::Error::other("the log was not started"))?;
+        let rolled = writer_ref.commit(&self.inner, batch)?;
+        drop(writer);
+        if rolled || !self.inner.options.background {
+            self.maintain();
+        }
+        Ok(())
+    }
+
+    fn erase(&self, revisions: &[u64]) -> io::Result<()> {
+        self.inner.table.write().bury(revisions);
+        self.maintain();
+        Ok(())
+    }
+
+    fn read(&self, revision: u64) -> io::Result<Option<Bytes>> {
+        let found = self.inner.table.read().find(revision);
+        let Some((file, place)) = found else { return Ok(None) };
+        let bytes = read_places(&*file, &[place])?;
+        Ok(bytes.into_iter().next())
+    }
+
+    fn scan(&self, first: u64, last: u64, visit: &mut Visit<'_>) -> io::Result<()> {
+        let mut next = first;
+        while next <= last {
+            let run = self.inner.table.read().run(next, last, SCAN_RECORDS, SCAN_BYTES);
+            let Some((file, places)) = run else { break };
+            let records = read_places(&*file, &places)?;
+            for (place, record) in places.iter().zip(records) {
+                if visit(place.revision, record).is_break() {
+                    return Ok(());
+                }
+            }
+            let Some(read) = places.last().and_then(|place| place.revision.checked_add(1)) else { break };
+            next = read;
+        }
+        Ok(())
+    }
+
+    fn meta(&self) -> io::Result<Vec<(Bytes, Bytes)>> {
+        Ok(self.inner.notes.lock().iter().map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+
+    fn acknowledged(&self) -> io::Result<u64> {
+        let found = self.inner.found.lock();
+        Ok(found.as_ref().and_then(|pending| pending.acknowledged.as_ref()).map_or(0, |(_, known)| known.revision))
+    }
+
+    fn has_room(&self) -> bool {
+        if !self.inner.options.background && self.inner.counters.full.load(Ordering::Relaxed) {
+            self.inner.look_after();
+        }
+        !self.inner.counters.full.load(Ordering::Relaxed)
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.inner.health()
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.inner.files.free_bytes()
+    }
+
+    fn stats(&self) -> LogStats {
+        self.inner.stats()
+    }
+}
+
+impl Drop for LogDisk {
+    fn drop(&mut self) {
+        self.inner.signal.lock().stop = true;
+        self.inner.wake.notify_all();
+        if let Some(mover) = self.mover.lock().take() {
+            // A panic in it was told where it happened.
+            let _ = mover.join();
+        }
+        self.inner.spares.remove_all(&*self.inner.files);
+    }
+}
+
+/// The records in a frame.
+fn records(header: &format::FrameHeader, frame: &Bytes) -> io::Result<Vec<Bytes>> {
+    let places = format::record_places(frame, header);
+    let places = places.ok_or_else(|| damaged("a frame has an unknown shape".to_owned()))?;
+    Ok(places.into_iter().map(|(at, len)| frame.slice(at..at + len)).collect())
+}
+
+/// Reads records that follow each other in a file.
+fn read_places(file: &dyn LogFile, places: &[Place]) -> io::Result<Vec<Bytes>> {
+    let (Some(first), Some(last)) = (places.first(), places.last()) else { return Ok(Vec::new()) };
+    let lost = |place: &Place| damaged(format!("revision {} is not where it was written", place.revision));
+    let len = usize::try_from(last.at + last.room - first.at).map_err(|_| lost(first))?;
+    let mut bytes = vec![0; len];
+    let read = file.read_at(&mut bytes, first.at)?;
+    bytes.truncate(read);
+    let bytes = Bytes::from(bytes);
+    places
+        .iter()
+        .map(|place| {
+            let from = (place.at - first.at) as usize;
+            let length = bytes.get(from..from + LENGTH).and_then(|length| length.try_into().ok());
+            let length = u32::from_le_bytes(length.ok_or_else(|| lost(place))?) as usize;
+            let from = from + LENGTH;
+            let end = from.checked_add(length).filter(|end| *end <= bytes.len()).ok_or_else(|| lost(place))?;
+            Ok(bytes.slice(from..end))
+        })
+        .collect()
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn wake_mover(&self) {
+        self.signal.lock().work = true;
+        self.wake.notify_all();
+    }
+
+    /// The thread that looks after segments.
+    fn patrol(&self) {
+        loop {
+            self.look_after();
+            let mut signal = self.signal.lock();
+            if !signal.work && !signal.stop {
+                self.wake.wait_for(&mut signal, PATROL);
+            }
+            signal.work = false;
+            if signal.stop {
+                return;
+            }
+        }
+    }
+
+    fn stopping(&self) -> bool {
+        self.signal.lock().stop
+    }
+
+    /// Waits, unless the log is being closed.
+    fn pause(&self, how_long: Duration) {
+        let mut signal = self.signal.lock();
+        if !signal.stop && self.options.background {
+            self.wake.wait_for(&mut signal, how_long);
+        }
+    }
+
+    /// Keeps spare files ready and rewrites segments until nothing is worth it.
+    fn look_after(&self) {
+        loop {
+            self.spares.fill(self);
+            let moved = mover::step(self);
+            self.assess();
+            if !moved || self.stopping() {
+                return;
+            }
+        }
+    }
+}

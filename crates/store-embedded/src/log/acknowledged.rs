@@ -1,0 +1,88 @@
+//! The file `head`: how far the log has come, kept apart from it, because a log that has lost its end looks like one that
+//! never had it.
+
+use std::io;
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::format::damaged;
+use crate::files::{Files, LogFile, write_all};
+
+/// What is known to have been durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Acknowledged {
+    /// How many frames were written.
+    pub(crate) sequence: u64,
+    pub(crate) revision: u64,
+    /// The newest segment.
+    pub(crate) segment: u64,
+}
+
+/// Two slots that are written in turn, so that a torn write leaves the other one. The file is synced only when a segment
+/// begins: it survives the process, and after a power cut it is at worst older than the log, which harms nothing.
+pub(crate) struct AcknowledgedFile {
+    file: Arc<dyn LogFile>,
+    turn: u64,
+}
+
+pub(crate) const NAME: &str = "head";
+pub(crate) const UNFINISHED: &str = "head.new";
+const SLOT: usize = 32;
+
+// === impl AcknowledgedFile ===
+
+impl AcknowledgedFile {
+    /// `None` when there is no such file.
+    pub(crate) fn open(files: &dyn Files) -> io::Result<Option<(Self, Acknowledged)>> {
+        let file = match files.open(NAME) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = [0; 2 * SLOT];
+        let read = file.read_at(&mut bytes, 0)?;
+        let slots = [read_slot(&bytes[..SLOT]), read_slot(&bytes[SLOT..])];
+        let newest = slots.iter().flatten().max().copied();
+        if read < 2 * SLOT || newest.is_none() {
+            return Err(damaged("the file \"head\" is damaged".to_owned()));
+        }
+        let turn = u64::from(slots[0] == newest);
+        Ok(Some((Self { file, turn }, newest.unwrap_or_default())))
+    }
+
+    /// Makes the file durably: under its name it is whole.
+    pub(crate) fn create(files: &dyn Files) -> io::Result<Self> {
+        let mut made = Self { file: files.create(UNFINISHED)?, turn: 0 };
+        // Both slots exist from the start, so that going on never needs space on a full disk.
+        for _ in 0..2 {
+            made.advance(Acknowledged::default())?;
+        }
+        made.file.sync_data()?;
+        files.rename(UNFINISHED, NAME)?;
+        files.sync_dir()?;
+        Ok(made)
+    }
+
+    pub(crate) fn advance(&mut self, to: Acknowledged) -> io::Result<()> {
+        let mut slot = [0; SLOT];
+        for (bytes, number) in slot.chunks_exact_mut(8).zip([to.sequence, to.revision, to.segment]) {
+            bytes.copy_from_slice(&number.to_le_bytes());
+        }
+        let checksum = xxh3_64(&slot[..SLOT - 8]);
+        slot[SLOT - 8..].copy_from_slice(&checksum.to_le_bytes());
+        write_all(&*self.file, &slot, self.turn * SLOT as u64)?;
+        self.turn = 1 - self.turn;
+        Ok(())
+    }
+
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+fn read_slot(slot: &[u8]) -> Option<Acknowledged> {
+    let number = |n: usize| Some(u64::from_le_bytes(slot.get(n * 8..n * 8 + 8)?.try_into().ok()?));
+    let checksum = number(3)?;
+    let read = Acknowledged { sequence: number(0)?, revision: number(1)?, segment: number(2)? };
+    (xxh3_64(&slot[..SLOT - 8]) == checksum).then_some(read)
+}

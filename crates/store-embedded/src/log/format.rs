@@ -1,0 +1,438 @@
+//! The bytes of a segment: its head and its frames. `docs/store-format.md` draws them.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use bytes::{Buf, BufMut, Bytes};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// The format of the directory. Format 1 was a database of another engine.
+pub(crate) const FORMAT: u32 = 2;
+const MAGIC: [u8; 8] = *b"BINNACLE";
+/// Features that a program must know to read a segment. There are none yet.
+const UNDERSTOOD: u32 = 0;
+/// Frames begin at a multiple of this, so that writing them never touches a page of the head.
+pub(crate) const PAGE: usize = 4096;
+const HEAD_FIXED: usize = 116;
+/// Leases are the notes that can be many: this is room for millions.
+const MAX_HEAD: usize = 256 << 20;
+
+const FRAME_MAGIC: u32 = 0x6D61_7246;
+pub(crate) const FRAME_HEADER: usize = 48;
+pub(crate) const ALIGN: usize = 8;
+/// Before each record: its length.
+pub(crate) const LENGTH: usize = 4;
+const REMOVED: u32 = u32::MAX;
+
+/// Facts beside the log, by name.
+pub(crate) type Notes = BTreeMap<Bytes, Bytes>;
+
+/// A place where frames end, with the checksum of the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) at: u64,
+    pub(crate) chain: u64,
+}
+
+/// How segments of one store are told from those of others, and their frames from the bytes of users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoreId(pub(crate) [u8; 16]);
+
+/// The segments that a file stands for: those numbered `first` to `last`, rewritten or as they were (generation 0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cover {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) generation: u64,
+}
+
+/// The beginning of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) store: StoreId,
+    pub(crate) cover: Cover,
+    /// No record in the segment is older.
+    pub(crate) next_revision: u64,
+    /// The number of the first frame.
+    pub(crate) sequence: u64,
+    /// Where the segment before this one ends. What it has behind that was never acknowledged.
+    pub(crate) before: End,
+    /// Where this one ends, if it was rewritten.
+    pub(crate) sealed: End,
+    /// All notes at its beginning; nothing in a rewritten one.
+    pub(crate) notes: Notes,
+}
+
+/// Why a head cannot be used.
+#[derive(Debug)]
+pub(crate) enum BadHead {
+    Damaged(String),
+    Format(u32),
+}
+
+/// What stands before the contents of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameHeader {
+    pub(crate) body: u32,
+    pub(crate) sequence: u64,
+    /// The revision of the first record.
+    pub(crate) revision: u64,
+    pub(crate) records: u32,
+    /// How many bytes of notes come before the records.
+    pub(crate) notes: u32,
+    /// The checksum of the frame before.
+    pub(crate) chain: u64,
+    pub(crate) checksum: u64,
+}
+
+// === impl StoreId ===
+
+impl StoreId {
+    /// A number that no other store has.
+    pub(crate) fn fresh() -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        // Each RandomState has fresh keys from the operating system.
+        let (a, b) = (RandomState::new().hash_one(0_u8), RandomState::new().hash_one(1_u8));
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&a.to_le_bytes());
+        id[8..].copy_from_slice(&b.to_le_bytes());
+        Self(id)
+    }
+
+    fn head_seed(self) -> u64 {
+        xxh3_64(&self.0)
+    }
+
+    /// A frame is believed only at the place for which it was written.
+    fn frame_seed(self, cover: Cover, at: u64) -> u64 {
+        let mut place = [0; 32];
+        for (slot, number) in place.chunks_exact_mut(8).zip([cover.first, cover.last, cover.generation, at]) {
+            slot.copy_from_slice(&number.to_le_bytes());
+        }
+        xxh3_64_with_seed(&place, self.head_seed())
+    }
+}
+
+// === impl Cover ===
+
+impl Cover {
+    pub(crate) fn one(number: u64) -> Self {
+        Self { first: number, last: number, generation: 0 }
+    }
+
+    pub(crate) fn name(self) -> String {
+        format!("log-{:010}-{:010}-{:010}", self.first, self.last, self.generation)
+    }
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        let mut parts = name.strip_prefix("log-")?.split('-').map(|part| part.parse().ok());
+        let cover = Self { first: parts.next()??, last: parts.next()??, generation: parts.next()?? };
+        (cover.name() == name && cover.first <= cover.last).then_some(cover)
+    }
+
+    pub(crate) fn contains(self, other: Self) -> bool {
+        self.first <= other.first && other.last <= self.last
+    }
+
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+// === impl Head ===
+
+impl Head {
+    /// The head with zeros up to where frames begin.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut notes = Vec::new();
+        for (name, value) in &self.notes {
+            put_note(&mut notes, name, Some(value));
+        }
+        let len = (HEAD_FIXED + notes.len() + 8).next_multiple_of(PAGE);
+        let mut out = Vec::with_capacity(len);
+        out.put_slice(&MAGIC);
+        out.put_u32_le(FORMAT);
+        // Features that must be understood, and those that may be ignored.
+        out.put_u32_le(UNDERSTOOD);
+        out.put_u32_le(0);
+        out.put_u32_le(len as u32);
+        out.put_slice(&self.store.0);
+        let Cover { first, last, generation } = self.cover;
+        let places = [self.before.at, self.before.chain, self.sealed.at, self.sealed.chain];
+        for number in [first, last, generation, self.next_revision, self.sequence].into_iter().chain(places) {
+            out.put_u64_le(number);
+        }
+        out.put_u32_le(notes.len() as u32);
+        out.put_slice(&notes);
+        out.put_u64_le(xxh3_64_with_seed(&out, self.store.head_seed()));
+        out.resize(len, 0);
+        out
+    }
+
+    /// How long the whole head is, by its first page.
+    pub(crate) fn len(page: &[u8]) -> Option<usize> {
+        let len = u32::from_le_bytes(page.get(20..24)?.try_into().ok()?) as usize;
+        (page.starts_with(&MAGIC) && len.is_multiple_of(PAGE) && len > 0 && len <= MAX_HEAD).then_some(len)
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BadHead> {
+        let damaged = |what: &str| BadHead::Damaged(format!("its head {what}"));
+        let mut rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| damaged("does not begin as one"))?;
+        if bytes.len() < HEAD_FIXED + 8 {
+            return Err(damaged("is too short"));
+        }
+        let (format, must) = (rest.get_u32_le(), rest.get_u32_le());
+        if format != FORMAT {
+            return Err(BadHead::Format(format));
+        }
+        rest.advance(8);
+        let mut store = [0; 16];
+        rest.copy_to_slice(&mut store);
+        let store = StoreId(store);
+        let mut number = || rest.get_u64_le();
+        let cover = Cover { first: number(), last: number(), generation: number() };
+        let (next_revision, sequence) = (number(), number());
+        let before = End { at: number(), chain: number() };
+        let sealed = End { at: number(), chain: number() };
+        let notes_len = rest.get_u32_le() as usize;
+        let end = HEAD_FIXED.checked_add(notes_len).filter(|end| end + 8 <= bytes.len());
+        let end = end.ok_or_else(|| damaged("is cut off"))?;
+        let checksum = xxh3_64_with_seed(&bytes[..end], store.head_seed());
+        if bytes[end..end + 8] != checksum.to_le_bytes() || bytes[end + 8..].iter().any(|byte| *byte != 0) {
+            return Err(damaged("does not match its checksum"));
+        }
+        if must & !UNDERSTOOD != 0 {
+            return Err(damaged(&format!("asks for features that this program does not know ({must:#x})")));
+        }
+        let mut notes = Notes::new();
+        read_notes(&bytes[HEAD_FIXED..end], &mut notes).ok_or_else(|| damaged("has unreadable notes"))?;
+        Ok(Self { store, cover, next_revision, sequence, before, sealed, notes })
+    }
+}
+
+// === impl FrameHeader ===
+
+impl FrameHeader {
+    /// Reads a header that could be one; its checksum is still to be compared.
+    pub(crate) fn read(mut bytes: &[u8]) -> Option<Self> {
+        if bytes.len() < FRAME_HEADER || bytes.get_u32_le() != FRAME_MAGIC {
+            return None;
+        }
+        Some(Self {
+            body: bytes.get_u32_le(),
+            sequence: bytes.get_u64_le(),
+            revision: bytes.get_u64_le(),
+            records: bytes.get_u32_le(),
+            notes: bytes.get_u32_le(),
+            chain: bytes.get_u64_le(),
+            checksum: bytes.get_u64_le(),
+        })
+    }
+
+    /// How many bytes the frame takes, its padding included.
+    pub(crate) fn frame_len(&self) -> usize {
+        (FRAME_HEADER + self.body as usize).next_multiple_of(ALIGN)
+    }
+
+    /// True when the frame was written, as it is, for this place. `frame` is all of it.
+    pub(crate) fn matches(&self, frame: &[u8], store: StoreId, cover: Cover, at: u64) -> bool {
+        checksum(frame, store.frame_seed(cover, at)) == self.checksum
+    }
+}
+
+/// Everything but the checksum itself, which stands at the end of the header.
+fn checksum(frame: &[u8], seed: u64) -> u64 {
+    let header = xxh3_64_with_seed(&frame[..FRAME_HEADER - 8], seed);
+    xxh3_64_with_seed(&frame[FRAME_HEADER..], header)
+}
+
+/// A frame being put together. The buffer is used again for the next one.
+pub(crate) struct FrameBuilder<'a> {
+    out: &'a mut Vec<u8>,
+    notes: u32,
+    records: u32,
+    revision: u64,
+}
+
+// === impl FrameBuilder ===
+
+impl<'a> FrameBuilder<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
+        out.clear();
+        out.resize(FRAME_HEADER, 0);
+        Self { out, notes: 0, records: 0, revision: 0 }
+    }
+
+    /// Notes come before records.
+    pub(crate) fn note(&mut self, name: &[u8], value: Option<&Bytes>) {
+        put_note(self.out, name, value);
+        self.notes = (self.out.len() - FRAME_HEADER) as u32;
+    }
+
+    /// The answer is where the record is in the frame.
+    pub(crate) fn record(&mut self, revision: u64, record: &[u8]) -> usize {
+        if self.records == 0 {
+            self.revision = revision;
+        }
+        self.records += 1;
+        let at = self.out.len();
+        self.out.put_u32_le(record.len() as u32);
+        self.out.put_slice(record);
+        at
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.out.len().next_multiple_of(ALIGN)
+    }
+
+    /// Completes the frame for its place. The answer is its checksum.
+    pub(crate) fn seal(self, store: StoreId, cover: Cover, at: u64, sequence: u64, chain: u64) -> u64 {
+        let body = (self.out.len() - FRAME_HEADER) as u32;
+        self.out.resize(self.out.len().next_multiple_of(ALIGN), 0);
+        let mut header = &mut self.out[..FRAME_HEADER];
+        header.put_u32_le(FRAME_MAGIC);
+        header.put_u32_le(body);
+        header.put_u64_le(sequence);
+        header.put_u64_le(self.revision);
+        header.put_u32_le(self.records);
+        header.put_u32_le(self.notes);
+        header.put_u64_le(chain);
+        let checksum = checksum(self.out, store.frame_seed(cover, at));
+        self.out[FRAME_HEADER - 8..FRAME_HEADER].copy_from_slice(&checksum.to_le_bytes());
+        checksum
+    }
+}
+
+fn put_note(out: &mut Vec<u8>, name: &[u8], value: Option<&Bytes>) {
+    out.put_u32_le(name.len() as u32);
+    out.put_u32_le(value.map_or(REMOVED, |value| value.len() as u32));
+    out.put_slice(name);
+    out.put_slice(value.map_or(&[], |value| value));
+}
+
+/// Changes notes as a frame, or a head, says; `None` when the bytes are no notes.
+pub(crate) fn read_notes(mut bytes: &[u8], notes: &mut Notes) -> Option<()> {
+    for (name, value) in each_note(&mut bytes)? {
+        match value {
+            Some(value) => notes.insert(name, value),
+            None => notes.remove(&name),
+        };
+    }
+    Some(())
+}
+
+pub(crate) fn each_note(bytes: &mut &[u8]) -> Option<Vec<(Bytes, Option<Bytes>)>> {
+    let mut notes = Vec::new();
+    while !bytes.is_empty() {
+        if bytes.len() < 8 {
+            return None;
+        }
+        let (name, value) = (bytes.get_u32_le() as usize, bytes.get_u32_le());
+        let name = bytes.split_off(..name)?;
+        let value =
+            if value == REMOVED { None } else { Some(Bytes::copy_from_slice(bytes.split_off(..value as usize)?)) };
+        notes.push((Bytes::copy_from_slice(name), value));
+    }
+    Some(notes)
+}
+
+/// The places and lengths of the records in a frame's bytes: where each begins, behind its length.
+pub(crate) fn record_places(frame: &[u8], header: &FrameHeader) -> Option<Vec<(usize, usize)>> {
+    let mut at = FRAME_HEADER.checked_add(header.notes as usize)?;
+    let end = FRAME_HEADER + header.body as usize;
+    let mut places = Vec::with_capacity((header.records as usize).min(frame.len() / LENGTH));
+    for _ in 0..header.records {
+        let length = frame.get(at..at + LENGTH)?;
+        let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
+        at += LENGTH;
+        let next = at.checked_add(length).filter(|next| *next <= end)?;
+        places.push((at, length));
+        at = next;
+    }
+    (at == end).then_some(places)
+}
+
+pub(crate) fn damaged(detail: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Head {
+        Head {
+            store: StoreId::fresh(),
+            cover: Cover { first: 3, last: 7, generation: 12 },
+            next_revision: 900,
+            sequence: 55,
+            before: End { at: 8192, chain: 77 },
+            sealed: End { at: 12345, chain: 78 },
+            notes: Notes::from([(Bytes::from_static(b"name"), Bytes::from_static(b"value"))]),
+        }
+    }
+
+    #[test]
+    fn heads_come_back_and_any_changed_byte_is_noticed() {
+        let bytes = head().encode();
+        let mut again = head();
+        let read = Head::decode(&bytes).expect("it is whole");
+        again.store = read.store;
+        assert_eq!(read, again);
+        assert_eq!(Head::len(&bytes), Some(PAGE));
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x10;
+            assert!(Head::decode(&changed).is_err(), "byte {at}");
+        }
+        assert!(matches!(
+            Head::decode(&{
+                let mut later = bytes.clone();
+                later[8] = 9;
+                later
+            }),
+            Err(BadHead::Format(9))
+        ));
+    }
+
+    #[test]
+    fn frames_are_believed_only_as_they_are_and_where_they_were_written() {
+        let (store, cover) = (StoreId::fresh(), Cover::one(4));
+        let mut frame = Vec::new();
+        let mut builder = FrameBuilder::new(&mut frame);
+        builder.note(b"a", Some(&Bytes::from_static(b"b")));
+        builder.note(b"c", None);
+        assert_eq!(builder.record(9, b"record"), FRAME_HEADER + 19);
+        builder.record(10, b"");
+        let chain = builder.seal(store, cover, 4096, 3, 99);
+        let header = FrameHeader::read(&frame).expect("a header");
+        assert_eq!((header.checksum, header.chain, header.sequence, header.revision), (chain, 99, 3, 9));
+        assert_eq!(header.frame_len(), frame.len());
+        assert!(header.matches(&frame, store, cover, 4096));
+        let at = FRAME_HEADER + 19 + LENGTH;
+        assert_eq!(record_places(&frame, &header), Some(vec![(at, 6), (at + 10, 0)]));
+        assert!(!header.matches(&frame, store, cover, 4104));
+        assert!(!header.matches(&frame, store, Cover::one(5), 4096));
+        assert!(!header.matches(&frame, StoreId::fresh(), cover, 4096));
+        for at in 0..frame.len() {
+            let mut changed = frame.clone();
+            changed[at] ^= 1;
+            let believed = FrameHeader::read(&changed).is_some_and(|header| {
+                header.frame_len() == changed.len() && header.matches(&changed, store, cover, 4096)
+            });
+            assert!(!believed, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn names_say_what_a_file_stands_for() {
+        let cover = Cover { first: 3, last: 70, generation: 2 };
+        assert_eq!(cover.name(), "log-0000000003-0000000070-0000000002");
+        assert_eq!(Cover::of_name(&cover.name()), Some(cover));
+        for name in ["log-1-2-3", "log", "head", "log-0000000003-0000000002-0000000002", "spare-1"] {
+            assert_eq!(Cover::of_name(name), None, "{name}");
+        }
+        assert!(cover.contains(Cover::one(70)) && !cover.contains(Cover { first: 70, last: 71, generation: 0 }));
+        assert!(cover.overlaps(Cover { first: 70, last: 71, generation: 0 }) && !cover.overlaps(Cover::one(71)));
+    }
+}

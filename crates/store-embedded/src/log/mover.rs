@@ -1,0 +1,336 @@
+//! Rewriting segments without what is dead. A rewritten segment takes the place of one segment, or of several that follow
+//! each other, so that the order of the log stays the order of revisions.
+//!
+//! A dead put may go at any time: the version that replaced it, or the deletion, is still there. A dead deletion may go
+//! only when nothing older can be left of its key: when no older segment has a dead put. Puts are marked as dead before
+//! the deletions that follow them, so that this holds from one compaction to the next.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::format::{Cover, End, FrameBuilder, Head, LENGTH, Notes, PAGE, StoreId, damaged};
+use super::segment::{Place, Records, Segment};
+use super::spares::Spare;
+use super::table::Table;
+use super::{Inner, LogOptions, read_places};
+use crate::files::{LogFile, write_all};
+use crate::record;
+
+/// What is to be rewritten.
+struct Job {
+    store: StoreId,
+    /// What it stands for: segments that follow each other.
+    covers: Vec<Cover>,
+    cover: Cover,
+    next_revision: u64,
+    sequence: u64,
+    before: End,
+    /// What is kept of each.
+    kept: Vec<(Arc<dyn LogFile>, Vec<Place>)>,
+}
+
+/// How much is copied between two syncs, and put into one frame. Writers have to wait for a sync of the same disk.
+const CHUNK: u64 = 1 << 20;
+const FRAME: usize = 256 << 10;
+/// How fast bytes are copied when there is little to do; more with what is dead.
+const PACE: u64 = 8 << 20;
+/// So many small segments are put together into one.
+const MANY: usize = 8;
+/// On a full disk this is worth it.
+const LITTLE: u64 = 64 << 10;
+/// After a failure of the disk.
+const RESPITE: Duration = Duration::from_secs(10);
+
+/// Rewrites what is most worth it. The answer says that something was done.
+pub(crate) fn step(inner: &Inner) -> bool {
+    let full = inner.counters.full.load(Ordering::Relaxed);
+    let job = Job::choose(&mut inner.table.write(), &inner.options, full);
+    let Some(job) = job else { return false };
+    match job.carry_out(inner) {
+        Ok(done) => {
+            *inner.counters.stuck.lock() = None;
+            done
+        }
+        Err(error) => {
+            tracing::error!(%error, segment = job.covers[0].name(), "cannot rewrite a segment");
+            *inner.counters.stuck.lock() = Some(error.to_string());
+            inner.pause(RESPITE);
+            false
+        }
+    }
+}
+
+// === impl Job ===
+
+impl Job {
+    fn choose(table: &mut Table, options: &LogOptions, full: bool) -> Option<Self> {
+        let capacity = table.capacity(options);
+        let needed = table.usage().needed();
+        let sealed = &table.segments[..table.segments.len().checked_sub(1)?];
+        let dead: u64 = sealed.iter().map(|segment| segment.records.usage.dead()).sum();
+        let enough = if full { LITTLE } else { needed / 4 + capacity / 2 };
+        let first = if dead > enough { worst(sealed) } else { None };
+        let first = first.or_else(|| crowded(sealed, capacity))?;
+        let range = widen(sealed, first, capacity);
+        let older_are_clean = sealed[..range.start].iter().all(|segment| segment.records.usage.dead_puts == 0);
+        let chosen = &sealed[range];
+        let kept = chosen.iter().map(|segment| {
+            let records = &segment.records;
+            let goes = |n: usize| records.is_dead(n) && (older_are_clean || !records.is_deletion(n));
+            let kept = (0..records.len()).filter(|n| !goes(*n)).map(|n| records.place(n, segment.end.at)).collect();
+            (segment.file.clone(), kept)
+        });
+        let (oldest, newest) = (chosen.first()?, chosen.last()?);
+        let generation = table.next_generation;
+        let job = Self {
+            store: table.store,
+            covers: chosen.iter().map(|segment| segment.cover).collect(),
+            cover: Cover { first: oldest.cover.first, last: newest.cover.last, generation },
+            next_revision: oldest.next_revision,
+            sequence: oldest.sequence,
+            before: oldest.before,
+            kept: kept.collect(),
+        };
+        table.next_generation += 1;
+        Some(job)
+    }
+
+    fn carry_out(&self, inner: &Inner) -> io::Result<bool> {
+        let spare = inner.spares.take(inner)?;
+        let written = self.write(inner, &spare);
+        let (segment, moved) = match written {
+            Ok(Some(written)) => written,
+            Ok(None) => {
+                spare.remove(&*inner.files);
+                return Ok(false);
+            }
+            Err(error) => {
+                spare.remove(&*inner.files);
+                return Err(error);
+            }
+        };
+        inner.files.rename(&spare.name, &self.cover.name())?;
+        // Until this is done, a start may find the old files alone.
+        inner.files.sync_dir()?;
+        if !self.install(inner, segment) {
+            return Err(io::Error::other("the segments changed while they were rewritten"));
+        }
+        inner.counters.moves.fetch_add(1, Ordering::Relaxed);
+        inner.counters.moved_bytes.fetch_add(moved, Ordering::Relaxed);
+        for cover in &self.covers {
+            if let Err(error) = inner.files.remove(&cover.name()) {
+                tracing::warn!(%error, segment = cover.name(), "cannot remove a segment that was rewritten");
+            }
+        }
+        Ok(true)
+    }
+
+    /// Fills a file, durably but for its name. `None` when the log is being closed.
+    fn write(&self, inner: &Inner, spare: &Spare) -> io::Result<Option<(Segment, u64)>> {
+        let file = &spare.file;
+        let mut output = Output {
+            store: self.store,
+            cover: self.cover,
+            file: file.clone(),
+            end: End { at: PAGE as u64, chain: self.before.chain },
+            sequence: 0,
+            frame: Vec::new(),
+            records: Records::default(),
+        };
+        let mut pace = Pace { started: Instant::now(), synced: 0 };
+        for (source, places) in &self.kept {
+            for run in runs(places) {
+                output.copy(&**source, run)?;
+                if !pace.keep(inner, &output)? {
+                    return Ok(None);
+                }
+            }
+        }
+        let Output { end, mut records, .. } = output;
+        let head = Head {
+            store: self.store,
+            cover: self.cover,
+            next_revision: self.next_revision,
+            sequence: self.sequence,
+            before: self.before,
+            sealed: end,
+            notes: Notes::new(),
+        };
+        write_all(&**file, &head.encode(), 0)?;
+        file.set_len(end.at)?;
+        file.sync_data()?;
+        records.shrink();
+        let moved = records.usage.total;
+        let segment = Segment {
+            cover: self.cover,
+            next_revision: self.next_revision,
+            sequence: self.sequence,
+            before: self.before,
+            begin: PAGE as u64,
+            file: file.clone(),
+            end,
+            allocated: end.at,
+            records,
+        };
+        Ok(Some((segment, moved)))
+    }
+
+    /// Lets readers use the new file instead of the old ones.
+    fn install(&self, inner: &Inner, mut segment: Segment) -> bool {
+        let mut table = inner.table.write();
+        let Some(first) = table.places_of(&self.covers) else { return false };
+        let range = first..first + self.covers.len();
+        // Some may have died meanwhile.
+        for n in 0..segment.records.len() {
+            let revision = segment.records.revision(n);
+            let died = table.segments[range.clone()]
+                .iter()
+                .any(|old| old.records.find(revision).is_some_and(|n| old.records.is_dead(n)));
+            if died {
+                segment.records.bury(n, segment.end.at);
+            }
+        }
+        table.segments.splice(range, [segment]);
+        true
+    }
+}
+
+/// The segment of which most can go, or the oldest one that keeps deletions of others from going.
+fn worst(sealed: &[Segment]) -> Option<usize> {
+    let mut clean = true;
+    let mut worst: Option<(usize, u64, u64)> = None;
+    for (n, segment) in sealed.iter().enumerate() {
+        let usage = segment.records.usage;
+        let goes = usage.dead_puts + if clean { usage.dead_deletions } else { 0 };
+        let size = segment.end.at;
+        if goes > 0 && worst.is_none_or(|(_, most, of)| goes * of > most * size) {
+            worst = Some((n, goes, size));
+        }
+        clean &= usage.dead_puts == 0;
+    }
+    let (n, goes, size) = worst?;
+    if goes * 4 >= size {
+        Some(n)
+    } else {
+        sealed.iter().position(|segment| segment.records.usage.dead_puts > 0).or(Some(n))
+    }
+}
+
+/// One of many small segments that could be put together.
+fn crowded(sealed: &[Segment], capacity: u64) -> Option<usize> {
+    let small = |segment: &Segment| segment.end.at < capacity / 8;
+    if sealed.iter().filter(|segment| small(segment)).count() <= MANY {
+        return None;
+    }
+    sealed.windows(2).position(|pair| pair.iter().all(small))
+}
+
+/// Takes neighbours in that are small, or mostly dead, as long as the result fits into one segment.
+fn widen(sealed: &[Segment], first: usize, capacity: u64) -> std::ops::Range<usize> {
+    let live = |n: usize| sealed[n].records.usage.needed();
+    let fits = |n: usize| sealed[n].end.at < capacity / 4 || sealed[n].records.usage.dead() * 2 > sealed[n].end.at;
+    let span = |from: usize, to: usize| {
+        let newest = sealed[to].records.last_revision().unwrap_or(sealed[to].next_revision);
+        newest.saturating_sub(sealed[from].next_revision) < u64::from(u32::MAX)
+    };
+    let mut range = first..first + 1;
+    let mut total = live(first);
+    while range.end < sealed.len()
+        && fits(range.end)
+        && span(range.start, range.end)
+        && total + live(range.end) <= capacity
+    {
+        total += live(range.end);
+        range.end += 1;
+    }
+    while range.start > 0
+        && fits(range.start - 1)
+        && span(range.start - 1, range.end - 1)
+        && total + live(range.start - 1) <= capacity
+    {
+        range.start -= 1;
+        total += live(range.start);
+    }
+    range
+}
+
+/// Places that follow each other, so that they can be read at once.
+fn runs(places: &[Place]) -> impl Iterator<Item = &[Place]> {
+    let mut rest = places;
+    std::iter::from_fn(move || {
+        let first = rest.first()?;
+        let followed = |pair: &[Place]| {
+            pair[0].at + pair[0].room == pair[1].at && pair[1].at + pair[1].room - first.at <= FRAME as u64
+        };
+        let len = 1 + rest.windows(2).take_while(|pair| followed(pair)).count();
+        let (run, others) = rest.split_at(len);
+        rest = others;
+        Some(run)
+    })
+}
+
+/// A file being filled with the records of others.
+struct Output {
+    store: StoreId,
+    cover: Cover,
+    file: Arc<dyn LogFile>,
+    end: End,
+    sequence: u64,
+    frame: Vec<u8>,
+    records: Records,
+}
+
+// === impl Output ===
+
+impl Output {
+    fn copy(&mut self, source: &dyn LogFile, run: &[Place]) -> io::Result<()> {
+        let records = read_places(source, run)?;
+        let mut builder = FrameBuilder::new(&mut self.frame);
+        for (place, bytes) in run.iter().zip(&records) {
+            if !record::is_whole(place.revision, bytes) {
+                return Err(damaged(format!("revision {} is damaged", place.revision)));
+            }
+            let at = self.end.at + builder.record(place.revision, bytes) as u64;
+            let deletion = record::peek(bytes).is_some_and(|seen| seen.deletion);
+            if !self.records.push(place.revision, at, bytes.len() + LENGTH, deletion) {
+                return Err(damaged(format!("revision {} is not where it should be", place.revision)));
+            }
+        }
+        let len = builder.len() as u64;
+        let chain = builder.seal(self.store, self.cover, self.end.at, self.sequence, self.end.chain);
+        write_all(&*self.file, &self.frame, self.end.at)?;
+        self.end = End { at: self.end.at + len, chain };
+        self.sequence += 1;
+        Ok(())
+    }
+}
+
+/// How fast a segment is rewritten.
+struct Pace {
+    started: Instant,
+    synced: u64,
+}
+
+// === impl Pace ===
+
+impl Pace {
+    /// Waits as long as there is time. False when the log is being closed.
+    fn keep(&mut self, inner: &Inner, output: &Output) -> io::Result<bool> {
+        if output.end.at - self.synced < CHUNK {
+            return Ok(true);
+        }
+        self.synced = output.end.at;
+        output.file.sync_data()?;
+        inner.assess();
+        // The nearer the files are to their bound, the faster.
+        let most = inner.options.max_segment.max(1);
+        let hurry = 1 + 16 * most / inner.slack().max(most / 16);
+        let due = Duration::from_secs_f64(output.end.at as f64 / (PACE * hurry) as f64);
+        if let Some(early) = due.checked_sub(self.started.elapsed()) {
+            inner.pause(early.min(Duration::from_secs(1)));
+        }
+        Ok(!inner.stopping())
+    }
+}

@@ -1,0 +1,346 @@
+//! Reading what a directory has, without changing it: which files count, where the log ends, and whether anything is
+//! missing.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::acknowledged::{Acknowledged, AcknowledgedFile};
+use super::format::{
+    ALIGN, BadHead, Cover, End, FRAME_HEADER, FrameHeader, Head, LENGTH, Notes, PAGE, StoreId, damaged, read_notes,
+    record_places,
+};
+use super::segment::{Records, Segment};
+use crate::disk::Visit;
+use crate::files::{Files, LogFile};
+use crate::record;
+
+/// A log as it was found.
+pub(crate) struct Found {
+    pub(crate) store: StoreId,
+    /// In order. The last one is the one that was written to.
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) acknowledged: Option<(AcknowledgedFile, Acknowledged)>,
+    pub(crate) notes: Notes,
+    pub(crate) tail: Tail,
+    /// Files that rewritten ones stand for.
+    pub(crate) superseded: Vec<String>,
+    pub(crate) next_generation: u64,
+}
+
+/// How the log ends.
+#[derive(Default)]
+pub(crate) struct Tail {
+    /// Whole frames that may not be durable, although they can be read: the process that wrote them never got as far as
+    /// noting that they were. Their contents and those of no other are kept here.
+    pub(crate) unconfirmed: Vec<(FrameHeader, Bytes)>,
+    /// The number of the next frame behind all of them.
+    pub(crate) sequence: u64,
+    /// There are bytes behind them: a frame that was never finished.
+    pub(crate) torn: bool,
+}
+
+const READ: usize = 1 << 20;
+
+/// Looks at a directory. `None` when there is no log in it.
+pub(crate) fn open(files: &dyn Files) -> io::Result<Option<Found>> {
+    let names = files.list()?;
+    let acknowledged = AcknowledgedFile::open(files)?;
+    let (covers, superseded) = choose(names.iter().filter_map(|name| Cover::of_name(name)).collect())?;
+    let next_generation = covers.iter().chain(&superseded).map(|cover| cover.generation + 1).max().unwrap_or(1);
+    let Some(last) = covers.last() else {
+        return match acknowledged {
+            Some(_) => Err(damaged("all segments of the log are missing".to_owned())),
+            None => Ok(None),
+        };
+    };
+    if last.generation != 0 {
+        return Err(damaged(format!("the segment {} of the log is missing", last.last + 1)));
+    }
+    let mut segments = Vec::with_capacity(covers.len());
+    let mut heads = Vec::with_capacity(covers.len());
+    for cover in &covers {
+        let (head, segment) = read_head(files, *cover)?;
+        heads.push(head);
+        segments.push(segment);
+    }
+    let Some(newest) = heads.last() else { return Ok(None) };
+    let store = newest.store;
+    if let Some(stranger) = heads.iter().find(|head| head.store != store) {
+        return Err(damaged(format!("{} belongs to another store", stranger.cover.name())));
+    }
+    // Where a segment ends is said by the one behind it, unless it was rewritten.
+    for n in 0..segments.len() - 1 {
+        let end = if heads[n].cover.generation == 0 { heads[n + 1].before } else { heads[n].sealed };
+        segments[n].end = end;
+    }
+    let mut notes = newest.notes.clone();
+    let known = acknowledged.as_ref().map(|(_, known)| *known);
+    let tail = find_end(store, &mut segments, known.unwrap_or_default(), &mut notes)?;
+    check_acknowledged(known, last.last, &tail)?;
+    let superseded = superseded.into_iter().map(Cover::name).collect();
+    Ok(Some(Found { store, segments, acknowledged, notes, tail, superseded, next_generation }))
+}
+
+/// Which files count: those of later generations stand for what they cover. Together they cover everything.
+fn choose(mut covers: Vec<Cover>) -> io::Result<(Vec<Cover>, Vec<Cover>)> {
+    covers.sort_by_key(|cover| std::cmp::Reverse(cover.generation));
+    let (mut chosen, mut superseded) = (Vec::<Cover>::new(), Vec::new());
+    for cover in covers {
+        match chosen.iter().find(|known| known.overlaps(cover)) {
+            None => chosen.push(cover),
+            Some(known) if known.contains(cover) => superseded.push(cover),
+            Some(known) => return Err(damaged(format!("{} and {} overlap", known.name(), cover.name()))),
+        }
+    }
+    chosen.sort_unstable();
+    let mut next = 0;
+    for cover in &chosen {
+        if cover.first != next {
+            return Err(damaged(format!("the segments {next} to {} of the log are missing", cover.first - 1)));
+        }
+        next = cover.last + 1;
+    }
+    Ok((chosen, superseded))
+}
+
+fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Segment)> {
+    let name = cover.name();
+    let file = files.open(&name)?;
+    let mut bytes = vec![0; PAGE];
+    let read = file.read_at(&mut bytes, 0)?;
+    let len = Head::len(&bytes[..read]).ok_or_else(|| damaged(format!("{name} is damaged: it has no head")))?;
+    if len > PAGE {
+        let size = usize::try_from(file.size()?).unwrap_or(usize::MAX);
+        bytes = vec![0; len.min(size)];
+        let read = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(read);
+    }
+    let head = Head::decode(&bytes).map_err(|bad| match bad {
+        BadHead::Damaged(detail) => damaged(format!("{name} is damaged: {detail}")),
+        BadHead::Format(found) => io::Error::new(io::ErrorKind::Unsupported, UnknownFormat(found)),
+    })?;
+    if head.cover != cover {
+        return Err(damaged(format!("{name} is not the segment that its name says")));
+    }
+    let segment = Segment {
+        cover,
+        next_revision: head.next_revision,
+        sequence: head.sequence,
+        before: head.before,
+        allocated: file.size()?,
+        file,
+        begin: len as u64,
+        end: End { at: len as u64, chain: head.before.chain },
+        records: Records::default(),
+    };
+    Ok((head, segment))
+}
+
+/// The directory was written by a program of another format.
+#[derive(Debug, thiserror::Error)]
+#[error("the log has format {0}")]
+pub(crate) struct UnknownFormat(pub(crate) u32);
+
+/// Reads the last segment as far as it was acknowledged, and keeps what comes behind.
+fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes: &mut Notes) -> io::Result<Tail> {
+    let Some(segment) = segments.last_mut() else { return Ok(Tail::default()) };
+    let mut walk = Walk::new(store, segment, segment.file.size()?);
+    let mut tail = Tail { sequence: segment.sequence, ..Tail::default() };
+    let broken = loop {
+        match walk.next()? {
+            Step::Frame { header, bytes, .. } => {
+                let frame_notes = bytes.get(FRAME_HEADER..FRAME_HEADER + header.notes as usize).unwrap_or_default();
+                read_notes(frame_notes, notes).ok_or_else(|| walk.damaged("has unreadable notes"))?;
+                if header.sequence < known.sequence {
+                    segment.end = End { at: walk.at, chain: walk.chain };
+                } else {
+                    tail.unconfirmed.push((header, Bytes::copy_from_slice(&bytes)));
+                }
+                tail.sequence = header.sequence + 1;
+            }
+            Step::End => break None,
+            Step::Broken(detail) => break Some(detail),
+        }
+    };
+    if let Some(detail) = broken {
+        match walk.rest()? {
+            Rest::Empty => {}
+            Rest::Torn => tail.torn = true,
+            // Each frame is made durable before the next one is begun.
+            Rest::Frame(at) => return Err(damaged(format!("{detail}, and the log goes on at byte {at}"))),
+        }
+    }
+    Ok(tail)
+}
+
+fn check_acknowledged(known: Option<Acknowledged>, newest: u64, tail: &Tail) -> io::Result<()> {
+    match known {
+        // The first start was interrupted before anything could be written.
+        None if newest == 0 && tail.sequence == 0 => Ok(()),
+        None => Err(damaged("the file \"head\" is missing".to_owned())),
+        Some(known) if known.segment > newest => {
+            Err(damaged(format!("the segment {} of the log is missing", known.segment)))
+        }
+        Some(known) if known.sequence > tail.sequence => Err(damaged(format!(
+            "the log ends at its frame {}, but frame {} had been acknowledged, up to revision {}",
+            tail.sequence, known.sequence, known.revision
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Reads all records of a segment, as far as it was acknowledged, and notes where they are.
+pub(crate) fn read_segment(
+    store: StoreId,
+    segment: &mut Segment,
+    visit: &mut Visit<'_>,
+) -> io::Result<ControlFlow<()>> {
+    let mut records = Records::default();
+    let mut walk = Walk::new(store, segment, segment.end.at);
+    loop {
+        match walk.next()? {
+            Step::Frame { at, header, bytes } => {
+                let places = record_places(&bytes, &header).ok_or_else(|| walk.damaged("has an unknown shape"))?;
+                for (place, len) in places {
+                    let record = bytes.slice(place..place + len);
+                    let seen = record::peek(&record).ok_or_else(|| walk.damaged("has an unknown record"))?;
+                    let kept = records.push(seen.revision, at + (place - LENGTH) as u64, len + LENGTH, seen.deletion);
+                    if !kept {
+                        return Err(walk.damaged("has records that do not ascend"));
+                    }
+                    if visit(seen.revision, record).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            }
+            Step::End if walk.chain == segment.end.chain => break,
+            Step::End => return Err(walk.damaged("is not the one that was written there")),
+            Step::Broken(detail) => return Err(damaged(detail)),
+        }
+    }
+    records.shrink();
+    segment.records = records;
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Going through the frames of one segment.
+pub(crate) struct Walk {
+    store: StoreId,
+    cover: Cover,
+    file: Arc<dyn LogFile>,
+    pub(crate) at: u64,
+    pub(crate) chain: u64,
+    sequence: u64,
+    limit: u64,
+    buffer: Bytes,
+    buffer_at: u64,
+}
+
+pub(crate) enum Step {
+    Frame {
+        at: u64,
+        header: FrameHeader,
+        bytes: Bytes,
+    },
+    End,
+    /// There is no whole frame here.
+    Broken(String),
+}
+
+/// What comes behind the last whole frame.
+enum Rest {
+    Empty,
+    Torn,
+    Frame(u64),
+}
+
+// === impl Walk ===
+
+impl Walk {
+    pub(crate) fn new(store: StoreId, segment: &Segment, limit: u64) -> Self {
+        Self {
+            store,
+            cover: segment.cover,
+            file: segment.file.clone(),
+            at: segment.begin,
+            chain: segment.before.chain,
+            sequence: if segment.cover.generation == 0 { segment.sequence } else { 0 },
+            limit,
+            buffer: Bytes::new(),
+            buffer_at: 0,
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> io::Result<Step> {
+        let at = self.at;
+        if at == self.limit {
+            return Ok(Step::End);
+        }
+        let Some((header, bytes)) = self.frame_at(at)? else {
+            return Ok(Step::Broken(format!("{} is damaged at byte {at}", self.cover.name())));
+        };
+        if header.chain != self.chain || header.sequence != self.sequence {
+            return Err(self.damaged("does not follow the one before it"));
+        }
+        self.at += bytes.len() as u64;
+        self.chain = header.checksum;
+        self.sequence += 1;
+        Ok(Step::Frame { at, header, bytes })
+    }
+
+    /// A whole frame that was written for this place.
+    fn frame_at(&mut self, at: u64) -> io::Result<Option<(FrameHeader, Bytes)>> {
+        let Some(header) = self.bytes(at, FRAME_HEADER)? else { return Ok(None) };
+        let Some(header) = FrameHeader::read(&header) else { return Ok(None) };
+        let Some(bytes) = self.bytes(at, header.frame_len())? else { return Ok(None) };
+        Ok(header.matches(&bytes, self.store, self.cover, at).then_some((header, bytes)))
+    }
+
+    /// Bytes of the file, if it has them all before the limit.
+    fn bytes(&mut self, at: u64, len: usize) -> io::Result<Option<Bytes>> {
+        if self.limit.saturating_sub(at) < len as u64 {
+            return Ok(None);
+        }
+        let known = |buffer: &Bytes, buffer_at: u64| {
+            let from = usize::try_from(at.checked_sub(buffer_at)?).ok()?;
+            (from.checked_add(len)? <= buffer.len()).then(|| buffer.slice(from..from + len))
+        };
+        if let Some(bytes) = known(&self.buffer, self.buffer_at) {
+            return Ok(Some(bytes));
+        }
+        let want = (self.limit - at).min(len.max(READ) as u64) as usize;
+        let mut buffer = vec![0; want];
+        let read = self.file.read_at(&mut buffer, at)?;
+        buffer.truncate(read);
+        (self.buffer, self.buffer_at) = (buffer.into(), at);
+        Ok(known(&self.buffer, self.buffer_at))
+    }
+
+    fn rest(&mut self) -> io::Result<Rest> {
+        let mut rest = Rest::Empty;
+        let mut at = self.at;
+        while at < self.limit {
+            let len = (self.limit - at).min(READ as u64) as usize;
+            let Some(chunk) = self.bytes(at, len)? else { break };
+            if chunk.iter().any(|byte| *byte != 0) {
+                rest = Rest::Torn;
+                for from in (0..chunk.len()).step_by(ALIGN) {
+                    let candidate = at + from as u64;
+                    let looks_like_one = FrameHeader::read(&self.bytes(candidate, FRAME_HEADER)?.unwrap_or_default());
+                    if looks_like_one.is_some() && self.frame_at(candidate)?.is_some() {
+                        return Ok(Rest::Frame(candidate));
+                    }
+                }
+            }
+            at += len as u64;
+        }
+        Ok(rest)
+    }
+
+    pub(crate) fn damaged(&self, what: &str) -> io::Error {
+        damaged(format!("{} is damaged: its frame before byte {} {what}", self.cover.name(), self.at))
+    }
+}

@@ -1,0 +1,223 @@
+//! A segment as it is known in memory: its file, and where each record is in it.
+//!
+//! A record costs 4 bytes (its place) in a segment as it was written, which has every revision, 8 in a rewritten one,
+//! which has gaps, and two bits: it is dead, it is a deletion.
+
+use std::sync::Arc;
+
+use super::format::{Cover, End};
+use crate::files::LogFile;
+
+pub(crate) struct Segment {
+    pub(crate) cover: Cover,
+    pub(crate) next_revision: u64,
+    /// The number of its first frame, and where the segment before it ends: what a rewritten one takes over.
+    pub(crate) sequence: u64,
+    pub(crate) before: End,
+    pub(crate) file: Arc<dyn LogFile>,
+    /// Where its frames begin.
+    pub(crate) begin: u64,
+    /// Where it ends: what comes behind was never acknowledged.
+    pub(crate) end: End,
+    /// What it takes on disk.
+    pub(crate) allocated: u64,
+    pub(crate) records: Records,
+}
+
+#[derive(Default)]
+pub(crate) struct Records {
+    base: u64,
+    /// Revisions from `base` on; empty as long as there is no gap.
+    revisions: Vec<u32>,
+    places: Vec<u32>,
+    dead: Bits,
+    deletions: Bits,
+    pub(crate) usage: Usage,
+}
+
+/// Bytes of records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) total: u64,
+    /// Of records that nobody can ask for.
+    pub(crate) dead_puts: u64,
+    /// The same of deletions, which have to stay while an older segment has a dead put.
+    pub(crate) dead_deletions: u64,
+}
+
+#[derive(Default)]
+struct Bits(Vec<u64>);
+
+/// Where a record is: its length comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) revision: u64,
+    pub(crate) at: u64,
+    /// The next record, or the end, is not before `at` plus this: it may be longer than the record.
+    pub(crate) room: u64,
+}
+
+// === impl Records ===
+
+impl Records {
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// False when the place cannot be kept: revisions ascend, and are less than 2^32 apart, as are places.
+    pub(crate) fn push(&mut self, revision: u64, at: u64, len: usize, deletion: bool) -> bool {
+        let count = self.places.len();
+        if count == 0 {
+            self.base = revision;
+        }
+        let (Some(delta), Ok(place)) = (revision.checked_sub(self.base), u32::try_from(at)) else { return false };
+        let Ok(delta) = u32::try_from(delta) else { return false };
+        if count > 0 && self.revision(count - 1) >= revision {
+            return false;
+        }
+        if self.revisions.is_empty() && delta as usize != count {
+            self.revisions = (0..count as u32).collect();
+        }
+        if !self.revisions.is_empty() || delta as usize != count {
+            self.revisions.push(delta);
+        }
+        self.places.push(place);
+        self.dead.push(count, false);
+        self.deletions.push(count, deletion);
+        self.usage.total += len as u64;
+        true
+    }
+
+    pub(crate) fn revision(&self, n: usize) -> u64 {
+        self.base + self.revisions.get(n).map_or(n as u64, |delta| u64::from(*delta))
+    }
+
+    pub(crate) fn last_revision(&self) -> Option<u64> {
+        Some(self.revision(self.len().checked_sub(1)?))
+    }
+
+    pub(crate) fn find(&self, revision: u64) -> Option<usize> {
+        let delta = revision.checked_sub(self.base)?;
+        let n = match self.revisions.is_empty() {
+            true => usize::try_from(delta).ok()?,
+            false => self.revisions.binary_search(&u32::try_from(delta).ok()?).ok()?,
+        };
+        (n < self.len()).then_some(n)
+    }
+
+    /// The first record that is not older than a revision.
+    pub(crate) fn first_from(&self, revision: u64) -> usize {
+        let Some(delta) = revision.checked_sub(self.base) else { return 0 };
+        match self.revisions.is_empty() {
+            true => usize::try_from(delta).unwrap_or(usize::MAX).min(self.len()),
+            false => self.revisions.partition_point(|known| u64::from(*known) < delta),
+        }
+    }
+
+    pub(crate) fn place(&self, n: usize, end: u64) -> Place {
+        let at = u64::from(self.places[n]);
+        let next = self.places.get(n + 1).map_or(end, |next| u64::from(*next));
+        Place { revision: self.revision(n), at, room: next.saturating_sub(at) }
+    }
+
+    pub(crate) fn is_dead(&self, n: usize) -> bool {
+        self.dead.get(n)
+    }
+
+    pub(crate) fn is_deletion(&self, n: usize) -> bool {
+        self.deletions.get(n)
+    }
+
+    /// Notes that nobody can ask for a record any more.
+    pub(crate) fn bury(&mut self, n: usize, end: u64) {
+        if self.dead.get(n) {
+            return;
+        }
+        self.dead.set(n);
+        let bytes = self.place(n, end).room;
+        match self.deletions.get(n) {
+            true => self.usage.dead_deletions += bytes,
+            false => self.usage.dead_puts += bytes,
+        }
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        self.revisions.shrink_to_fit();
+        self.places.shrink_to_fit();
+    }
+}
+
+// === impl Usage ===
+
+impl Usage {
+    pub(crate) fn dead(&self) -> u64 {
+        self.dead_puts + self.dead_deletions
+    }
+
+    /// What has to be kept.
+    pub(crate) fn needed(&self) -> u64 {
+        self.total.saturating_sub(self.dead())
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.total += other.total;
+        self.dead_puts += other.dead_puts;
+        self.dead_deletions += other.dead_deletions;
+    }
+}
+
+// === impl Bits ===
+
+impl Bits {
+    fn push(&mut self, n: usize, value: bool) {
+        if n.is_multiple_of(64) {
+            self.0.push(0);
+        }
+        if value {
+            self.set(n);
+        }
+    }
+
+    fn set(&mut self, n: usize) {
+        self.0[n / 64] |= 1 << (n % 64);
+    }
+
+    fn get(&self, n: usize) -> bool {
+        self.0[n / 64] & 1 << (n % 64) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_found_with_gaps_and_without() {
+        for revisions in [(5..200).collect::<Vec<u64>>(), vec![5, 6, 9, 10, 70, 3_000_000_000], vec![8, 9, 10, 12]] {
+            let mut records = Records::default();
+            for (n, revision) in revisions.iter().enumerate() {
+                assert!(records.push(*revision, 4096 + n as u64 * 10, 10, n % 3 == 0));
+            }
+            assert!(!records.push(revisions[0], 1, 1, false), "revisions ascend");
+            assert!(!records.push(revisions[0] + (1 << 33), 1, 1, false));
+            let end = 4096 + revisions.len() as u64 * 10;
+            for (n, revision) in revisions.iter().enumerate() {
+                assert_eq!(records.find(*revision), Some(n));
+                assert_eq!(records.first_from(*revision), n);
+                let at = 4096 + n as u64 * 10;
+                assert_eq!(records.place(n, end), Place { revision: *revision, at, room: 10 });
+                assert_eq!((records.is_deletion(n), records.is_dead(n)), (n % 3 == 0, false));
+            }
+            assert_eq!(records.last_revision(), revisions.last().copied());
+            assert_eq!((records.find(4), records.first_from(4)), (None, 0));
+            assert_eq!(records.first_from(u64::MAX), revisions.len());
+            assert_eq!(records.find(11), revisions.iter().position(|revision| *revision == 11));
+            records.bury(0, end);
+            records.bury(0, end);
+            records.bury(1, end);
+            let expected = Usage { total: end - 4096, dead_puts: 10, dead_deletions: 10 };
+            assert_eq!(records.usage, expected);
+            assert_eq!(expected.needed(), end - 4096 - 20);
+        }
+    }
+}

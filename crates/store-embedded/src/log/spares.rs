@@ -1,0 +1,97 @@
+//! Files that are made ahead: room for the next segment and for one that is rewritten, taken from the file system before
+//! it is needed. While both can be had the store takes anything; otherwise only what gives room back.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::Inner;
+use crate::files::{Files, LogFile, is_full};
+
+#[derive(Default)]
+pub(crate) struct Spares {
+    ready: Mutex<Vec<Spare>>,
+    made: AtomicU64,
+}
+
+/// A file with nothing in it that counts.
+pub(crate) struct Spare {
+    pub(crate) name: String,
+    pub(crate) file: Arc<dyn LogFile>,
+    pub(crate) len: u64,
+}
+
+pub(crate) const PREFIX: &str = "spare-";
+const WANTED: usize = 2;
+
+// === impl Spares ===
+
+impl Spares {
+    /// Takes one, or makes one now.
+    pub(crate) fn take(&self, inner: &Inner) -> io::Result<Spare> {
+        if let Some(spare) = self.ready.lock().pop() {
+            return Ok(spare);
+        }
+        let capacity = inner.table.read().capacity(&inner.options);
+        self.make(&*inner.files, capacity)
+    }
+
+    /// Sees to it that there are enough, and notes whether that can be done.
+    pub(crate) fn fill(&self, inner: &Inner) {
+        let full = &inner.counters.full;
+        while self.ready.lock().len() < WANTED {
+            let capacity = inner.table.read().capacity(&inner.options);
+            match self.make(&*inner.files, capacity) {
+                Ok(spare) => self.ready.lock().push(spare),
+                Err(error) => {
+                    if is_full(&error) && !full.swap(true, Ordering::Relaxed) {
+                        let free = inner.files.free_bytes().unwrap_or_default() >> 10;
+                        tracing::error!(%error, free_kib = free, "no room for the next segment: only deletions are taken");
+                    } else if !is_full(&error) {
+                        tracing::warn!(%error, "cannot make the next segment ahead");
+                    }
+                    return;
+                }
+            }
+        }
+        if full.swap(false, Ordering::Relaxed) {
+            tracing::info!("there is room for the next segment again: everything is taken");
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.ready.lock().iter().map(|spare| spare.len).sum()
+    }
+
+    pub(crate) fn remove_all(&self, files: &dyn Files) {
+        for spare in self.ready.lock().drain(..) {
+            spare.remove(files);
+        }
+    }
+
+    fn make(&self, files: &dyn Files, len: u64) -> io::Result<Spare> {
+        let name = format!("{PREFIX}{}", self.made.fetch_add(1, Ordering::Relaxed));
+        let file = files.create(&name)?;
+        let spare = Spare { name, file, len };
+        match spare.file.allocate(len) {
+            Ok(()) => Ok(spare),
+            Err(error) => {
+                spare.remove(files);
+                Err(error)
+            }
+        }
+    }
+}
+
+// === impl Spare ===
+
+impl Spare {
+    /// Gives its room back. The next start does if this does not.
+    pub(crate) fn remove(self, files: &dyn Files) {
+        if let Err(error) = files.remove(&self.name) {
+            tracing::warn!(%error, file = self.name, "cannot remove a file that is of no use");
+        }
+    }
+}

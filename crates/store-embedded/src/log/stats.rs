@@ -1,0 +1,141 @@
+//! What the log counts, and whether it keeps within its own bounds.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::Inner;
+
+/// The upper bounds of the buckets in which the time of syncs is counted, in seconds.
+pub const SYNC_BOUNDS: [f64; 14] =
+    [0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 4.096, 8.192];
+
+/// How a log is doing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LogStats {
+    pub segments: u64,
+    /// Bytes of records that are live or kept history.
+    pub needed_bytes: u64,
+    /// Bytes of records that nobody can ask for and that are still there.
+    pub dead_bytes: u64,
+    /// What all files take.
+    pub disk_bytes: u64,
+    /// What is set aside for when the disk is full.
+    pub reserve_bytes: u64,
+    /// Rewritten segments, and the bytes of records that were copied for them.
+    pub moves: u64,
+    pub moved_bytes: u64,
+    /// Groups of writes made durable: how many took at most as long as each of [`SYNC_BOUNDS`], and all.
+    pub sync_buckets: [u64; SYNC_BOUNDS.len()],
+    pub syncs: u64,
+    pub sync_time: Duration,
+    /// Failures of the disk that the log went on after, in a new segment.
+    pub failures: u64,
+    /// No further segment can be set aside: only deletions and leases are taken.
+    pub full: bool,
+    /// How long every group of writes waits because segments are not rewritten fast enough.
+    pub delay: Duration,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) moves: AtomicU64,
+    pub(crate) moved_bytes: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) full: AtomicBool,
+    pub(crate) delay_micros: AtomicU64,
+    /// The log takes more than twice what it needs, and two segments.
+    over: AtomicBool,
+    /// Why segments are not rewritten any more, or not now.
+    pub(crate) stuck: Mutex<Option<String>>,
+    syncs: AtomicU64,
+    sync_micros: AtomicU64,
+    sync_buckets: [AtomicU64; SYNC_BOUNDS.len()],
+}
+
+/// The longest that a group of writes is held up so that rewriting catches up.
+const MAX_DELAY: Duration = Duration::from_millis(40);
+
+// === impl Counters ===
+
+impl Counters {
+    pub(crate) fn synced(&self, took: Duration) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.sync_micros.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
+        let seconds = took.as_secs_f64();
+        for (bound, bucket) in SYNC_BOUNDS.iter().zip(&self.sync_buckets) {
+            if seconds <= *bound {
+                bucket.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// What all files may take.
+    fn bound(&self, needed: u64) -> u64 {
+        2 * needed + 2 * self.options.max_segment
+    }
+
+    /// How far the files are below their bound.
+    pub(crate) fn slack(&self) -> u64 {
+        let (needed, allocated) = {
+            let table = self.table.read();
+            (table.usage().needed(), table.allocated())
+        };
+        self.bound(needed).saturating_sub(allocated + self.spares.bytes())
+    }
+
+    /// Compares the size of the files with its bound.
+    pub(crate) fn assess(&self) {
+        let (needed, allocated) = {
+            let table = self.table.read();
+            (table.usage().needed(), table.allocated())
+        };
+        let (disk, bound) = (allocated + self.spares.bytes(), self.bound(needed));
+        // Held up before the bound is reached, more and more.
+        let near = self.options.max_segment / 2;
+        let excess = (disk + near).saturating_sub(bound).min(2 * near);
+        let delay = MAX_DELAY.as_micros() as u64 * excess / (2 * near).max(1);
+        self.counters.delay_micros.store(if self.options.background { delay } else { 0 }, Ordering::Relaxed);
+        self.counters.over.store(disk > bound + near, Ordering::Relaxed);
+    }
+
+    pub(crate) fn health(&self) -> Result<(), String> {
+        if let Some(why) = self.counters.stuck.lock().as_ref() {
+            return Err(format!("segments of the store cannot be rewritten: {why}"));
+        }
+        if self.counters.over.load(Ordering::Relaxed) {
+            return Err("the store takes more than twice the space of what it keeps".to_owned());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stats(&self) -> LogStats {
+        let counters = &self.counters;
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (segments, usage, allocated) = {
+            let table = self.table.read();
+            (table.segments.len() as u64, table.usage(), table.allocated())
+        };
+        let reserve_bytes = self.spares.bytes();
+        LogStats {
+            segments,
+            needed_bytes: usage.needed(),
+            dead_bytes: usage.dead(),
+            disk_bytes: allocated + reserve_bytes,
+            reserve_bytes,
+            moves: load(&counters.moves),
+            moved_bytes: load(&counters.moved_bytes),
+            sync_buckets: std::array::from_fn(|n| load(&counters.sync_buckets[n])),
+            syncs: load(&counters.syncs),
+            sync_time: Duration::from_micros(load(&counters.sync_micros)),
+            failures: load(&counters.failures),
+            full: counters.full.load(Ordering::Relaxed),
+            delay: Duration::from_micros(load(&counters.delay_micros)),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! All segments, in order, and where a revision is among them.
+
+use std::sync::Arc;
+
+use super::LogOptions;
+use super::format::{Cover, StoreId};
+use super::segment::{Place, Segment, Usage};
+use crate::files::LogFile;
+
+pub(crate) struct Table {
+    pub(crate) store: StoreId,
+    /// The last one is being written to.
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) next_generation: u64,
+}
+
+// === impl Table ===
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { store: StoreId::fresh(), segments: Vec::new(), next_generation: 1 }
+    }
+}
+
+impl Table {
+    /// Which segment has a revision, if one has.
+    fn segment_of(&self, revision: u64) -> Option<usize> {
+        // Of segments that begin at one revision all but the last one are empty.
+        self.segments.partition_point(|segment| segment.next_revision <= revision).checked_sub(1)
+    }
+
+    pub(crate) fn find(&self, revision: u64) -> Option<(Arc<dyn LogFile>, Place)> {
+        let segment = &self.segments[self.segment_of(revision)?];
+        let n = segment.records.find(revision)?;
+        (!segment.records.is_dead(n)).then(|| (segment.file.clone(), segment.records.place(n, segment.end.at)))
+    }
+
+    /// Records of `first..=last` that follow each other in one file.
+    pub(crate) fn run(
+        &self,
+        first: u64,
+        last: u64,
+        most: usize,
+        most_bytes: u64,
+    ) -> Option<(Arc<dyn LogFile>, Vec<Place>)> {
+        for segment in &self.segments[self.segment_of(first).unwrap_or(0)..] {
+            let records = &segment.records;
+            let mut run: Vec<Place> = Vec::new();
+            for n in records.first_from(first)..records.len() {
+                let place = records.place(n, segment.end.at);
+                let begun = run.first().map(|first| first.at);
+                let full = run.len() >= most || begun.is_some_and(|begun| place.at + place.room - begun > most_bytes);
+                // The dead between others are read over, unless nothing was found yet.
+                if place.revision > last || full || (records.is_dead(n) && !run.is_empty()) {
+                    break;
+                }
+                if !records.is_dead(n) {
+                    run.push(place);
+                }
+            }
+            if !run.is_empty() {
+                return Some((segment.file.clone(), run));
+            }
+        }
+        None
+    }
+
+    pub(crate) fn bury(&mut self, revisions: &[u64]) {
+        for revision in revisions {
+            let Some(n) = self.segment_of(*revision) else { continue };
+            let segment = &mut self.segments[n];
+            if let Some(n) = segment.records.find(*revision) {
+                segment.records.bury(n, segment.end.at);
+            }
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        for segment in &self.segments {
+            usage.add(segment.records.usage);
+        }
+        usage
+    }
+
+    pub(crate) fn allocated(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.allocated).sum()
+    }
+
+    /// How large the next segment is to be.
+    pub(crate) fn capacity(&self, options: &LogOptions) -> u64 {
+        (self.usage().needed() / 4).clamp(options.min_segment, options.max_segment)
+    }
+
+    /// The places of segments that stand for `covers`, which follow each other.
+    pub(crate) fn places_of(&self, covers: &[Cover]) -> Option<usize> {
+        let first = self.segments.iter().position(|segment| Some(&segment.cover) == covers.first())?;
+        let same = self.segments[first..].iter().map(|segment| &segment.cover).take(covers.len()).eq(covers);
+        same.then_some(first)
+    }
+}

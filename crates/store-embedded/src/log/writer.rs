@@ -1,0 +1,275 @@
+//! The end of the log: one frame for each group of writes, durable before anybody is told; a new segment when the old one
+//! is full, or when it failed.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::acknowledged::{Acknowledged, AcknowledgedFile, UNFINISHED};
+use super::format::{Cover, End, FRAME_HEADER, FrameBuilder, FrameHeader, Head, LENGTH, Notes, StoreId, each_note};
+use super::segment::{Records, Segment};
+use super::spares::{PREFIX, Spare};
+use super::{Inner, Pending, records};
+use crate::disk::Batch;
+use crate::files::{LogFile, may_pass, write_all};
+use crate::record;
+
+pub(crate) struct Writer {
+    store: StoreId,
+    number: u64,
+    file: Arc<dyn LogFile>,
+    /// Where the next frame begins, and the checksum of the one before.
+    end: End,
+    /// What the file system has promised.
+    limit: u64,
+    /// A write or a sync failed: nobody knows what is behind `end`. Nothing is written to this segment any more.
+    broken: bool,
+    sequence: u64,
+    next_revision: u64,
+    head: AcknowledgedFile,
+    frame: Vec<u8>,
+}
+
+/// Memory that stays in use for frames between large ones.
+const FRAME_KEPT: usize = 1 << 20;
+
+/// Why a frame was not written.
+enum Failed {
+    /// Before anything was written of it.
+    Begin(io::Error),
+    /// The segment it was written to cannot be used any more.
+    Write(io::Error),
+}
+
+// === impl Writer ===
+
+impl Writer {
+    /// Makes a new log, or makes the end of one safe to go on from.
+    pub(crate) fn start(inner: &Inner, pending: Pending) -> io::Result<()> {
+        for name in inner.files.list()? {
+            if name.starts_with(PREFIX) || name == UNFINISHED {
+                inner.files.remove(&name)?;
+            }
+        }
+        let fresh = inner.table.read().segments.is_empty();
+        if fresh {
+            let table = inner.table.read();
+            let head = head_of(table.store, 0, crate::recovery::FIRST_REVISION + 1, 0, End::default(), Notes::new());
+            drop(table);
+            let segment = begin(inner, &head)?;
+            inner.table.write().segments.push(segment);
+        } else {
+            // The process that gave files their names may have been killed before that was durable.
+            inner.files.sync_dir()?;
+        }
+        for name in &pending.superseded {
+            if let Err(error) = inner.files.remove(name) {
+                tracing::warn!(%error, file = name, "cannot remove a segment that was rewritten");
+            }
+        }
+        let (head, known) = match pending.acknowledged {
+            Some(acknowledged) => acknowledged,
+            None => (AcknowledgedFile::create(&*inner.files)?, Acknowledged::default()),
+        };
+        let mut writer = {
+            let table = inner.table.read();
+            let segment = table.segments.last().ok_or_else(|| io::Error::other("there is no segment"))?;
+            let next = table.segments.iter().rev().find_map(|segment| segment.records.last_revision());
+            Self {
+                store: table.store,
+                number: segment.cover.last,
+                file: segment.file.clone(),
+                end: segment.end,
+                limit: segment.allocated,
+                broken: pending.tail.torn,
+                sequence: pending.tail.sequence - pending.tail.unconfirmed.len() as u64,
+                next_revision: next.map_or(segment.next_revision, |last| last + 1).max(known.revision + 1),
+                head,
+                frame: Vec::new(),
+            }
+        };
+        if writer.broken {
+            tracing::warn!(segment = writer.number, at = writer.end.at, "left out a write that was never finished");
+        }
+        // They were read, but whether they are durable the process that wrote them did not live to see; and a sync that
+        // failed is not told again. So they are written again, elsewhere.
+        writer.broken |= !pending.tail.unconfirmed.is_empty();
+        for (header, frame) in pending.tail.unconfirmed {
+            writer.rewrite(inner, &header, &frame)?;
+        }
+        *inner.writer.lock() = Some(writer);
+        Ok(())
+    }
+
+    /// Writes a group. The answer says that a segment was begun for it. Of errors those that [may pass](may_pass) leave
+    /// everything as it was; after another one nothing more can be written.
+    pub(crate) fn commit(&mut self, inner: &Inner, batch: &Batch) -> io::Result<bool> {
+        let before = self.number;
+        match self.append(inner, batch) {
+            Ok(()) => {}
+            Err(Failed::Begin(error)) if may_pass(&error) => return Err(error),
+            // Once more in a new segment, and only once: a disk that fails twice in a row is not to be trusted.
+            Err(Failed::Begin(error) | Failed::Write(error)) => {
+                inner.counters.failures.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(%error, segment = self.number, "writing failed, going on in a new segment");
+                self.append(inner, batch).map_err(|failed| match failed {
+                    Failed::Begin(error) | Failed::Write(error) => error,
+                })?;
+            }
+        }
+        Ok(self.number != before)
+    }
+
+    fn append(&mut self, inner: &Inner, batch: &Batch) -> Result<(), Failed> {
+        let mut frame = std::mem::take(&mut self.frame);
+        let mut builder = FrameBuilder::new(&mut frame);
+        for (name, value) in &batch.meta {
+            builder.note(name, value.as_ref());
+        }
+        let mut places = Vec::with_capacity(batch.records.len());
+        for (revision, record) in &batch.records {
+            places.push((*revision, builder.record(*revision, record), record));
+        }
+        let len = builder.len() as u64;
+        if self.broken || self.end.at + len > self.limit {
+            self.roll(inner, len).map_err(Failed::Begin)?;
+        }
+        let at = self.end.at;
+        let chain = builder.seal(self.store, Cover::one(self.number), at, self.sequence, self.end.chain);
+        let started = Instant::now();
+        if let Err(error) = write_all(&*self.file, &frame, at).and_then(|()| self.file.sync_data()) {
+            // What is on disk of it, or will be, nobody can say.
+            self.broken = true;
+            return Err(Failed::Write(error));
+        }
+        inner.counters.synced(started.elapsed());
+        self.end = End { at: at + len, chain };
+        self.sequence += 1;
+        if let Some((revision, _)) = batch.records.last() {
+            self.next_revision = revision + 1;
+        }
+        if frame.capacity() <= FRAME_KEPT {
+            self.frame = frame;
+        }
+        self.publish(inner, at, &places, &batch.meta);
+        self.note_acknowledged();
+        Ok(())
+    }
+
+    /// Lets readers find what is durable now.
+    fn publish(&self, inner: &Inner, at: u64, places: &[(u64, usize, &Bytes)], meta: &[(Bytes, Option<Bytes>)]) {
+        if !meta.is_empty() {
+            let mut notes = inner.notes.lock();
+            for (name, value) in meta {
+                match value {
+                    Some(value) => notes.insert(name.clone(), value.clone()),
+                    None => notes.remove(name),
+                };
+            }
+        }
+        let mut table = inner.table.write();
+        let Some(segment) = table.segments.last_mut() else { return };
+        segment.end = self.end;
+        for (revision, place, record) in places {
+            let deletion = record::peek(record).is_some_and(|seen| seen.deletion);
+            segment.records.push(*revision, at + *place as u64, record.len() + LENGTH, deletion);
+        }
+    }
+
+    /// It is only a lower bound of what is there, so that a failure harms nothing.
+    fn note_acknowledged(&mut self) {
+        let to = Acknowledged { sequence: self.sequence, revision: self.next_revision - 1, segment: self.number };
+        if let Err(error) = self.head.advance(to) {
+            tracing::warn!(%error, "cannot note in \"head\" how far the log has come");
+        }
+    }
+
+    /// Begins a segment. It cuts off what the one before has behind its end.
+    fn roll(&mut self, inner: &Inner, room: u64) -> io::Result<()> {
+        let notes = inner.notes.lock().clone();
+        let head = head_of(self.store, self.number + 1, self.next_revision, self.sequence, self.end, notes);
+        // From when the new segment may be found under its name, the old one ends where that says.
+        let was_whole = !std::mem::replace(&mut self.broken, true);
+        let segment = begin_with_room(inner, &head, room)?;
+        self.number += 1;
+        self.limit = segment.allocated;
+        let old = std::mem::replace(&mut self.file, segment.file.clone());
+        let old_end = std::mem::replace(&mut self.end, segment.end);
+        self.broken = false;
+        let mut table = inner.table.write();
+        if let Some(sealed) = table.segments.last_mut() {
+            sealed.records.shrink();
+            // The room that it has no use for; a file that failed is not touched again.
+            if was_whole && old.set_len(old_end.at).is_ok() {
+                sealed.allocated = old_end.at;
+            }
+        }
+        table.segments.push(segment);
+        drop(table);
+        self.note_acknowledged();
+        if let Err(error) = self.head.sync() {
+            tracing::warn!(%error, "cannot make durable which segment is the newest");
+        }
+        Ok(())
+    }
+
+    /// Writes what an earlier process wrote once more.
+    fn rewrite(&mut self, inner: &Inner, header: &FrameHeader, frame: &Bytes) -> io::Result<()> {
+        let damaged = || super::damaged("a frame that was whole is not".to_owned());
+        let mut notes = frame.get(FRAME_HEADER..FRAME_HEADER + header.notes as usize).ok_or_else(damaged)?;
+        let meta = each_note(&mut notes).ok_or_else(damaged)?;
+        let with_revision = |record: Bytes| Some((record::peek(&record)?.revision, record));
+        let records = records(header, frame)?.into_iter().map(with_revision).collect::<Option<Vec<_>>>();
+        let batch = Batch { records: records.ok_or_else(damaged)?, meta };
+        self.commit(inner, &batch).map(drop)
+    }
+}
+
+fn head_of(store: StoreId, number: u64, next_revision: u64, sequence: u64, before: End, notes: Notes) -> Head {
+    Head { store, cover: Cover::one(number), next_revision, sequence, before, sealed: End::default(), notes }
+}
+
+fn begin(inner: &Inner, head: &Head) -> io::Result<Segment> {
+    begin_with_room(inner, head, 0)
+}
+
+/// Makes a segment durable, with its name. A later attempt uses the same name.
+fn begin_with_room(inner: &Inner, head: &Head, room: u64) -> io::Result<Segment> {
+    let spare = inner.spares.take(inner)?;
+    let Spare { file, len, .. } = &spare;
+    let (file, mut allocated) = (file.clone(), *len);
+    let bytes = head.encode();
+    let begin = bytes.len() as u64;
+    let name = head.cover.name();
+    let mut write = || {
+        if begin + room > allocated {
+            allocated = begin + room;
+            file.allocate(allocated)?;
+        }
+        write_all(&*file, &bytes, 0)?;
+        file.sync_data()
+    };
+    if let Err(error) = write() {
+        spare.remove(&*inner.files);
+        return Err(error);
+    }
+    if let Err(error) = inner.files.rename(&spare.name, &name) {
+        spare.remove(&*inner.files);
+        return Err(error);
+    }
+    inner.files.sync_dir()?;
+    Ok(Segment {
+        cover: head.cover,
+        next_revision: head.next_revision,
+        sequence: head.sequence,
+        before: head.before,
+        begin,
+        end: End { at: begin, chain: head.before.chain },
+        allocated,
+        file,
+        records: Records::default(),
+    })
+}
