@@ -319,6 +319,17 @@ impl Link for Api {
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
         Box::pin(self.route(request))
     }
+
+    /// Those of discovery, as they are now.
+    fn paths(&self) -> Vec<String> {
+        let mut paths = vec!["/api".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
+        for group in self.discovery.served().groups() {
+            let root = if group.name.is_empty() { "/api".to_owned() } else { format!("/apis/{}", group.name) };
+            paths.extend(group.versions.iter().map(|version| format!("{root}/{}", version.version)));
+            paths.push(root);
+        }
+        paths
+    }
 }
 
 /// What can be asked across all namespaces.

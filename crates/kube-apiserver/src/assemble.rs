@@ -29,6 +29,7 @@ use binnacle_store_etcd::ConnectError;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in, served_apis};
+pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
 use crate::admin_socket::AdminSocket;
 use crate::authentication::{self, AuthenticationError};
@@ -37,10 +38,11 @@ use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path};
 use crate::encryption::AtRest;
 use crate::flags::Config;
-use crate::health::{RolesCheck, StepCheck};
+use crate::health::{Lost, RolesCheck, StepCheck};
 use crate::issuers::{IssuersError, NamedIssuers};
 use crate::openid::{OpenIdLink, keys_url};
-use crate::pki::PkiError;
+use crate::pki::{PkiError, system_clock};
+use crate::renewal::Users;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
@@ -57,6 +59,7 @@ pub(crate) struct Assembled {
     control_plane: ControlPlane,
     /// Keep what authorizers know in step with the store; they end with the server.
     followers: JoinSet<()>,
+    lost: Lost,
     /// What goes on beside the requests.
     upkeep: Upkeep,
     auditor: Option<Arc<Auditor>>,
@@ -65,6 +68,8 @@ pub(crate) struct Assembled {
     url: String,
     /// What of the kubectl command depends on how it was started.
     kubectl: String,
+    /// The command that brings controllers.
+    controllers: String,
 }
 
 /// Why the server cannot start.
@@ -141,8 +146,9 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let admin_socket = stores.offer();
     let Named { mut authentication, issuers, tls, authorization, kubelets } = named;
     let named_clients = authentication.clients.take();
-    let Shown { tls, clients, kubectl, place, service_account } =
-        Shown::prepare(tls, named_clients, &config, data.as_ref(), &url)?;
+    let clock = system_clock();
+    let Shown { tls, clients, kubectl, controllers, place, service_account, own } =
+        Shown::prepare(tls, named_clients, &config, data.as_ref(), &url, &clock)?;
 
     // Who is calling, and may they.
     let proxies = authentication.proxies.clone();
@@ -187,6 +193,12 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         let (file, told) = ((flags.client_ca_file.clone(), proxies), authorities::of_proxies(header.clone()));
         authorities::follow(&mut followers, &shutdown, file, &resources, told);
     }
+    let users = Users {
+        serving: tls.certificates().clone(),
+        clients: clients.authorities.clone(),
+        resources: resources.clone(),
+    };
+    own.follow(users, clock, &mut followers, &shutdown);
     followers.spawn(issuers.issuers.follow(issuers.file, shutdown.clone()));
     authorization.follow(&resources, &mut followers, &shutdown);
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
@@ -198,7 +210,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     if let Some(at_rest) = &at_rest {
         health = at_rest.add_checks(health);
     }
-    let health = health.ready(Arc::new(RolesCheck(access.roles.index().clone())));
+    let lost = Lost::default();
+    let health = health.ready(Arc::new(RolesCheck(access.roles.index().clone()))).ready(Arc::new(lost.clone()));
     let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
     let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(terminating)));
     let mut links: Vec<Arc<dyn Link>> = vec![
@@ -259,17 +272,19 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         at_rest,
         control_plane,
         followers,
+        lost,
         upkeep,
         auditor,
         data: data.or(place),
         ephemeral: config.storage.ephemeral,
         url,
         kubectl,
+        controllers,
     })
 }
 
 impl Assembled {
-    /// The three lines of a start.
+    /// The lines of a start.
     fn greeting(&self) -> String {
         let place = match &self.data {
             _ if self.stores.are_elsewhere() => self.stores.place(),
@@ -277,25 +292,32 @@ impl Assembled {
             _ => "memory only, gone at the end".to_owned(),
         };
         format!(
-            "Kubernetes {KUBERNETES_VERSION} API at {}\nData: {place}\nTry: {} get namespaces\n",
-            self.url, self.kubectl
+            "Kubernetes {KUBERNETES_VERSION} API at {}\nData: {place}\nTry: {} get namespaces\nControllers are not part of \
+             it. To see deployments come true: {}\n",
+            self.url, self.kubectl, self.controllers
         )
     }
 
     /// Serves until told to stop. `say` prints the greeting once what every cluster has is there: who reads it can rely
     /// on `/readyz`, and on the rights that everybody has.
-    pub(crate) async fn run(self, say: impl FnOnce(&str), stop: impl Future<Output = ()>) {
+    pub(crate) async fn run(mut self, say: impl FnOnce(&str), stop: impl Future<Output = ()>) {
         let greeting = self.greeting();
         {
             let served = self.server.run(stop);
             tokio::pin!(served);
             let ready = tokio::time::timeout(START_PATIENCE, self.control_plane.done());
-            tokio::select! {
-                () = &mut served => {}
-                _ = ready => {
-                    say(&greeting);
-                    served.await;
+            let serving = async {
+                tokio::select! {
+                    () = &mut served => {}
+                    _ = ready => {
+                        say(&greeting);
+                        served.await;
+                    }
                 }
+            };
+            tokio::select! {
+                () = serving => {}
+                () = self.lost.watch(&mut self.followers) => {}
             }
         }
         drop((self.upkeep, self.at_rest));
@@ -303,7 +325,7 @@ impl Assembled {
             auditor.shutdown().await;
         }
         self.control_plane.ended().await;
-        self.followers.join_all().await;
+        self.lost.wait(&mut self.followers).await;
         drop(self.admin_socket);
         self.stores.close().await;
     }

@@ -1,8 +1,8 @@
 //! Where the server keeps what must outlive it, and files that nobody else may read.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,6 +30,17 @@ pub(crate) struct DataDirError {
     error: io::Error,
 }
 
+/// Whether files must outlive the machine's power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    Lasting,
+    /// They are gone with the process anyway.
+    Passing,
+}
+
+/// What the server itself puts into its directory, and what file systems do.
+const OURS: [&str; 5] = ["store", "pki", "admin.kubeconfig", "server-ca.crt", "lost+found"];
+
 impl DataDir {
     /// Opens or creates a directory that stays.
     pub(crate) fn open(path: &Path) -> Result<Self, DataDirError> {
@@ -37,9 +48,12 @@ impl DataDir {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
         }
-        let at_end = match DirBuilder::new().mode(0o700).create(path) {
+        let at_end = match create_private(path) {
             Ok(()) => AtEnd::RemoveIfEmpty,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => AtEnd::Keep,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
+                keep_to_itself(path).map_err(failed)?;
+                AtEnd::Keep
+            }
             Err(error) => return Err(failed(error)),
         };
         // The working directory may change its meaning, the greeting and the kubeconfig's user should not.
@@ -52,7 +66,7 @@ impl DataDir {
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
         let path = std::env::temp_dir().join(format!("binnacle-{}-{nanos}", std::process::id()));
         // Fails when somebody else has made it: a name in a shared directory can be guessed.
-        match DirBuilder::new().mode(0o700).create(&path) {
+        match create_private(&path) {
             Ok(()) => Ok(Self { path, at_end: AtEnd::Remove }),
             Err(error) => Err(DataDirError { path: path.display().to_string(), error }),
         }
@@ -65,7 +79,11 @@ impl DataDir {
     /// A directory inside of this one that only its owner can enter, whatever holds for this one.
     pub(crate) fn private(&self, name: &str) -> Result<PathBuf, DataDirError> {
         let path = self.path.join(name);
-        match DirBuilder::new().recursive(true).mode(0o700).create(&path) {
+        let made = match create_private(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => close_to_others(&path),
+            made => made,
+        };
+        match made {
             Ok(()) => Ok(path),
             Err(error) => Err(DataDirError { path: path.display().to_string(), error }),
         }
@@ -109,9 +127,9 @@ pub(crate) fn default_path() -> Option<PathBuf> {
 }
 
 /// Writes a file that only its owner can read, as a whole or not at all.
-pub(crate) fn write_private(path: &Path, contents: &[u8]) -> io::Result<()> {
-    if fs::read(path).is_ok_and(|present| present == contents) && fs::metadata(path)?.mode() & 0o077 == 0 {
-        return Ok(());
+pub(crate) fn write_private(path: &Path, contents: &[u8], durability: Durability) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|present| present == contents) {
+        return close_to_others(path);
     }
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -121,9 +139,76 @@ pub(crate) fn write_private(path: &Path, contents: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(contents)?;
-    file.sync_all()?;
-    fs::rename(&new, path)
+    let written = file
+        // Whatever the mask of the process takes away.
+        .set_permissions(Permissions::from_mode(0o600))
+        .and_then(|()| file.write_all(contents))
+        .and_then(|()| if durability == Durability::Lasting { file.sync_all() } else { Ok(()) })
+        .and_then(|()| fs::rename(&new, path));
+    if let Err(error) = written {
+        // On a full disk what was begun takes room that others need; that it cannot go changes nothing.
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
+    sync_directory_of(path, durability)
+}
+
+/// Makes the name of a file outlive the machine's power.
+pub(crate) fn sync_directory_of(path: &Path, durability: Durability) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if durability == Durability::Lasting => File::open(parent)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the rights of everybody but the owner away, with a word.
+pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode & 0o700))?;
+    tracing::warn!("others could read {} (mode {mode:04o}): it is for its owner only now", path.display());
+    Ok(())
+}
+
+/// Says that others can read a secret that is not the server's to change.
+pub(crate) fn warn_if_open(path: &Path) {
+    if let Ok(file) = fs::metadata(path)
+        && file.mode() & 0o007 != 0
+    {
+        tracing::warn!(
+            "everybody on this machine can read the key in {} (mode {:04o})",
+            path.display(),
+            file.mode() & 0o7777
+        );
+    }
+}
+
+/// A directory that others may enter is closed to them if nothing but the server's own things are in it. Otherwise it
+/// may be anything, a home or `/tmp`, and closing it would break what is not ours.
+fn keep_to_itself(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        if !name.to_str().is_some_and(|name| OURS.contains(&name.trim_end_matches(".new"))) {
+            return Err(io::Error::other(format!(
+                "others can read it (mode {mode:04o}) and there are other things in it, such as {}; name a directory of \
+                 its own, or take the rights of others away (chmod 0700)",
+                name.to_string_lossy()
+            )));
+        }
+    }
+    close_to_others(path)
+}
+
+/// Whatever the mask of the process takes away, the owner can use it.
+fn create_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
 #[cfg(test)]
@@ -157,10 +242,39 @@ mod tests {
         assert!(fresh.exists());
         let file = fresh.join("file");
         fs::write(&file, "old").unwrap();
-        write_private(&file, b"new").unwrap();
+        write_private(&file, b"new", Durability::Lasting).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
         let error = DataDir::open(&file).unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot use the data directory {}: ", file.display())), "{error}");
+    }
+
+    #[test]
+    fn what_others_can_read_is_mended_or_refused() {
+        let base = DataDir::temporary().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let open_up = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let path = base.path().join("data");
+        let mut data = DataDir::open(&path).unwrap();
+        data.keep();
+        let pki = data.private("pki").unwrap();
+        for (directory, secret) in [(0o755, 0o644), (0o777, 0o666), (0o750, 0o640), (0o700, 0o600)] {
+            let key = pki.join("a.key");
+            fs::write(&key, "secret").unwrap();
+            open_up(&path, directory);
+            open_up(&pki, directory);
+            open_up(&key, secret);
+            let data = DataDir::open(&path).unwrap();
+            data.private("pki").unwrap();
+            write_private(&key, b"secret", Durability::Passing).unwrap();
+            assert_eq!((mode(&path), mode(&pki), mode(&key)), (0o700, 0o700, 0o600), "{directory:o}");
+        }
+        // What may be somebody's home is not touched, unless it is closed already.
+        fs::write(path.join("letter"), "").unwrap();
+        DataDir::open(&path).unwrap();
+        open_up(&path, 0o755);
+        let error = DataDir::open(&path).unwrap_err().to_string();
+        assert!(error.contains("others can read it (mode 0755)") && error.contains("such as letter"), "{error}");
+        assert_eq!(mode(&path), 0o755);
     }
 }

@@ -1,6 +1,7 @@
 //! The health checks of this program's parts.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use binnacle_authz::RbacIndex;
@@ -8,6 +9,7 @@ use binnacle_controlplane::Step;
 use binnacle_request::BoxFuture;
 use binnacle_server::HealthCheck;
 use binnacle_store::Store;
+use tokio::task::JoinSet;
 
 /// The store answers. Probes know it by the name of the store that the reference has.
 pub(crate) struct StoreCheck {
@@ -67,5 +69,62 @@ impl HealthCheck for RolesCheck {
         Box::pin(async {
             if self.0.ready.is_ready() { Ok(()) } else { Err("roles and bindings have not been read yet".to_owned()) }
         })
+    }
+}
+
+/// No task that keeps the server in step with its objects and files has panicked. What it kept would go stale without
+/// anybody noticing, so a server that lost one asks to be started again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lost(Arc<AtomicUsize>);
+
+impl Lost {
+    /// Notices tasks that end. Never comes back.
+    pub(crate) async fn watch(&self, tasks: &mut JoinSet<()>) {
+        self.wait(tasks).await;
+        std::future::pending().await
+    }
+
+    /// Notices tasks that end, until all have.
+    pub(crate) async fn wait(&self, tasks: &mut JoinSet<()>) {
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                tracing::error!("a task that should never end has panicked; the server is not ready any more: {error}");
+            }
+        }
+    }
+}
+
+impl HealthCheck for Lost {
+    fn name(&self) -> &str {
+        "background-tasks"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            match self.0.load(Ordering::Relaxed) {
+                0 => Ok(()),
+                lost => Err(format!("{lost} tasks have panicked, see the log; start the server again")),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn tasks_that_panic_are_missed() {
+        let (lost, mut tasks) = (Lost::default(), JoinSet::new());
+        tasks.spawn(async {});
+        lost.wait(&mut tasks).await;
+        assert_eq!(lost.check().await, Ok(()));
+        tasks.spawn(async { panic!("on purpose") });
+        tasks.spawn(async {});
+        lost.wait(&mut tasks).await;
+        assert!(lost.check().await.is_err_and(|error| error.starts_with("1 tasks")));
     }
 }

@@ -18,6 +18,7 @@ mod logging;
 mod openid;
 mod pki;
 mod reload;
+mod renewal;
 mod signals;
 mod storage_metrics;
 mod stores;

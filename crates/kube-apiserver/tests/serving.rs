@@ -1,5 +1,6 @@
 //! What the running program answers: health, version, index, metrics, refusals.
 
+use binnacle_testkit::https::Handshake;
 use binnacle_testkit::{Server, TempDir, admin, somebody, wait_until};
 
 const TOKENS: &str = "root-token,root,1,system:masters\nuser-token,user,2\n";
@@ -112,4 +113,25 @@ async fn modes_of_authorization() {
         }
         assert_eq!(got, want, "{mode}");
     }
+}
+
+/// What the index names is there to be asked for, discovery included, and only for those who may.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index() {
+    let server = Server::start(&["--ephemeral"]);
+    let mut client = server.client().await;
+    let index: serde_json::Value = serde_json::from_str(&client.get("/").await.unwrap().body).unwrap();
+    let paths: Vec<&str> = index["paths"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+    assert!(paths.is_sorted(), "{paths:?}");
+    for path in
+        ["/api", "/api/v1", "/apis", "/apis/", "/apis/apps", "/apis/apps/v1", "/apis/autoscaling/v2", "/version"]
+    {
+        assert!(paths.contains(&path), "{path}");
+    }
+    // One that the reference names and does not serve, either.
+    for path in paths.iter().filter(|path| **path != "/openapi/v3/") {
+        assert_eq!(client.get(path).await.unwrap().status, 200, "{path}");
+    }
+    let nobody = Handshake::new(&server.admin().authority);
+    assert_eq!(server.connect(&nobody).await.get("/").await.unwrap().status, 403);
 }

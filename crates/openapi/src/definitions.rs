@@ -7,7 +7,7 @@ use binnacle_meta::Text;
 use binnacle_schema::{Field, ListType, Message, Ty};
 
 use crate::json::Json;
-use crate::words;
+use crate::{enum_words, words};
 
 /// Which version of OpenAPI a definition is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +227,7 @@ fn default(field: &Field) -> Option<&str> {
     })
 }
 
-/// The field's description; that of an enum ends with its values, one a line.
+/// The field's description; that of an enum ends with its values, one a line, and what they mean.
 fn described(message: &Message, field: &Field) -> Option<String> {
     let text = binnacle_descriptions::field(&message.name, &field.name)
         .or_else(|| if words::is_list(message) { words::list_field(&field.name) } else { None });
@@ -242,6 +242,10 @@ fn described(message: &Message, field: &Field) -> Option<String> {
     text.push_str("Possible enum values:");
     for value in field.values.iter() {
         text.push_str(&format!("\n - `\"{value}\"`"));
+        if let Some(words) = enum_words::value(message, field, value) {
+            text.push(' ');
+            text.push_str(words);
+        }
     }
     Some(text)
 }

@@ -7,6 +7,7 @@ mod accept;
 mod answer;
 mod definitions;
 mod documents;
+mod enum_words;
 mod gzip;
 mod json;
 mod link;

@@ -18,6 +18,7 @@ pub(crate) fn of_options(group: &str, version: &str, kind: &str, except: &[&str]
             place: Place::Query,
             ty: json_type(&field.ty)?,
             description: words::field(&message.name, &field.name).unwrap_or_default().into(),
+            shared_name: words::shared_name(kind, &field.name),
         })
     };
     message
@@ -31,7 +32,13 @@ pub(crate) fn of_options(group: &str, version: &str, kind: &str, except: &[&str]
 pub(crate) fn pretty() -> Parameter {
     let description = "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent \
                        indicates a browser or command-line HTTP tool (curl and wget).";
-    Parameter { name: Text::new_static("pretty"), place: Place::Query, ty: "string", description: description.into() }
+    Parameter {
+        name: Text::new_static("pretty"),
+        place: Place::Query,
+        ty: "string",
+        description: description.into(),
+        shared_name: None,
+    }
 }
 
 pub(crate) fn namespace() -> Parameter {
@@ -47,7 +54,7 @@ pub(crate) fn path() -> Parameter {
 }
 
 fn in_path(name: &'static str, description: Cow<'static, str>) -> Parameter {
-    Parameter { name: Text::new_static(name), place: Place::Path, ty: "string", description }
+    Parameter { name: Text::new_static(name), place: Place::Path, ty: "string", description, shared_name: None }
 }
 
 /// A list is a parameter that may be given several times, and shown as one; structs and times cannot be parameters.

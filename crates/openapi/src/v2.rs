@@ -135,10 +135,10 @@ impl<'a> Shared<'a> {
         for path in paths {
             let of_operations = path.operations.iter().flat_map(|operation| &operation.parameters);
             for parameter in path.parameters.iter().chain(of_operations).filter(|parameter| is_shared(parameter)) {
-                shared
-                    .parameters
-                    .entry(parameter)
-                    .or_insert_with(|| digest(&parameter.name, |json| write_parameter(parameter, json)));
+                shared.parameters.entry(parameter).or_insert_with(|| match parameter.shared_name {
+                    Some(name) => format!("{}-{name}", parameter.name),
+                    None => digest(&parameter.name, |json| write_parameter(parameter, json)),
+                });
             }
             // All others name the kind.
             let bodies = path.operations.iter().filter_map(|operation| operation.body.as_ref());

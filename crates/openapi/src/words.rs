@@ -24,6 +24,12 @@ pub(crate) fn is_list(message: &Message) -> bool {
     has("metadata", &list_meta) && has("items", &|ty| ty.element().is_some())
 }
 
+/// The end of the name under which the reference shares a parameter: a hash of its words, which are not ours.
+pub(crate) fn shared_name(kind: &str, field: &str) -> Option<&'static str> {
+    let mut named = SHARED_NAMES.iter().filter(|(_, f, _)| *f == field);
+    named.clone().find(|(k, ..)| *k == kind).or_else(|| named.find(|(k, ..)| k.is_empty())).map(|(.., name)| *name)
+}
+
 fn option(definition: &str, field: &str) -> Option<&'static str> {
     let kind = definition.rsplit('.').next().unwrap_or(definition);
     OPTIONS.iter().find(|(k, f, _)| *f == field && (*k == kind || k.is_empty())).map(|(_, _, words)| *words)
@@ -81,6 +87,48 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("PodProxyOptions", "path", "The path of the request to the pod."),
     ("NodeProxyOptions", "path", "The path of the request to the node."),
     ("ServiceProxyOptions", "path", "Scheme, port and path of the request to the service."),
+];
+
+/// Kind, field and name; without a kind, that of all other options with such a field.
+const SHARED_NAMES: &[(&str, &str, &str)] = &[
+    ("", "allowWatchBookmarks", "HC2hJt-J"),
+    ("", "continue", "QfD61s0i"),
+    ("", "fieldSelector", "xIcQKXFG"),
+    ("", "labelSelector", "5Zw57w4C"),
+    ("", "limit", "1NfNmdNH"),
+    ("", "resourceVersion", "5WAnf1kx"),
+    ("", "resourceVersionMatch", "t8XhRHeC"),
+    ("", "sendInitialEvents", "rLXlEK_k"),
+    ("", "shardSelector", "Kgyki_3_"),
+    ("", "timeoutSeconds", "yvYezaOC"),
+    ("", "watch", "XNNPZGbK"),
+    ("PatchOptions", "fieldManager", "7c6nTn1T"),
+    ("", "fieldManager", "Qy4HdaTW"),
+    ("", "force", "tOGGb0Yi"),
+    ("PodLogOptions", "container", "1GeXxFDC"),
+    ("PodLogOptions", "follow", "9OIXh_2R"),
+    ("PodLogOptions", "insecureSkipTLSVerifyBackend", "gM00jVbe"),
+    ("PodLogOptions", "limitBytes", "zwd1RXuc"),
+    ("PodLogOptions", "previous", "1jxDPu3y"),
+    ("PodLogOptions", "sinceSeconds", "vE2NLdnP"),
+    ("PodLogOptions", "stream", "l-48cgXv"),
+    ("PodLogOptions", "tailLines", "9xQLWHMV"),
+    ("PodLogOptions", "timestamps", "c17fW1w_"),
+    ("PodExecOptions", "command", "Py3eQybp"),
+    ("PodExecOptions", "container", "i5dOmRiM"),
+    ("PodExecOptions", "stderr", "W_1TNlWc"),
+    ("PodExecOptions", "stdin", "PSzNhyUC"),
+    ("PodExecOptions", "stdout", "-EZLRwV1"),
+    ("PodExecOptions", "tty", "s0flW37O"),
+    ("PodAttachOptions", "container", "_Q-EJ3nR"),
+    ("PodAttachOptions", "stderr", "26jJhFUR"),
+    ("PodAttachOptions", "stdin", "sEFnN3IS"),
+    ("PodAttachOptions", "stdout", "005YMKE6"),
+    ("PodAttachOptions", "tty", "g7MlET_l"),
+    ("PodPortForwardOptions", "ports", "91KROJmm"),
+    ("PodProxyOptions", "path", "oPbzgLUj"),
+    ("NodeProxyOptions", "path", "rFDtV0x9"),
+    ("ServiceProxyOptions", "path", "QCf0eosM"),
 ];
 
 #[cfg(test)]

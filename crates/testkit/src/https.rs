@@ -81,6 +81,8 @@ pub struct Client {
     sender: Sender,
     pub tls: ProtocolVersion,
     pub alpn: Option<String>,
+    /// What the server showed, as DER.
+    pub certificate: Vec<u8>,
     /// Ends when the connection does.
     pub connection: JoinHandle<()>,
 }
@@ -113,6 +115,8 @@ impl Client {
         let session = stream.get_ref().1;
         let tls = session.protocol_version().unwrap();
         let alpn = session.alpn_protocol().map(|name| String::from_utf8(name.to_vec()).unwrap());
+        let certificate = session.peer_certificates().and_then(|chain| chain.first()).map(|der| der.to_vec());
+        let certificate = certificate.unwrap_or_default();
         let io = TokioIo::new(stream);
         let (sender, connection) = if alpn.as_deref() == Some("h2") {
             let (sender, connection) =
@@ -122,7 +126,7 @@ impl Client {
             let (sender, connection) = http1::handshake(io).await.map_err(|error| error.to_string())?;
             (Sender::Http1(sender), tokio::spawn(async { drop(connection.await) }))
         };
-        Ok(Self { sender, tls, alpn, connection })
+        Ok(Self { sender, tls, alpn, certificate, connection })
     }
 
     /// Sends a request and hands back the answer with its body still to come.

@@ -1,5 +1,6 @@
 //! Repository tasks, run as `cargo xtask TASK`.
 
+mod dependencies;
 mod import_api;
 mod release;
 
@@ -12,10 +13,12 @@ fn main() -> ExitCode {
         .about("Tasks of this repository")
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .subcommand(dependencies::command())
         .subcommand(import_api::command())
         .subcommand(release::command())
         .get_matches();
     let outcome = match matches.subcommand() {
+        Some(("dependencies", _)) => dependencies::run(),
         Some(("import-api", matches)) => import_api::run(matches),
         Some(("release", matches)) => release::run(matches),
         _ => unreachable!("clap knows no other subcommand"),

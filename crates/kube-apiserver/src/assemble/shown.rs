@@ -1,15 +1,16 @@
 //! What the server shows of itself: its certificate, and files that tell clients how to reach it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use binnacle_server::{CertificateFiles, DefaultCertificate, TlsError};
 
 use super::StartError;
 use crate::authentication::Bundle;
-use crate::data_dir::{DataDir, write_private};
+use crate::data_dir::{DataDir, Durability, warn_if_open, write_private};
 use crate::flags::Config;
 use crate::kubeconfig::kubeconfig;
-use crate::pki::{Names, Pki};
+use crate::pki::{Clock, Files, Names, Pki};
+use crate::renewal::Own;
 
 /// What the server shows of itself, and how clients reach it.
 pub(super) struct Shown {
@@ -18,10 +19,14 @@ pub(super) struct Shown {
     pub(super) clients: Bundle,
     /// The command that begins every example.
     pub(super) kubectl: String,
+    /// The command that brings controllers.
+    pub(super) controllers: String,
     /// The server's own key for service account tokens, as PEM.
     pub(super) service_account: String,
     /// Where the file for kubectl is when there is no data directory; it goes away with the server.
     pub(super) place: Option<DataDir>,
+    /// What is renewed while the server runs.
+    pub(super) own: Own,
 }
 
 impl Shown {
@@ -32,43 +37,128 @@ impl Shown {
         config: &Config,
         data: Option<&DataDir>,
         url: &str,
+        clock: &Clock,
     ) -> Result<Self, StartError> {
         let mut names = Names::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
         names.add(config.generic.external_hostname.as_deref(), config.generic.advertise_address);
-        let (pki, place) = match data {
-            Some(data) => (Pki::open(&data.private("pki")?, &names)?, None),
-            None => (Pki::generate(&names)?, Some(DataDir::temporary()?)),
+        warn_of_open_keys(config);
+        let place = if data.is_none() { Some(DataDir::temporary()?) } else { None };
+        let data = data.or(place.as_ref()).ok_or(StartError::NoPlace)?;
+        let durability = if place.is_some() { Durability::Passing } else { Durability::Lasting };
+        let directory = data.private("pki")?;
+        let files = Files::new(directory, durability);
+        let pki = Pki::open(&files, &names, clock())?;
+        let given = config.serving.tls_files.is_some();
+        // What an earlier start put into `--cert-dir` is the server's own, and renewed like it.
+        let named_tls = named_tls.filter(|(_, text)| given || !pki.has_signed(text));
+        let (tls, foreign) = match named_tls {
+            Some((files, text)) => (files, Some(text)),
+            None => (DefaultCertificate::Made(pki.serving_files()?), None),
         };
-        let home = data.or(place.as_ref()).ok_or(StartError::NoPlace)?.path();
-        let (tls, trusted) = match named_tls {
-            Some((files, text)) => (files, text),
+        let home = data.path();
+        let (clients, kubectl, kubeconfig) = match named_clients {
             None => {
-                if let Some(directory) = &config.serving.cert_dir {
-                    let files = serving_pair(directory);
-                    std::fs::create_dir_all(directory)
-                        .map_err(|error| StartError::Write { path: directory.display().to_string(), error })?;
-                    write(&files.certificate, &pki.serving.certificate)?;
-                    write(&files.key, &pki.serving.key)?;
-                }
-                (DefaultCertificate::Made(pki.serving_files()?), pki.authority.clone())
-            }
-        };
-        let (clients, kubectl) = match named_clients {
-            None => {
+                let own = Bundle::new("the server's own authority", pki.bundle.as_bytes())?;
                 let path = home.join("admin.kubeconfig");
-                write(&path, &kubeconfig(url, &trusted, &pki.admin.certificate, &pki.admin.key))?;
-                let own = Bundle::new("the server's own authority", pki.authority.as_bytes())?;
-                (own, format!("kubectl --kubeconfig {}", path.display()))
+                (own, format!("kubectl --kubeconfig {}", quoted(&path)), Shape::Kubeconfig(path))
             }
             // The named authority's administrators bring their own certificates.
             Some(clients) => {
                 let path = home.join("server-ca.crt");
-                write(&path, &trusted)?;
-                (clients, format!("kubectl --server {url} --certificate-authority {}", path.display()))
+                let kubectl = format!("kubectl --server {url} --certificate-authority {}", quoted(&path));
+                (clients, kubectl, Shape::Authority(path))
             }
         };
-        Ok(Self { tls, clients, kubectl, service_account: pki.service_account, place })
+        let identity = match &kubeconfig {
+            Shape::Kubeconfig(path) => quoted(path),
+            Shape::Authority(_) => "KUBECONFIG".to_owned(),
+        };
+        let own_key = files.path("sa.key");
+        let signing = config.authentication.service_accounts.signing_key_file.as_deref().unwrap_or(&own_key);
+        let root = match &tls {
+            DefaultCertificate::Files(files) => files.certificate.clone(),
+            DefaultCertificate::Made(_) => files.path("ca-bundle.crt"),
+        };
+        let controllers = format!(
+            "kube-controller-manager --kubeconfig {identity} --service-account-private-key-file {} --root-ca-file {}",
+            quoted(signing),
+            quoted(&root),
+        );
+        let told = Told {
+            url: url.to_owned(),
+            shape: kubeconfig,
+            cert_dir: config.serving.cert_dir.clone().filter(|_| foreign.is_none()),
+            foreign,
+            durability,
+        };
+        told.write(&pki)?;
+        let service_account = pki.service_account.clone();
+        let own = Own::new(files, names, told, pki);
+        Ok(Self { tls, clients, kubectl, controllers, service_account, place, own })
     }
+}
+
+/// The files that tell clients how to reach the server.
+pub(crate) struct Told {
+    url: String,
+    shape: Shape,
+    /// The text of a serving certificate that is not the server's own: clients trust just that.
+    foreign: Option<String>,
+    /// Where the operator wants a copy of the serving certificate.
+    cert_dir: Option<PathBuf>,
+    durability: Durability,
+}
+
+/// What clients get.
+enum Shape {
+    /// All that kubectl needs.
+    Kubeconfig(PathBuf),
+    /// Whom to trust: who they are, they know themselves.
+    Authority(PathBuf),
+}
+
+impl Told {
+    /// Whether administrators come with certificates of the server's own authority.
+    pub(crate) fn has_administrator(&self) -> bool {
+        matches!(self.shape, Shape::Kubeconfig(_))
+    }
+
+    pub(crate) fn write(&self, pki: &Pki) -> Result<(), StartError> {
+        if let Some(directory) = &self.cert_dir {
+            let files = serving_pair(directory);
+            std::fs::create_dir_all(directory)
+                .map_err(|error| StartError::Write { path: directory.display().to_string(), error })?;
+            self.write_file(&files.key, &pki.serving.key)?;
+            self.write_file(&files.certificate, &pki.serving.certificate)?;
+        }
+        let trusted = self.foreign.as_ref().unwrap_or(&pki.bundle);
+        match &self.shape {
+            Shape::Authority(path) => self.write_file(path, trusted),
+            Shape::Kubeconfig(path) => {
+                self.write_file(path, &kubeconfig(&self.url, trusted, &pki.admin.certificate, &pki.admin.key))
+            }
+        }
+    }
+
+    fn write_file(&self, path: &Path, text: &str) -> Result<(), StartError> {
+        write_private(path, text.as_bytes(), self.durability)
+            .map_err(|error| StartError::Write { path: path.display().to_string(), error })
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// Keys that flags name are not the server's to close.
+fn warn_of_open_keys(config: &Config) {
+    let serving = config.serving.tls_files.iter().chain(config.serving.named.iter().map(|named| &named.files));
+    let etcd = config.storage.etcd.as_ref().and_then(|etcd| etcd.key_file.as_deref());
+    let signing = config.authentication.service_accounts.signing_key_file.as_deref();
+    serving.map(|files| files.key.as_path()).chain(etcd).chain(signing).for_each(warn_if_open);
 }
 
 /// Where `--cert-dir` has the serving certificate.
@@ -81,6 +171,19 @@ pub(super) fn read_text(path: &Path) -> Result<String, StartError> {
         .map_err(|error| TlsError::Unreadable { path: path.display().to_string(), error }.into())
 }
 
-fn write(path: &Path, text: &str) -> Result<(), StartError> {
-    write_private(path, text.as_bytes()).map_err(|error| StartError::Write { path: path.display().to_string(), error })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_for_a_shell() {
+        for (path, want) in [
+            ("/var/lib/binnacle", "/var/lib/binnacle"),
+            ("/a b", "'/a b'"),
+            ("/it's", "'/it'\\''s'"),
+            ("/$HOME", "'/$HOME'"),
+        ] {
+            assert_eq!(quoted(Path::new(path)), want);
+        }
+    }
 }

@@ -35,7 +35,7 @@ pub struct NamedCertificate {
 
 /// Where the certificate comes from that everybody is shown who asks for no other.
 pub enum DefaultCertificate {
-    /// Made by the server: it does not change.
+    /// Made by the server, which says itself when there is another: [`Certificates::replace_made`].
     Made(TlsFiles),
     Files(CertificateFiles),
 }
@@ -49,7 +49,7 @@ pub struct Certificates {
 }
 
 enum Source {
-    Made(Arc<CertifiedKey>),
+    Made(ArcSwap<CertifiedKey>),
     Files(CertificateFiles),
 }
 
@@ -68,7 +68,7 @@ impl Certificates {
     ) -> Result<Arc<Self>, TlsError> {
         let default = match default {
             DefaultCertificate::Files(files) => Source::Files(files),
-            DefaultCertificate::Made(files) => Source::Made(certified(&provider, files)?),
+            DefaultCertificate::Made(files) => Source::Made(ArcSwap::new(certified(&provider, files)?)),
         };
         let current = ArcSwap::from_pointee(read(&provider, &default, &named)?);
         Ok(Arc::new(Self { provider, default, named, current }))
@@ -78,6 +78,13 @@ impl Certificates {
     pub fn reload(&self) -> Result<(), TlsError> {
         self.current.store(Arc::new(read(&self.provider, &self.default, &self.named)?));
         Ok(())
+    }
+
+    /// Shows newcomers another certificate that the server made. Where a file says what to show, nothing changes.
+    pub fn replace_made(&self, files: TlsFiles) -> Result<(), TlsError> {
+        let Source::Made(made) = &self.default else { return Ok(()) };
+        made.store(certified(&self.provider, files)?);
+        self.reload()
     }
 
     /// Follows the files for as long as the server runs.
@@ -180,7 +187,7 @@ impl ResolvesServerCert for Chooser {
 fn read(provider: &CryptoProvider, default: &Source, named: &[NamedCertificate]) -> Result<Shown, TlsError> {
     let load = |files: &CertificateFiles| certified(provider, TlsFiles::load(&files.certificate, &files.key)?);
     let default = match default {
-        Source::Made(certified) => certified.clone(),
+        Source::Made(made) => made.load_full(),
         Source::Files(files) => load(files)?,
     };
     let mut by_name = HashMap::new();

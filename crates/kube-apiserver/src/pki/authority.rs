@@ -1,0 +1,127 @@
+//! The authorities of a server: the first one, and those that succeed it.
+
+use rcgen::{Issuer, KeyPair};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use time::{Duration, OffsetDateTime};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::{Files, Pair, PkiError, making, own_id, validity};
+
+/// How long before the end of the newest authority the next one joins it: longer than any certificate that it signs,
+/// so that everybody who is given a certificate in that time is told of both.
+const OVERLAP: Duration = Duration::days(400);
+/// Clocks differ: so long before its end an authority signs no more.
+const SKEW: Duration = Duration::hours(1);
+/// A clock that runs wild makes no more than these.
+const MOST: usize = 16;
+
+/// All authorities of a directory, the oldest first, never none: `ca.crt`, `ca-2.crt` and so on.
+pub(super) struct Authorities(Vec<Authority>);
+
+/// A certificate that signs others, with its key.
+pub(super) struct Authority {
+    pair: Pair,
+    der: CertificateDer<'static>,
+    pub(super) begins: OffsetDateTime,
+    pub(super) ends: OffsetDateTime,
+    /// By what the certificates that it signed name it.
+    pub(super) id: Option<Vec<u8>>,
+}
+
+impl Authorities {
+    /// Reads what is there, makes the first one, and a successor when it is time.
+    pub(super) fn open(files: &Files, now: OffsetDateTime) -> Result<Self, PkiError> {
+        let mut all = Vec::new();
+        for n in 1..=MOST {
+            match read(files, n)? {
+                Some(authority) => all.push(authority),
+                // A certificate is written after its key: it was removed by somebody who wants a new one.
+                None if n == 1 => all.push(make(files, n, now)?),
+                None => break,
+            }
+        }
+        let mut all = Self(all);
+        if all.newest_ends() - OVERLAP <= now && all.0.len() < MOST {
+            let next = all.0.len() + 1;
+            tracing::warn!(
+                "the authority in {} ends at {} and the clock says {now}: {} joins it; both are trusted from now on, so \
+                 hand out admin.kubeconfig and pki/ca-bundle.crt again to whoever has a copy",
+                files.path(&format!("{}.crt", name(all.0.len()))).display(),
+                all.newest_ends(),
+                files.path(&format!("{}.crt", name(next))).display(),
+            );
+            all.0.push(make(files, next, now)?);
+        }
+        if let Some(issuer) = Some(all.issuer(now)).filter(|issuer| issuer.begins > now) {
+            tracing::warn!(
+                "the clock says {now}, which is before the server's own authority begins at {}: clients with such a clock \
+                 cannot trust it; nothing is replaced",
+                issuer.begins
+            );
+        }
+        Ok(all)
+    }
+
+    /// The one that signs: the oldest that is valid, since most clients know it. A clock that is before all of them does
+    /// not count.
+    pub(super) fn issuer(&self, now: OffsetDateTime) -> &Authority {
+        let valid = self.0.iter().find(|authority| authority.begins <= now && now < authority.usable_until());
+        valid.or_else(|| self.0.iter().find(|authority| now < authority.usable_until())).unwrap_or(&self.0[0])
+    }
+
+    /// When another one signs, or a successor has to be made.
+    pub(super) fn due(&self, now: OffsetDateTime) -> OffsetDateTime {
+        let issuer = self.issuer(now);
+        let turn = if issuer.begins > now { issuer.begins } else { issuer.usable_until() };
+        let successor = self.newest_ends() - OVERLAP;
+        if successor > now { turn.min(successor) } else { turn }
+    }
+
+    pub(super) fn bundle(&self) -> String {
+        self.0.iter().map(|authority| authority.pair.certificate.as_str()).collect()
+    }
+
+    fn newest_ends(&self) -> OffsetDateTime {
+        self.0.iter().map(|authority| authority.ends).max().unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    }
+}
+
+impl Authority {
+    pub(super) fn usable_until(&self) -> OffsetDateTime {
+        self.ends - SKEW
+    }
+
+    pub(super) fn issuer(&self) -> Result<Issuer<'static, KeyPair>, PkiError> {
+        Ok(Issuer::from_ca_cert_der(&self.der, KeyPair::from_pem(&self.pair.key)?)?)
+    }
+
+    fn parse(pair: Pair, broken: impl Fn(String) -> PkiError) -> Result<Self, PkiError> {
+        let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes())
+            .map_err(|error| broken(error.to_string()))?
+            .into_owned();
+        let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| broken(error.to_string()))?;
+        let ((begins, ends), id) = (validity(&parsed), own_id(&parsed));
+        Ok(Self { pair, begins, ends, id, der })
+    }
+}
+
+fn name(n: usize) -> String {
+    if n == 1 { "ca".to_owned() } else { format!("ca-{n}") }
+}
+
+fn read(files: &Files, n: usize) -> Result<Option<Authority>, PkiError> {
+    let files = files.pair(&name(n));
+    match files.read()? {
+        Some(pair) => Ok(Some(Authority::parse(pair, |error| files.broken(error))?)),
+        None if files.has_certificate() => Err(files.keyless()),
+        None => Ok(None),
+    }
+}
+
+fn make(files: &Files, n: usize, now: OffsetDateTime) -> Result<Authority, PkiError> {
+    let files = files.pair(&name(n));
+    let pair = making::authority(now)?;
+    files.write(&pair)?;
+    Authority::parse(pair, |error| files.broken(error))
+}

@@ -1,0 +1,145 @@
+//! The files of certificates and keys: written as a whole or not at all, and for their owner only.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{KeyPair, PublicKeyData};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::{Pair, PkiError, fs, io};
+use crate::data_dir::{Durability, close_to_others, sync_directory_of, write_private};
+
+/// The directory of all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    directory: PathBuf,
+    durability: Durability,
+}
+
+/// `NAME.crt` and `NAME.key`.
+pub(super) struct PairFiles {
+    certificate: PathBuf,
+    key: PathBuf,
+    durability: Durability,
+}
+
+impl Files {
+    pub(crate) fn new(directory: PathBuf, durability: Durability) -> Self {
+        Self { directory, durability }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub(super) fn pair(&self, name: &str) -> PairFiles {
+        let path = |ending: &str| self.path(&format!("{name}.{ending}"));
+        PairFiles { certificate: path("crt"), key: path("key"), durability: self.durability }
+    }
+
+    pub(super) fn read_key(&self, name: &str) -> Result<Option<String>, PkiError> {
+        read_key(&self.path(name))
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<(), PkiError> {
+        write(&self.path(name), text, self.durability)
+    }
+}
+
+impl PairFiles {
+    /// What is there: nothing, or a certificate and the key that belongs to it.
+    pub(super) fn read(&self) -> Result<Option<Pair>, PkiError> {
+        let Some(certificate) = read(&self.certificate)? else { return Ok(None) };
+        let Some(key) = read_key(&self.key)? else { return Ok(None) };
+        let pair = Pair { certificate, key };
+        self.parsed(&pair, |certificate| {
+            let key = KeyPair::from_pem(&pair.key)
+                .map_err(|error| PkiError::Broken { path: self.key.display().to_string(), error: error.to_string() })?;
+            if certificate.public_key().raw == key.subject_public_key_info() {
+                Ok(())
+            } else {
+                Err(self.broken("it does not belong to the key beside it"))
+            }
+        })??;
+        Ok(Some(pair))
+    }
+
+    pub(super) fn keep_or_make(
+        &self,
+        good: impl Fn(&X509Certificate<'_>) -> bool,
+        make: impl FnOnce() -> Result<Pair, PkiError>,
+    ) -> Result<Pair, PkiError> {
+        if let Some(pair) = self.read()?
+            && self.parsed(&pair, good)?
+        {
+            return Ok(pair);
+        }
+        let pair = make()?;
+        self.write(&pair)?;
+        Ok(pair)
+    }
+
+    pub(super) fn write(&self, pair: &Pair) -> Result<(), PkiError> {
+        // Before anything goes, it is known that there is room for both.
+        let [key, certificate] = [&self.key, &self.certificate].map(|path| {
+            let mut next = path.clone().into_os_string();
+            next.push(".next");
+            PathBuf::from(next)
+        });
+        write(&key, &pair.key, self.durability)?;
+        write(&certificate, &pair.certificate, self.durability)?;
+        // A stop between the two must not leave a certificate with the key of another.
+        match fs::remove_file(&self.certificate) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file_error(&self.certificate, error)),
+            _ => {}
+        }
+        fs::rename(key, &self.key).map_err(|error| file_error(&self.key, error))?;
+        fs::rename(certificate, &self.certificate)
+            .and_then(|()| sync_directory_of(&self.certificate, self.durability))
+            .map_err(|error| file_error(&self.certificate, error))
+    }
+
+    pub(super) fn has_certificate(&self) -> bool {
+        self.certificate.exists()
+    }
+
+    pub(super) fn keyless(&self) -> PkiError {
+        PkiError::Keyless { certificate: self.certificate.display().to_string(), key: self.key.display().to_string() }
+    }
+
+    pub(super) fn broken(&self, error: impl std::fmt::Display) -> PkiError {
+        PkiError::Broken { path: self.certificate.display().to_string(), error: error.to_string() }
+    }
+
+    fn parsed<T>(&self, pair: &Pair, read: impl FnOnce(&X509Certificate<'_>) -> T) -> Result<T, PkiError> {
+        let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).map_err(|error| self.broken(error))?;
+        let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| self.broken(error))?;
+        Ok(read(&parsed))
+    }
+}
+
+fn read(path: &Path) -> Result<Option<String>, PkiError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(file_error(path, error)),
+    }
+}
+
+/// Reads a file that nobody else may read, and sees to that.
+fn read_key(path: &Path) -> Result<Option<String>, PkiError> {
+    let text = read(path)?;
+    if text.is_some() {
+        close_to_others(path).map_err(|error| file_error(path, error))?;
+    }
+    Ok(text)
+}
+
+fn write(path: &Path, text: &str, durability: Durability) -> Result<(), PkiError> {
+    write_private(path, text.as_bytes(), durability).map_err(|error| file_error(path, error))
+}
+
+fn file_error(path: &Path, error: io::Error) -> PkiError {
+    PkiError::File { path: path.display().to_string(), error }
+}

@@ -1,0 +1,75 @@
+//! How certificates are made so that a wrong clock does no lasting harm.
+//!
+//! An authority begins long ago and not now, and what it signs begins with it: what is made while the clock is ahead is
+//! valid as well when it is right again. A clock that is obviously behind (a board without a battery starts in 1970)
+//! makes certificates as if it were [`EARLIEST`], so that they have not ended when it is right.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use time::{Duration, OffsetDateTime};
+
+use super::authority::Authority;
+use super::{Names, Pair, PkiError};
+
+/// No right clock that this server sees is before that.
+pub(super) const EARLIEST: OffsetDateTime = match OffsetDateTime::from_unix_timestamp(1_767_225_600) {
+    Ok(new_year_of_2026) => new_year_of_2026,
+    Err(_) => OffsetDateTime::UNIX_EPOCH,
+};
+const AUTHORITY_LIFETIME: Duration = Duration::days(3650);
+const LEAF_LIFETIME: Duration = Duration::days(365);
+const SKEW: Duration = Duration::hours(1);
+
+const ADMIN_NAME: &str = "kubernetes-admin";
+const ADMIN_GROUP: &str = "system:masters";
+
+/// All authorities have one name: clients choose their certificate by the names that the server tells.
+pub(super) fn authority(now: OffsetDateTime) -> Result<Pair, PkiError> {
+    let mut params = params("binnacle-ca", (now - SKEW).min(EARLIEST), now.max(EARLIEST) + AUTHORITY_LIFETIME);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+pub(super) fn serving(issuer: &Authority, names: &Names, now: OffsetDateTime) -> Result<Pair, PkiError> {
+    let mut params = leaf("kube-apiserver", issuer, now);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    for name in &names.dns {
+        params.subject_alt_names.push(SanType::DnsName(name.as_str().try_into()?));
+    }
+    params.subject_alt_names.extend(names.ips.iter().copied().map(SanType::IpAddress));
+    sign(params, issuer)
+}
+
+pub(super) fn admin(issuer: &Authority, now: OffsetDateTime) -> Result<Pair, PkiError> {
+    let mut params = leaf(ADMIN_NAME, issuer, now);
+    params.distinguished_name.push(DnType::OrganizationName, ADMIN_GROUP);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    sign(params, issuer)
+}
+
+fn leaf(name: &str, issuer: &Authority, now: OffsetDateTime) -> CertificateParams {
+    let mut params = params(name, issuer.begins, (now.max(EARLIEST) + LEAF_LIFETIME).min(issuer.ends));
+    params.use_authority_key_identifier_extension = true;
+    params
+}
+
+fn params(name: &str, begins: OffsetDateTime, ends: OffsetDateTime) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = begins;
+    params.not_after = ends;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params
+}
+
+fn sign(params: CertificateParams, issuer: &Authority) -> Result<Pair, PkiError> {
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &issuer.issuer()?)?;
+    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
