@@ -302,7 +302,7 @@ impl Link for Api {
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(self.route(request))
+        Box::pin(binnacle_request::offloading(Box::pin(self.route(request))))
     }
 }
 
