@@ -36,7 +36,7 @@ impl Hooks for SignersOfPodCertificates {
             }
             let why =
                 format!("User {} is not permitted to \"sign\" for signer {}", go_quote(&user.name), go_quote(signer));
-            vec![FieldError::forbidden(&FieldPath::new("spec").child("signerName"), why)]
+            FieldError::forbidden(&FieldPath::new("spec").child("signerName"), why).into()
         })
     }
 }

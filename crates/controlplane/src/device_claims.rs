@@ -168,7 +168,7 @@ impl DeviceClaims {
         };
         let problem = match namespace {
             Ok(Some(namespace)) if namespace.str_at(&["metadata", "labels", ADMIN_LABEL]) == "true" => {
-                return Vec::new();
+                return FieldErrors::new();
             }
             Ok(Some(_)) => {
                 let why = format!(
@@ -179,7 +179,7 @@ impl DeviceClaims {
             Ok(None) => unknown(path, format!("namespaces {:?} not found", context.namespace.as_str())),
             Err(status) => unknown(path, status.message()),
         };
-        vec![problem]
+        problem.into()
     }
 }
 

@@ -181,7 +181,7 @@ impl ServiceHooks {
         let refused = |why: String| {
             let all = Value::from(texts.iter().map(String::as_str).collect::<Vec<_>>());
             let at = FieldPath::new("spec").child("clusterIPs");
-            invalid(service, &vec![FieldError::invalid(&at, shown(Some(&all)), why)])
+            invalid(service, &FieldError::invalid(&at, shown(Some(&all)), why).into())
         };
         if asked.is_empty() {
             let given = if context.dry_run {

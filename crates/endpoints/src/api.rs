@@ -317,7 +317,7 @@ impl Link for Api {
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(self.route(request))
+        Box::pin(binnacle_request::offloading(Box::pin(self.route(request))))
     }
 
     /// Those of discovery, as they are now.

@@ -5,6 +5,7 @@ use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
 use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
+use binnacle_schema::proto::ProtoError;
 use binnacle_schema::{Findings, Limits, Message, Value, json, proto, yaml};
 use bytes::Bytes;
 
@@ -17,10 +18,13 @@ pub(crate) const MAX: usize = 3 * 1024 * 1024;
 const SUMMARY: usize = 30;
 
 pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
-    request.read_body(MAX).await.map_err(|error| match error {
+    let body = request.read_body(MAX).await.map_err(|error| match error {
         BodyError::TooLarge { .. } => Status::request_entity_too_large(format_args!("limit is {MAX}")),
         other => Status::bad_request(other.to_string()),
-    })
+    })?;
+    // Here so that no handler can forget it.
+    binnacle_request::large(body.len()).await;
+    Ok(body)
 }
 
 /// An object that a client sent for a resource: decoded in that resource's version, with its defaults.
@@ -102,6 +106,9 @@ pub(crate) fn judge(
 
 /// Why a body could not be decoded. What it said of its own kind decides how it is told, so it is looked at again.
 fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &DecodeError) -> Status {
+    if let Some(error) = error.too_many_elements() {
+        return Status::request_entity_too_large(error);
+    }
     let limits = Limits::default();
     let unrecognized = |why: String| {
         let summary = summarize(body);
@@ -202,8 +209,10 @@ fn protobuf(expected: &Expected<'_>, message: &Message, body: &[u8]) -> Result<V
         about.make_object().insert("kind", &*envelope.kind);
     }
     check_kind(expected, &mut about, body)?;
-    let mut value = proto::decode(envelope.raw, message, Limits::default().max_depth)
-        .map_err(|error| cannot_be_handled(expected, &about, &error.to_string()))?;
+    let mut value = proto::decode_within(envelope.raw, message, &Limits::default()).map_err(|error| match error {
+        ProtoError::TooManyElements(error) => Status::request_entity_too_large(error),
+        error => cannot_be_handled(expected, &about, &error.to_string()),
+    })?;
     check_kind(expected, &mut value, body)?;
     Ok(value)
 }

@@ -5,6 +5,7 @@ mod priority_level;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::repeated;
 
 use crate::all::Entry;
 use crate::checks::{items, member};
@@ -46,9 +47,10 @@ fn status_errors(object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let status = member(object, "status");
     let conditions = status.list_at(&["conditions"]);
+    let repeated = repeated(conditions, |condition| condition.str_at(&["type"]));
     for (i, (at, condition)) in items(status, "conditions", &FieldPath::new("status")).enumerate() {
         let (kind, at) = (condition.str_at(&["type"]), at.child("type"));
-        if conditions[..i].iter().any(|earlier| earlier.str_at(&["type"]) == kind) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&at, kind));
         }
         if kind.is_empty() {

@@ -39,7 +39,7 @@ pub(crate) fn survives(value: &Value, message: &Message) {
         return;
     }
     // What was made of a small document may be longer than a body may be.
-    let limits = Limits { max_bytes: usize::MAX, max_yaml_nodes: 1 << 30, ..Limits::default() };
+    let limits = Limits { max_bytes: usize::MAX, max_yaml_nodes: 1 << 30, max_memory: usize::MAX, ..Limits::default() };
     let text = json::to_string(value);
     let decoded = decode::json(text.as_bytes(), message, &limits).expect("JSON that was written is read");
     assert!(decoded.findings.is_empty(), "strict decoding refuses what was written: {text}");

@@ -16,7 +16,8 @@ pub fn yaml(data: &[u8]) {
         return;
     }
     let text = yaml::to_string(&tree);
-    let unbounded = Limits { max_bytes: usize::MAX, max_yaml_nodes: 1 << 30, ..Limits::default() };
+    let unbounded =
+        Limits { max_bytes: usize::MAX, max_yaml_nodes: 1 << 30, max_memory: usize::MAX, ..Limits::default() };
     match yaml::parse(text.as_bytes(), &unbounded) {
         Ok((again, finding)) => {
             assert_eq!(finding, None, "no key is written twice:\n{text}");

@@ -1,12 +1,23 @@
 //! Paths into objects and the errors that validation reports at them, in the words of apimachinery's `field` package.
 
+mod errors;
+
+use std::borrow::Cow;
 use std::fmt;
+
+pub use self::errors::FieldErrors;
 
 /// A path such as `spec.containers[0].ports[1].name` or `metadata.labels[app.kubernetes.io/name]`.
 ///
-/// Paths are built on the way down and shared with nobody, so a plain string serves.
+/// Paths are built on the way down and shared with nobody, so a plain string serves. Its length is bounded: a key of a
+/// megabyte would otherwise be copied once for each of the elements below it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct FieldPath(String);
+
+/// The longest path; what is beyond it is cut off and shown as an ellipsis.
+const MAX_PATH: usize = 4 << 10;
+/// The longest value that an error shows; the rest is told as a number of bytes.
+const MAX_SHOWN: usize = 16 << 10;
 
 impl FieldPath {
     /// The root: what is wrong is the object itself.
@@ -19,7 +30,7 @@ impl FieldPath {
     }
 
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { self.with([".", name, ""]) }
+        if self.0.is_empty() { self.with(["", name, ""]) } else { self.with([".", name, ""]) }
     }
 
     pub fn index(&self, index: usize) -> Self {
@@ -37,9 +48,32 @@ impl FieldPath {
 
     /// With more at its end. Rules make far more paths than they report, so a path costs one allocation and no formatting.
     fn with(&self, parts: [&str; 3]) -> Self {
-        let mut path = String::with_capacity(self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>());
+        let length = self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        if length > MAX_PATH {
+            return self.cut(parts);
+        }
+        let mut path = String::with_capacity(length);
         path.push_str(&self.0);
         parts.iter().for_each(|part| path.push_str(part));
+        Self(path)
+    }
+
+    /// With as much more as a path may have.
+    #[cold]
+    fn cut(&self, parts: [&str; 3]) -> Self {
+        const ELLIPSIS: &str = "...";
+        if self.0.ends_with(ELLIPSIS) {
+            return self.clone();
+        }
+        let mut path = self.0.clone();
+        for part in parts {
+            let shown = beginning(part, MAX_PATH.saturating_sub(path.len()));
+            path.push_str(shown);
+            if shown.len() < part.len() {
+                break;
+            }
+        }
+        path.push_str(ELLIPSIS);
         Self(path)
     }
 
@@ -111,8 +145,6 @@ pub struct FieldError {
     /// Everything after `field: `.
     body: String,
 }
-
-pub type FieldErrors = Vec<FieldError>;
 
 impl FieldError {
     /// `field: Required value: detail`; an empty detail is left out.
@@ -205,18 +237,38 @@ impl FieldError {
         let mut body = kind.title().to_owned();
         if !detail.is_empty() {
             body.push_str(": ");
-            body.push_str(detail);
+            push_bounded(&mut body, detail);
         }
         Self { kind, field: field.clone(), body }
     }
 
     fn with_value(kind: FieldErrorType, field: &FieldPath, value: Shown, detail: &str) -> Self {
-        let mut body = format!("{}: {}", kind.title(), value.0);
+        let mut body = format!("{}: ", kind.title());
+        push_bounded(&mut body, &value.0);
         if !detail.is_empty() {
             body.push_str(": ");
-            body.push_str(detail);
+            push_bounded(&mut body, detail);
         }
         Self { kind, field: field.clone(), body }
+    }
+}
+
+/// The beginning of a text: no more than so many bytes, whole characters.
+fn beginning(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
+/// Appends what an error may show of a text.
+fn push_bounded(body: &mut String, text: &str) {
+    body.push_str(&bounded_text(text, MAX_SHOWN));
+}
+
+/// A text as answers show it that must not grow with it: its beginning, and how much more there is.
+pub fn bounded_text(text: &str, max: usize) -> Cow<'_, str> {
+    let shown = beginning(text, max);
+    match text.len() - shown.len() {
+        0 => Cow::Borrowed(text),
+        more => Cow::Owned(format!("{shown}... ({more} more bytes)")),
     }
 }
 
@@ -339,5 +391,20 @@ mod tests {
         ] {
             assert_eq!(error.to_string(), want);
         }
+    }
+
+    #[test]
+    fn paths_and_values_are_bounded() {
+        let key = "\u{e9}".repeat(1 << 20);
+        let mut path = FieldPath::new("metadata").child("annotations").key(&key);
+        assert!(path.as_str().starts_with("metadata.annotations[\u{e9}\u{e9}") && path.as_str().ends_with("\u{e9}..."));
+        for index in 0..10 {
+            path = path.child("child").index(index);
+        }
+        assert!(path.as_str().len() <= MAX_PATH + 3, "{}", path.as_str().len());
+
+        let error = FieldError::invalid(&FieldPath::new("data"), &key, "bad");
+        assert!(error.body().len() < MAX_SHOWN + 100, "{}", error.body().len());
+        assert!(error.body().ends_with("\u{e9}... (2080771 more bytes): bad"), "{}", &error.body()[MAX_SHOWN..]);
     }
 }

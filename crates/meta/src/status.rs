@@ -7,7 +7,22 @@ mod reason;
 
 pub use self::details::{StatusCause, StatusDetails};
 pub use self::reason::StatusReason;
-use crate::{FieldErrors, GroupKind, GroupResource, aggregate};
+use crate::{FieldError, FieldErrorType, FieldErrors, GroupKind, GroupResource, aggregate};
+
+/// How many bytes of errors a refusal tells; each stands in the message and once more as a cause.
+const MAX_ERROR_BYTES: usize = 256 << 10;
+
+/// The errors that a refusal tells.
+fn told(errors: &FieldErrors) -> &[FieldError] {
+    let mut bytes = 0;
+    let fits = |error: &FieldError| {
+        bytes += error.field.as_str().len() + error.body().len();
+        bytes <= MAX_ERROR_BYTES
+    };
+    // One error always fits: its parts are bounded.
+    let count = errors.iter().take(FieldErrors::SHOWN).map(fits).take_while(|fits| *fits).count();
+    &errors[..count]
+}
 
 /// `metav1.Status`. A failure can only be made by the constructors; the success of a delete by [`Status::success`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,13 +144,18 @@ impl Status {
     }
 
     /// Validation failed: one cause per error; equal errors are told once in the message.
+    ///
+    /// The Go server tells all errors however many there are. Here the first ones are told, up to a number and a size, and
+    /// a last sentence and cause say that there are more.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
+        let told = told(errors);
+        let cut = told.len() < errors.len();
         let mut message = format!("{kind} {name:?} is invalid");
-        if !errors.is_empty() {
+        if !told.is_empty() {
             message.push_str(": ");
-            message.push_str(&aggregate(errors));
+            message.push_str(&aggregate(told));
         }
-        let causes = errors
+        let mut causes: Vec<StatusCause> = told
             .iter()
             .map(|e| StatusCause {
                 reason: e.kind.reason().to_owned(),
@@ -143,6 +163,16 @@ impl Status {
                 field: e.field.to_string(),
             })
             .collect();
+        if cut {
+            let more = format!("too many errors: only the first {} are shown", told.len());
+            message.push_str("; ");
+            message.push_str(&more);
+            causes.push(StatusCause {
+                reason: FieldErrorType::TooMany.reason().to_owned(),
+                message: more,
+                field: String::new(),
+            });
+        }
         Self::plain(StatusReason::Invalid, 422, message).with_details(StatusDetails {
             name: name.to_owned(),
             group: kind.group.to_string(),
@@ -435,14 +465,42 @@ mod tests {
     fn invalid_tells_each_error_once() {
         let error = FieldError::required(&FieldPath::new("spec"), "");
         let kind = GroupKind::new("apps", "Deployment");
-        let status = Status::invalid(&kind, "web", &vec![error.clone(), error.clone()]);
+        let status = Status::invalid(&kind, "web", &[error.clone(), error.clone()].into());
         assert_eq!(status.message(), "Deployment.apps \"web\" is invalid: spec: Required value");
         assert_eq!(status.details().map(|d| d.causes.len()), Some(2));
         let other = FieldError::required(&FieldPath::new("metadata").child("name"), "name or generateName is required");
-        let status = Status::invalid(&kind, "", &vec![error, other]);
+        let status = Status::invalid(&kind, "", &[error, other].into());
         assert_eq!(
             status.message(),
             "Deployment.apps \"\" is invalid: [spec: Required value, metadata.name: Required value: name or generateName is required]"
         );
+    }
+
+    #[test]
+    fn refusals_are_bounded_and_say_so() {
+        let kind = GroupKind::new("networking.k8s.io", "NetworkPolicy");
+        let many = |count, detail: &str| -> FieldErrors {
+            (0..count).map(|i| FieldError::required(&FieldPath::new("spec").index(i), detail)).collect()
+        };
+        for (errors, told) in [
+            (many(FieldErrors::SHOWN, ""), None),
+            (many(FieldErrors::SHOWN + 1, ""), Some(FieldErrors::SHOWN)),
+            (many(1_000_000, ""), Some(FieldErrors::SHOWN)),
+            (many(100, &"x".repeat(4000)), Some(65)),
+            (many(100, &"x".repeat(4_000_000)), Some(15)),
+        ] {
+            let status = Status::invalid(&kind, "web", &errors);
+            let causes = status.details().map_or(&[][..], |details| &details.causes);
+            match told {
+                None => assert_eq!(causes.len(), errors.len()),
+                Some(told) => {
+                    let more = format!("too many errors: only the first {told} are shown");
+                    assert!(status.message().ends_with(&format!("]; {more}")), "{told}");
+                    let last = causes.last().map(|cause| (cause.reason.as_str(), cause.message.as_str()));
+                    assert_eq!((causes.len(), last), (told + 1, Some(("FieldValueTooMany", more.as_str()))));
+                }
+            }
+            assert!(status.to_json().len() < 1 << 20, "{}", status.to_json().len());
+        }
     }
 }

@@ -74,7 +74,7 @@ impl DeleteOptions {
             return Ok(());
         }
         let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
-        let errors = vec![FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail)];
+        let errors = FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail).into();
         Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
     }
 }

@@ -46,7 +46,8 @@ pub(crate) struct StoredKind<'a> {
 /// How deep a stored object may be nested; what was accepted as JSON is never deeper.
 const DEPTH: usize = 256;
 /// A stored object is no larger than etcd lets a request be, unless it was told otherwise.
-const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: DEPTH, max_yaml_nodes: 4 << 20 };
+const LIMITS: Limits =
+    Limits { max_bytes: 64 << 20, max_depth: DEPTH, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
 
 impl StoredKind<'_> {
     /// The bytes to store of a canonical object without kind and version.

@@ -135,7 +135,7 @@ impl Resource {
         };
         if !unreadable {
             let detail = "is exclusively used to delete corrupt object(s), try again by removing this option";
-            let errors = vec![FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail)];
+            let errors = FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail).into();
             // The reference names the resource where others name the kind.
             let kind = GroupKind::new(self.description.group, self.description.plural);
             return Err(Status::invalid(&kind, name, &errors));

@@ -173,7 +173,7 @@ impl Resource {
                 let field = FieldPath::new("metadata").child("resourceVersion");
                 let error = FieldError::invalid(&field, 0i64, "must be specified for an update");
                 let kind = GroupKind::new(self.description.group, self.description.plural);
-                return Err(Status::invalid(&kind, name, &vec![error]));
+                return Err(Status::invalid(&kind, name, &error.into()));
             }
             object::metadata_mut(object).insert("resourceVersion", current);
             return Ok(());

@@ -16,13 +16,13 @@ mod scalar;
 
 pub use empties::Empties;
 pub use from_json::json;
-pub use from_value::value;
+pub use from_value::{value, value_within};
 pub(crate) use path::Path;
 
 use crate::findings::Findings;
 use crate::json::JsonError;
 use crate::yaml::YamlError;
-use crate::{Limits, Message, Value};
+use crate::{Limits, Message, TooManyElements, Value};
 
 pub(crate) use build::{absent_value, is_zero, zero_value};
 
@@ -45,12 +45,26 @@ pub enum DecodeError {
     /// Well formed, with a value that its field cannot hold.
     #[error("{0}")]
     Value(String),
+    #[error(transparent)]
+    TooManyElements(#[from] TooManyElements),
+}
+
+impl DecodeError {
+    /// The refusal of a document for the number of its elements, whatever decoder found it.
+    pub fn too_many_elements(&self) -> Option<TooManyElements> {
+        match self {
+            Self::TooManyElements(error)
+            | Self::Json(JsonError::TooManyElements(error))
+            | Self::Yaml(YamlError::TooManyElements(error)) => Some(*error),
+            _ => None,
+        }
+    }
 }
 
 /// Decodes a YAML document: [`crate::yaml::parse`], then [`value`].
 pub fn yaml(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
     let (tree, found) = crate::yaml::parse(bytes, limits).map_err(DecodeError::Yaml)?;
-    let mut decoded = value(tree, message)?;
+    let mut decoded = value_within(tree, message, limits)?;
     if let Some(found) = found {
         let mut findings = Findings::default();
         findings.push(found);

@@ -9,12 +9,12 @@ mod syntax;
 mod writer;
 
 pub(crate) use cursor::{Cursor, Malformed, go_utf8};
-pub(crate) use free::{Report, free_form, kind_of, number};
+pub(crate) use free::{Report, free_form, kind_of, number, parse_within};
 pub use free::{TypeMeta, parse, parse_object, parse_strict, type_meta};
 pub(crate) use writer::{carried, compacted, write_float};
 pub use writer::{compact, has_byte, indent, indent_at, to_string, unpack, write, write_pretty, write_string};
 
-use crate::Limits;
+use crate::{Limits, TooManyElements};
 
 /// Why a text is no JSON document that can be read; displays itself in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +26,8 @@ pub enum JsonError {
     Type(String),
     #[error("limit is {limit}")]
     TooLarge { limit: usize },
+    #[error(transparent)]
+    TooManyElements(#[from] TooManyElements),
 }
 
 /// Fails for documents beyond the size limit.
@@ -34,6 +36,14 @@ pub(crate) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), JsonError>
         return Err(JsonError::TooLarge { limit: limits.max_bytes });
     }
     Ok(())
+}
+
+/// What is wrong with a document that this cursor could not read.
+pub(crate) fn refusal(cursor: &Cursor<'_>, bytes: &[u8], limits: &Limits) -> JsonError {
+    match cursor.budget.check() {
+        Err(error) => error.into(),
+        Ok(()) => complaint(bytes, limits),
+    }
 }
 
 /// Go's complaint about a document that a [`Cursor`] could not read.

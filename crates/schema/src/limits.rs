@@ -1,5 +1,9 @@
 //! Bounds on what one document may cost.
 
+use binnacle_meta::Text;
+
+use crate::Value;
+
 /// Limits of a decoder. The defaults suit request bodies.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -10,15 +14,87 @@ pub struct Limits {
     pub max_depth: usize,
     /// How many YAML nodes a document may have, aliases expanded.
     pub max_yaml_nodes: usize,
+    /// How much memory the decoded tree may take, by the measure of [`Budget`].
+    pub max_memory: usize,
 }
 
 impl Limits {
     /// What the reference accepts as a request body.
     pub const MAX_BODY: usize = 3 * 1024 * 1024;
+    /// What the tree of a request body may take. A body of 3 MiB holds a million empty structs, each of which grows to
+    /// half a kilobyte by its defaults; an object that fits the store stays far below.
+    pub const MAX_MEMORY: usize = 64 * 1024 * 1024;
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_bytes: Self::MAX_BODY, max_depth: 256, max_yaml_nodes: 500_000 }
+        Self { max_bytes: Self::MAX_BODY, max_depth: 256, max_yaml_nodes: 500_000, max_memory: Self::MAX_MEMORY }
+    }
+}
+
+/// A document has so many elements that its tree would take more memory than the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many elements: decoded, they would take more than {limit} bytes of memory")]
+pub struct TooManyElements {
+    pub limit: usize,
+}
+
+/// The memory that a tree under construction may still take. Texts are not counted: the document has them as well.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    limit: usize,
+    left: usize,
+    exhausted: bool,
+}
+
+/// An element of a list.
+const ELEMENT: usize = size_of::<Value>();
+/// A member of a map: name and value, and its share of the index.
+const MEMBER: usize = size_of::<(Text, Value)>() + 48;
+/// A struct or map, with what defaults add to it.
+const OBJECT: usize = 512;
+
+impl Budget {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { limit: limits.max_memory, left: limits.max_memory, exhausted: false }
+    }
+
+    /// Without a bound: for texts that were bounded when they came in.
+    pub(crate) fn unlimited() -> Self {
+        Self { limit: usize::MAX, left: usize::MAX, exhausted: false }
+    }
+
+    #[inline]
+    pub(crate) fn element(&mut self) -> Result<(), TooManyElements> {
+        self.take(ELEMENT)
+    }
+
+    #[inline]
+    pub(crate) fn member(&mut self) -> Result<(), TooManyElements> {
+        self.take(MEMBER)
+    }
+
+    #[inline]
+    pub(crate) fn object(&mut self) -> Result<(), TooManyElements> {
+        self.take(OBJECT)
+    }
+
+    /// Fails where the document has been found to have too many elements.
+    pub(crate) fn check(&self) -> Result<(), TooManyElements> {
+        if self.exhausted { Err(TooManyElements { limit: self.limit }) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn take(&mut self, bytes: usize) -> Result<(), TooManyElements> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                self.exhausted = true;
+                Err(TooManyElements { limit: self.limit })
+            }
+        }
     }
 }

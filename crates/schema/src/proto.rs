@@ -13,7 +13,7 @@ mod text;
 mod to_json;
 mod wire;
 
-pub use decode::{DEPTH, decode, decode_object, narrow};
+pub use decode::{DEPTH, decode, decode_object, decode_within, narrow};
 pub use encode::encode;
 pub use envelope::{
     Envelope, ListMeta, MAGIC, Splice, list_head, list_item_header, list_item_len, list_tail, splice_resource_version,

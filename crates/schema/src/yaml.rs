@@ -14,7 +14,7 @@ mod write;
 pub use write::{to_string, write, write_item};
 
 use crate::findings::Finding;
-use crate::{Limits, Value};
+use crate::{Limits, TooManyElements, Value};
 
 /// Why a text is no YAML document that can be read; displays itself in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +24,8 @@ pub enum YamlError {
     Document(String),
     #[error("limit is {limit}")]
     TooLarge { limit: usize },
+    #[error(transparent)]
+    TooManyElements(#[from] TooManyElements),
 }
 
 /// Reads the first document of a text as JSON would have it: members by ascending name, numbers where JSON can tell

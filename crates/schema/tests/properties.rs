@@ -168,7 +168,7 @@ fn every_fault_has_a_name() {
 
 #[test]
 fn limits_hold() {
-    let limits = Limits { max_bytes: 100, max_depth: 10, max_yaml_nodes: 10 };
+    let limits = Limits { max_bytes: 100, max_depth: 10, max_yaml_nodes: 10, ..Limits::default() };
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(json::parse(nested(10).as_bytes(), &limits).is_ok());
     assert_eq!(

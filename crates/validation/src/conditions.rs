@@ -12,10 +12,11 @@ const REASON_MESSAGE: &str = "a condition reason must start with alphabetic char
 
 /// The rules of a list of conditions: each type once.
 pub fn conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+    let repeated = crate::repeated(conditions, |item| item.str_at(&["type"]));
     for (i, item) in conditions.iter().enumerate() {
         let at = path.index(i);
         let kind = item.str_at(&["type"]);
-        if conditions[..i].iter().any(|earlier| earlier.str_at(&["type"]) == kind) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&at.child("type"), kind));
         }
         condition(item, &at, errors);

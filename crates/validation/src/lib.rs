@@ -11,8 +11,11 @@ pub mod names;
 pub mod numbers;
 pub mod options;
 pub mod ports;
+mod repeated;
 pub mod resource_names;
 pub mod selectors;
 pub mod signers;
 pub mod tolerations;
 pub mod url;
+
+pub use repeated::repeated;

@@ -1,7 +1,9 @@
 //! Validation of `metadata`, alike for every kind.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
-use binnacle_schema::Value;
+use binnacle_schema::{Value, json};
 
 use crate::names;
 use crate::options::field_manager;
@@ -116,6 +118,8 @@ fn common(metadata: &Value, namespaced: bool, path: &FieldPath, errors: &mut Fie
 
 fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut controller = String::new();
+    // Shown whole in each error: made once.
+    let mut all = None;
     for reference in references {
         let api_version = reference.str_at(&["apiVersion"]);
         let (kind, name) = (reference.str_at(&["kind"]), reference.str_at(&["name"]));
@@ -145,7 +149,11 @@ fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldEr
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {controller} and {this}"
                 );
-                errors.push(FieldError::invalid(path, shown(Some(&Value::List(references.to_vec()))), detail));
+                let all = all.get_or_insert_with(|| json::to_string(&Value::List(references.to_vec())));
+                errors.push(FieldError::invalid(path, Shown::raw(all.as_str()), detail));
+                if errors.is_full() {
+                    return;
+                }
             }
         }
     }
@@ -167,9 +175,9 @@ pub fn finalizers(finalizers: &[Value], path: &FieldPath, errors: &mut FieldErro
 }
 
 fn no_new_finalizers(new: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let old = old.list_at(&["finalizers"]);
+    let old: HashSet<&str> = old.list_at(&["finalizers"]).iter().filter_map(Value::as_str).collect();
     let mut extra: Vec<&str> =
-        new.list_at(&["finalizers"]).iter().filter(|f| !old.contains(f)).filter_map(Value::as_str).collect();
+        new.list_at(&["finalizers"]).iter().filter_map(Value::as_str).filter(|f| !old.contains(f)).collect();
     extra.sort_unstable();
     extra.dedup();
     if !extra.is_empty() {

@@ -144,7 +144,7 @@ fn health_check(service: &Value, old: Option<&Value>, session: &mut Session<'_>)
 
 fn refused(service: &Value, i: usize, port: i64, error: PortError) -> Status {
     let at = FieldPath::new("spec").child("ports").index(i).child("nodePort");
-    invalid(service, &vec![FieldError::invalid(&at, port, error.to_string())])
+    invalid(service, &FieldError::invalid(&at, port, error.to_string()).into())
 }
 
 fn exhausted(error: PortError) -> Status {

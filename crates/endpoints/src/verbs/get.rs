@@ -24,6 +24,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
     })?;
     let entry = resource.get(&context, call.name(), version).await?;
     let include = call.include(output)?;
+    binnacle_request::large(entry.value().len()).await;
     // The usual case: the bytes are there.
     if output.transform == Transform::None && !output.pretty {
         match output.encoding {

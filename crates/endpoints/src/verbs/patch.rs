@@ -213,7 +213,7 @@ impl Patch {
             Kind::Apply { .. } => json::to_string(&patched),
         };
         let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why);
-        Status::invalid(&GroupKind::new("", ""), "", &vec![error])
+        Status::invalid(&GroupKind::new("", ""), "", &error.into())
     }
 }
 
@@ -243,7 +243,8 @@ pub(crate) fn refused(error: &apply::ApplyError) -> Status {
                 message: conflict.message.clone(),
                 field: conflict.field.clone(),
             };
-            Status::apply_conflict(conflicts.iter().map(cause).collect(), error.to_string())
+            let told = conflicts.iter().take(apply::ApplyError::SHOWN).map(cause).collect();
+            Status::apply_conflict(told, error.to_string())
         }
     }
 }

@@ -156,7 +156,7 @@ fn validate(scale: &Value) -> Result<(), Status> {
     }
     let field = FieldPath::new("spec").child("replicas");
     let error = FieldError::invalid(&field, replicas, "must be greater than or equal to 0");
-    Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), object::name(scale), &vec![error]))
+    Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), object::name(scale), &error.into()))
 }
 
 /// The Scale of a workload (in its stored version).

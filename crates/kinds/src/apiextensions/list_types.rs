@@ -1,8 +1,11 @@
 //! The rules for schemas that say how lists and maps are merged.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
+use binnacle_validation::repeated;
 
 use super::open_api::Rules;
 use super::schema::{item, property};
@@ -88,8 +91,14 @@ fn list_map(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         return;
     }
     let keys = texts(schema, MAP_KEYS);
-    let mut refuse = |detail| errors.push(FieldError::invalid(&at, shown(schema.get(MAP_KEYS)), detail));
+    let mut refuse = |detail| {
+        // All keys are shown in each error.
+        if !errors.is_full() {
+            errors.push(FieldError::invalid(&at, shown(schema.get(MAP_KEYS)), detail));
+        }
+    };
     let mut scalars = FieldErrors::new();
+    let repeated = repeated(&keys, |key| *key);
     for (i, key) in keys.iter().enumerate() {
         match property(item, key).map(|property| property.str_at(&["type"])) {
             None => refuse("entries must all be names of item properties"),
@@ -100,11 +109,11 @@ fn list_map(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             }
             Some(_) => {}
         }
-        if keys[..i].contains(key) {
+        if repeated[i] {
             refuse("must not contain duplicate entries");
         }
     }
-    errors.append(&mut scalars);
+    errors.extend(scalars);
 }
 
 /// Items of sets and maps are something, and so are keys.
@@ -119,11 +128,11 @@ pub(super) fn items_of_maps_and_sets(schema: &Value, path: &FieldPath, errors: &
     if list_type == "set" {
         return;
     }
-    let required = texts(item, "required");
+    let required: HashSet<&str> = texts(item, "required").into_iter().collect();
     for key in texts(schema, MAP_KEYS) {
         let Some(property) = property(item, key) else { continue };
         let at = path.child("properties").key(key);
-        if !required.contains(&key) && present(property, "default").is_none() {
+        if !required.contains(key) && present(property, "default").is_none() {
             let detail =
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.push(FieldError::required(&at.child("default"), detail));

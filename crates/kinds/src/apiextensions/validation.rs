@@ -1,9 +1,12 @@
 //! The rules of a definition.
 
+use std::collections::{HashMap, HashSet};
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::names as dns;
+use binnacle_validation::repeated;
 
 use super::definition::Definition;
 use super::list_types::{items_of_maps_and_sets, non_atomic_item};
@@ -159,10 +162,12 @@ fn stored_versions(object: &Value, errors: &mut FieldErrors) {
             errors.push(FieldError::invalid(&path, shown(stored), detail));
         }
     }
+    let known: HashSet<&str> = versions.iter().map(|version| version.str_at(&["name"])).collect();
+    let last: HashMap<&str, usize> =
+        names.iter().enumerate().map(|(i, stored)| (stored.as_str().unwrap_or_default(), i)).collect();
     for (i, stored) in names.iter().enumerate() {
         let name = stored.as_str().unwrap_or_default();
-        let repeated = names[i + 1..].contains(stored);
-        if !repeated && !versions.iter().any(|version| version.str_at(&["name"]) == name) {
+        if last.get(name) == Some(&i) && !known.contains(name) {
             let detail = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
             );
@@ -333,7 +338,7 @@ fn whole_versions(definition: &Definition<'_>, path: &FieldPath, errors: &mut Fi
     let mut refuse =
         |detail| errors.push(FieldError::invalid(&path.child("versions"), definition.shown_versions(), detail));
     let names: Vec<&str> = versions.iter().map(|version| version.str_at(&["name"])).collect();
-    if names.iter().enumerate().any(|(i, name)| names[..i].contains(name)) {
+    if repeated(&names, |name| *name).contains(&true) {
         refuse("must contain unique version names");
     }
     if versions.iter().filter(|version| version.bool_at(&["storage"])).count() != 1 {

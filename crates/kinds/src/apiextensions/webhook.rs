@@ -4,6 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::names;
+use binnacle_validation::repeated;
 
 use crate::admissionregistration::client::{webhook_service, webhook_url};
 use crate::certificates::ca_bundle_problem;
@@ -65,9 +66,10 @@ fn review_versions(webhook: &Value, unknown: bool, path: &FieldPath, errors: &mu
         errors.push(FieldError::required(&at, ""));
         return;
     }
+    let repeated = repeated(&versions, |version| *version);
     for (i, (at, version)) in items(webhook, VERSIONS, path).enumerate() {
         let version = version.as_str().unwrap_or_default();
-        if versions[..i].contains(&version) {
+        if repeated[i] {
             errors.push(FieldError::invalid(&at, version, "duplicate version"));
         } else {
             invalid_each(&at, version, &names::dns1035_label(version), errors);

@@ -1,5 +1,8 @@
 //! StorageVersion: the versions in which the servers of a cluster store a resource.
 
+use binnacle_validation::repeated;
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
 use binnacle_schema::Value;
 use binnacle_validation::checks::qualified_name;
@@ -52,9 +55,10 @@ fn status(object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (status, path) = (member(object, "status"), FieldPath::new("status"));
     let servers = status.list_at(&["storageVersions"]);
+    let repeated = repeated(servers, |server| server.str_at(&["apiServerID"]));
     for (i, (at, server)) in items(status, "storageVersions", &path).enumerate() {
         let id = server.str_at(&["apiServerID"]);
-        if servers[..i].iter().any(|earlier| earlier.str_at(&["apiServerID"]) == id) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&at.child("apiServerID"), id));
         }
         validate_server(server, &at, &mut errors);
@@ -79,13 +83,14 @@ fn validate_server(server: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         errors.push(FieldError::invalid(&at, shown(server.get("decodableVersions")), detail));
     }
     let at = path.child("servedVersions");
+    let known: HashSet<&str> = decodable.iter().copied().collect();
+    let mut all = None;
     for (i, version) in texts(server, "servedVersions").into_iter().enumerate() {
         api_version(&at.index(i), version, errors);
-        if !decodable.contains(&version) {
-            let detail = format!(
-                "individual served version : {version} must be included in decodableVersions : [{}]",
-                decodable.join(" ")
-            );
+        if !known.contains(version) {
+            let all = all.get_or_insert_with(|| decodable.join(" "));
+            let detail =
+                format!("individual served version : {version} must be included in decodableVersions : [{all}]");
             errors.push(FieldError::invalid(&at.index(i), version, detail));
         }
     }

@@ -158,6 +158,7 @@ fn key(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 /// One condition ends a request, and only these are known.
 fn end_conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+    let mut ended = false;
     for (i, condition) in conditions.iter().enumerate() {
         // The reference makes a member of the index here.
         let at = path.child("conditions").child(&format!("[{i}]"));
@@ -166,7 +167,7 @@ fn end_conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErro
             errors.push(FieldError::not_supported(&at.child("type"), kind, &ENDS));
             continue;
         }
-        if conditions[..i].iter().any(|earlier| ENDS.contains(&earlier.str_at(&["type"]))) {
+        if std::mem::replace(&mut ended, true) {
             let detail = "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"";
             errors.push(FieldError::invalid(&at.child("type"), kind, detail));
         }

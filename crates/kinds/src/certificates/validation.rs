@@ -1,9 +1,12 @@
 //! The rules of a CertificateSigningRequest. Updates may keep what older releases let pass.
 
+use std::hash::Hash;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
 use binnacle_schema::Value;
+use binnacle_validation::repeated;
 
 use super::{pem, signer_name, x509};
 use crate::checks::{member, present, spec_path, texts};
@@ -134,7 +137,8 @@ fn usages(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut Fiel
         }
     }
     if !has_duplicates(&old) {
-        for (i, usage) in usages.iter().enumerate().filter(|(i, usage)| usages[..*i].contains(usage)) {
+        let repeated = repeated(&usages, |usage| *usage);
+        for (i, usage) in usages.iter().enumerate().filter(|(i, _)| repeated[*i]) {
             errors.push(FieldError::duplicate(&at.index(i), *usage));
         }
     }
@@ -150,6 +154,9 @@ fn conditions(request: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let empty_before = old_kinds.iter().any(String::is_empty);
     let duplicates_before = has_duplicates(&old_kinds);
     let kinds = kinds_of(request);
+    let repeated = repeated(&kinds, String::as_str);
+    // Where each of the two that exclude each other stands first.
+    let [approved, denied] = ["Approved", "Denied"].map(|kind| kinds.iter().position(|other| other == kind));
     let path = FieldPath::new("status").child("conditions");
     for (i, condition) in request.list_at(CONDITIONS).iter().enumerate() {
         let (kind, at) = (kinds[i].as_str(), path.index(i));
@@ -165,14 +172,14 @@ fn conditions(request: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
             errors.push(FieldError::not_supported(&status_path, status, supported));
         }
         let other = match kind {
-            "Approved" => Some("Denied"),
-            "Denied" => Some("Approved"),
+            "Approved" => denied,
+            "Denied" => approved,
             _ => None,
         };
-        if !both_before && other.is_some_and(|other| kinds[..i].iter().any(|earlier| earlier == other)) {
+        if !both_before && other.is_some_and(|first| first < i) {
             errors.push(FieldError::invalid(&path, kind, "Approved and Denied conditions are mutually exclusive"));
         }
-        if !duplicates_before && kinds[..i].iter().any(|earlier| earlier == kind) {
+        if !duplicates_before && repeated[i] {
             errors.push(FieldError::duplicate(&at.child("type"), kind));
         }
     }
@@ -214,6 +221,6 @@ fn certificate_problem(encoded: &str) -> Option<String> {
     blocks.is_empty().then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
 }
 
-fn has_duplicates<T: PartialEq>(items: &[T]) -> bool {
-    items.iter().enumerate().any(|(i, item)| items[..i].contains(item))
+fn has_duplicates<T: Eq + Hash>(items: &[T]) -> bool {
+    repeated(items, |item| item).contains(&true)
 }

@@ -1,5 +1,7 @@
 //! EndpointSlice: some of the addresses behind a service.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::ip;
@@ -75,11 +77,13 @@ fn drop_topology(object: &mut Value, old: Option<&Value>) {
         return;
     }
     let old_endpoints = old.map(|old| old.list_at(&["endpoints"])).unwrap_or_default();
+    let old_nodes: HashSet<&str> =
+        old_endpoints.iter().map(|old| old.str_at(&["deprecatedTopology", HOSTNAME])).collect();
     for endpoint in objects_at(object, &["endpoints"]) {
         let Some(topology) = endpoint.remove("deprecatedTopology") else { continue };
         let node = topology.str_at(&[HOSTNAME]);
         let known = !node.is_empty()
-            && old_endpoints.iter().any(|old| old.str_at(&["deprecatedTopology", HOSTNAME]) == node)
+            && old_nodes.contains(node)
             && binnacle_validation::names::dns1123_subdomain(node).is_empty();
         if known {
             default_to(endpoint, "nodeName", node);

@@ -2,6 +2,7 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::repeated;
 use binnacle_validation::{checks, metadata, resource_names, tolerations};
 
 use super::deprecated_label;
@@ -63,8 +64,9 @@ fn validate_tolerations(tolerations: &[Value], path: &FieldPath, errors: &mut Fi
     tolerations::tolerations(tolerations, false, path, errors);
     let identity =
         |toleration: &Value| ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]).to_owned());
+    let repeated = repeated(tolerations, identity);
     for (i, toleration) in tolerations.iter().enumerate() {
-        if tolerations[..i].iter().any(|earlier| identity(earlier) == identity(toleration)) {
+        if repeated[i] {
             let shown = internal::shown("io.k8s.api.core.v1.Toleration", Some(toleration));
             errors.push(FieldError::duplicate(&path.index(i), shown));
         }

@@ -1,5 +1,7 @@
 //! Fields of features that are off: dropped unless the old object has them already.
 
+use std::collections::HashSet;
+
 use binnacle_features::enabled;
 use binnacle_schema::{Object, Value};
 
@@ -132,12 +134,13 @@ fn drop_restart_rules(spec: &mut Object) {
 fn drop_image_volumes(spec: &mut Object) {
     let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_list_mut) else { return };
     let is_image = |volume: &Value| volume.get("image").is_some_and(|image| !image.is_null());
-    let names: Vec<String> = volumes.iter().filter(|v| is_image(v)).map(|v| v.str_at(&["name"]).to_owned()).collect();
+    let names: HashSet<String> =
+        volumes.iter().filter(|v| is_image(v)).map(|v| v.str_at(&["name"]).to_owned()).collect();
     volumes.retain(|volume| !is_image(volume));
     for container in CONTAINERS.iter().filter(|_| !names.is_empty()) {
         for container in structs_mut(spec, container) {
             if let Some(mounts) = container.get_mut("volumeMounts").and_then(Value::as_list_mut) {
-                mounts.retain(|mount| !names.iter().any(|name| name == mount.str_at(&["name"])));
+                mounts.retain(|mount| !names.contains(mount.str_at(&["name"])));
             }
         }
     }

@@ -18,7 +18,8 @@ mod windows;
 
 pub(crate) use options::{Options, merges_label_keys};
 
-use std::collections::HashSet;
+use binnacle_validation::repeated;
+use std::collections::{HashMap, HashSet};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -249,10 +250,11 @@ fn dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 }
 
 fn scheduling_gates(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+    let repeated = repeated(list, |gate| gate.str_at(&["name"]));
     for (i, gate) in list.iter().enumerate() {
         let name = gate.str_at(&["name"]);
         checks::qualified_name(&path.index(i), name, errors);
-        if list[..i].iter().any(|earlier| earlier.str_at(&["name"]) == name) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&path.index(i), name));
         }
     }
@@ -284,13 +286,15 @@ fn host_aliases(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
 
 /// Variables from files read them from an empty directory of the pod.
 fn file_keys(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    // Of several volumes of a name the last counts.
+    let volumes: HashMap<&str, &Value> =
+        spec.list_at(&["volumes"]).iter().map(|volume| (volume.str_at(&["name"]), volume)).collect();
     for (container, at) in containers::all(spec, path) {
         for (i, variable) in container.list_at(&["env"]).iter().enumerate() {
             let Some(key) = variable.at(&["valueFrom", "fileKeyRef"]).filter(|key| !key.is_null()) else { continue };
             let name = key.str_at(&["volumeName"]);
             let at = at.child("env").index(i).child("valueFrom").child("fileKeyRef").child("volumeName");
-            // Of several volumes of a name the last counts.
-            match spec.list_at(&["volumes"]).iter().rev().find(|volume| volume.str_at(&["name"]) == name) {
+            match volumes.get(name) {
                 None => errors.push(FieldError::not_found(&at, name)),
                 Some(volume) if member(volume, "emptyDir").is_none() => {
                     errors.push(FieldError::invalid(&at, name, "referenced volume must be of type emptyDir"));

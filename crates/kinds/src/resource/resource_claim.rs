@@ -1,5 +1,7 @@
 //! ResourceClaim: devices that pods need, and which they got.
 
+use std::collections::HashSet;
+
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
@@ -81,10 +83,13 @@ fn device(status: &Value) -> [&str; 4] {
 
 /// Drivers' reports on devices go with the devices, so that who deallocates need not know of them.
 fn drop_deallocated(object: &mut Value, old: &Value) {
-    let kept = object.list_at(RESULTS).to_vec();
+    let devices = |list: &[Value]| -> HashSet<[String; 4]> {
+        list.iter().map(|result| device(result).map(str::to_owned)).collect()
+    };
+    let (kept, known) = (devices(object.list_at(RESULTS)), devices(old.list_at(RESULTS)));
     let is_gone = |status: &Value| {
-        old.list_at(RESULTS).iter().any(|result| device(result) == device(status))
-            && !kept.iter().any(|result| device(result) == device(status))
+        let device = device(status).map(str::to_owned);
+        known.contains(&device) && !kept.contains(&device)
     };
     let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) else { return };
     let Some(devices) = status.get_mut("devices").and_then(Value::as_list_mut) else { return };

@@ -95,7 +95,7 @@ fn device(status: &Value) -> String {
 }
 
 fn device_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let allocated: Vec<String> = status.list_at(&["allocation", "devices", "results"]).iter().map(device).collect();
+    let allocated: HashSet<String> = status.list_at(&["allocation", "devices", "results"]).iter().map(device).collect();
     let statuses = bounded(status, "devices", usize::MAX, path, errors);
     for (at, status) in &statuses {
         driver_name(status.str_at(&["driver"]), &at.child("driver"), errors);

@@ -2,6 +2,7 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::repeated;
 
 use crate::checks::{immutable, items, member, one_of, present, spec_path, texts};
 use crate::gated::{Gated, drop_disabled};
@@ -97,9 +98,10 @@ fn token_requests(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const MIN: i64 = 600;
     const MAX: i64 = 1 << 32;
     let requests = spec.list_at(&["tokenRequests"]);
+    let repeated = repeated(requests, |request| request.str_at(&["audience"]));
     for (i, (at, request)) in items(spec, "tokenRequests", path).enumerate() {
         let audience = request.str_at(&["audience"]);
-        if requests[..i].iter().any(|earlier| earlier.str_at(&["audience"]) == audience) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&at.child("audience"), audience));
             continue;
         }

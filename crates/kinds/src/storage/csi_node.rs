@@ -1,8 +1,11 @@
 //! CSINode: the volume drivers of a node.
 
+use std::collections::HashMap;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::checks::{not_negative, qualified_name};
+use binnacle_validation::repeated;
 
 use super::driver_name;
 use crate::checks::{immutable_as, items, member, spec_path, texts};
@@ -17,8 +20,9 @@ impl Strategy for CsiNode {
         let mut errors = FieldErrors::new();
         let spec = member(object, "spec");
         let drivers = spec.list_at(&["drivers"]);
+        let repeated = repeated(drivers, |driver| driver.str_at(&["name"]));
         for (i, (at, driver)) in items(spec, "drivers", &spec_path()).enumerate() {
-            validate_driver(driver, &drivers[..i], &at, &mut errors);
+            validate_driver(driver, repeated[i], &at, &mut errors);
         }
         errors
     }
@@ -27,9 +31,15 @@ impl Strategy for CsiNode {
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let drivers = |node: &Value| node.list_at(&["spec", "drivers"]).iter().map(without_count).collect::<Vec<_>>();
-        let new_drivers = drivers(object);
+        let mut new_drivers: HashMap<String, Vec<Value>> = HashMap::new();
+        for new in drivers(object) {
+            new_drivers.entry(new.str_at(&["name"]).to_owned()).or_default().push(new);
+        }
         for old in &drivers(old) {
-            for new in new_drivers.iter().filter(|new| new.str_at(&["name"]) == old.str_at(&["name"])) {
+            if errors.is_full() {
+                break;
+            }
+            for new in new_drivers.get(old.str_at(&["name"])).into_iter().flatten() {
                 let shown = || internal::shown("io.k8s.api.storage.v1.CSINodeDriver", Some(new));
                 immutable_as(&spec_path().child("drivers"), Some(new), Some(old), shown, &mut errors);
             }
@@ -44,7 +54,7 @@ fn without_count(driver: &Value) -> Value {
     driver
 }
 
-fn validate_driver(driver: &Value, earlier: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_driver(driver: &Value, is_repeated: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let name = driver.str_at(&["name"]);
     driver_name(name, &path.child("name"), errors);
     let (id, at) = (driver.str_at(&["nodeID"]), path.child("nodeID"));
@@ -56,15 +66,16 @@ fn validate_driver(driver: &Value, earlier: &[Value], path: &FieldPath, errors: 
     }
     let at = path.child("allocatable").child("count");
     not_negative(&at, driver.int_at(&["allocatable", "count"]), errors);
-    if earlier.iter().any(|earlier| earlier.str_at(&["name"]) == name) {
+    if is_repeated {
         errors.push(FieldError::duplicate(&path.child("name"), name));
     }
     let keys = texts(driver, "topologyKeys");
+    let repeated = repeated(&keys, |key| *key);
     for (i, key) in keys.iter().enumerate() {
         if key.is_empty() {
             errors.push(FieldError::required(path, ""));
         }
-        if keys[..i].contains(key) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(path, *key));
         }
         qualified_name(path, key, errors);

@@ -1,9 +1,12 @@
 //! StorageClass: how volumes of a class are made.
 
+use std::collections::{BTreeMap, HashMap};
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
 use binnacle_validation::names;
+use binnacle_validation::repeated;
 
 use super::{parameters, provisioner};
 use crate::checks::{immutable, invalid_each, items, one_of, present, texts};
@@ -67,25 +70,19 @@ fn topologies(class: &Value, errors: &mut FieldErrors) {
     // As many empty terms as there are terms precede the first one: the reference compares with them as well, so that
     // an empty term is always reported.
     let count = class.list_at(&["allowedTopologies"]).len();
-    let mut earlier: Vec<Vec<(&str, Vec<&str>)>> = vec![Vec::new(); count];
+    let mut earlier: HashMap<Vec<(&str, Vec<&str>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in items(class, "allowedTopologies", &FieldPath::root()) {
-        let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut keys: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (at, requirement) in items(term, "matchLabelExpressions", &at) {
             let values = requirement_values(requirement, &at, errors);
             let key = requirement.str_at(&["key"]);
-            match keys.iter_mut().find(|(known, _)| *known == key) {
-                Some(known) => {
-                    errors.push(FieldError::duplicate(&at.child("key"), key));
-                    known.1 = values;
-                }
-                None => keys.push((key, values)),
+            if keys.insert(key, values).is_some() {
+                errors.push(FieldError::duplicate(&at.child("key"), key));
             }
         }
-        keys.sort_unstable();
-        for _ in earlier.iter().filter(|earlier| **earlier == keys) {
-            errors.push(FieldError::duplicate(&at.child("matchLabelExpressions"), ""));
-        }
-        earlier.push(keys);
+        let same = earlier.entry(keys.into_iter().collect()).or_default();
+        errors.extend((0..*same).map(|_| FieldError::duplicate(&at.child("matchLabelExpressions"), "")));
+        *same += 1;
     }
 }
 
@@ -95,7 +92,8 @@ fn requirement_values<'a>(requirement: &'a Value, path: &FieldPath, errors: &mut
     if values.is_empty() {
         errors.push(FieldError::required(&at, ""));
     }
-    for (i, value) in values.iter().enumerate().filter(|(i, value)| values[..*i].contains(value)) {
+    let repeated = repeated(&values, |value| *value);
+    for (i, value) in values.iter().enumerate().filter(|(i, _)| repeated[*i]) {
         errors.push(FieldError::duplicate(&at.index(i), *value));
     }
     let key = requirement.str_at(&["key"]);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use binnacle_meta::go_quote;
+use binnacle_meta::{FieldErrors, bounded_text, go_quote};
 use binnacle_schema::{Value, json};
 
 use super::element::PathElement;
@@ -34,11 +34,20 @@ pub enum ApplyError {
     Failed(String),
 }
 
+impl ApplyError {
+    /// How many conflicts an answer tells.
+    pub const SHOWN: usize = FieldErrors::SHOWN;
+}
+
+/// How much of a key or value the path of a conflict shows.
+const MAX_ELEMENT: usize = 1 << 10;
+
 /// The conflicts of one manager.
 pub(super) fn found(entry: &Entry, fields: &Set) -> Vec<Found> {
     let message = format!("conflict with {}", printed(entry));
     let conflict = |path: Vec<PathElement>| {
-        let field = path.iter().map(ToString::to_string).collect();
+        let field: String =
+            path.iter().map(|element| bounded_text(&element.to_string(), MAX_ELEMENT).into_owned()).collect();
         Found { path, conflict: Conflict { field, message: message.clone() } }
     };
     fields.paths().into_iter().map(conflict).collect()
@@ -79,11 +88,16 @@ impl fmt::Display for ApplyError {
             return write!(f, "Apply failed with 1 conflict: {}: {}", only.message, only.field);
         }
         write!(f, "Apply failed with {} conflicts: ", conflicts.len())?;
+        let more = conflicts.len().saturating_sub(Self::SHOWN);
+        let conflicts = &conflicts[..conflicts.len() - more];
         for (at, group) in conflicts.chunk_by(|a, b| a.message == b.message).enumerate() {
             let newline = if at > 0 { "\n" } else { "" };
             let with = group[0].message.strip_prefix("conflict ").unwrap_or_default();
             write!(f, "{newline}conflicts {with}:")?;
             group.iter().try_for_each(|conflict| write!(f, "\n- {}", conflict.field))?;
+        }
+        if more > 0 {
+            write!(f, "\nand {more} more conflicts")?;
         }
         Ok(())
     }

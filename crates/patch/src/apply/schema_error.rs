@@ -2,7 +2,14 @@
 
 use std::fmt;
 
+use binnacle_meta::{FieldErrors, bounded_text};
+
 use super::element::PathElement;
+
+/// As many are told as of the errors of validation; one more is kept, which says that there are more.
+const SHOWN: usize = FieldErrors::SHOWN;
+/// How long the path and the message of one may be.
+const MAX_TEXT: usize = 1 << 10;
 
 /// One or more findings, each with the path to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +26,25 @@ impl SchemaErrors {
 
     /// The same findings seen from one step further up.
     pub(super) fn below(mut self, element: &str) -> Self {
-        self.0.iter_mut().for_each(|(path, _)| path.insert_str(0, element));
+        let element = bounded_text(element, MAX_TEXT);
+        for (path, _) in self.0.iter_mut().filter(|(path, _)| path.len() <= 4 * MAX_TEXT) {
+            path.insert_str(0, &element);
+        }
         self
     }
 
     pub(super) fn push(&mut self, path: &[PathElement], message: impl Into<String>) {
-        self.0.push((path.iter().map(ToString::to_string).collect(), message.into()));
+        if self.0.len() > SHOWN {
+            return;
+        }
+        let mut text = String::new();
+        for element in path {
+            if text.len() > 4 * MAX_TEXT {
+                break;
+            }
+            text.push_str(&bounded_text(&element.to_string(), MAX_TEXT));
+        }
+        self.0.push((text, bounded_text(&message.into(), MAX_TEXT).into_owned()));
     }
 
     pub(super) fn into_result(self) -> Result<(), Self> {
@@ -42,10 +62,29 @@ impl fmt::Display for SchemaErrors {
             [error] => f.write_str(&one(error)),
             errors => {
                 f.write_str("errors:")?;
-                errors.iter().try_for_each(|error| write!(f, "\n  {}", one(error)))
+                errors.iter().take(SHOWN).try_for_each(|error| write!(f, "\n  {}", one(error)))?;
+                match errors.len() > SHOWN {
+                    true => write!(f, "\n  too many errors: only the first {SHOWN} are shown"),
+                    false => Ok(()),
+                }
             }
         }
     }
 }
 
 impl std::error::Error for SchemaErrors {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_bounded() {
+        let mut errors = SchemaErrors::none();
+        let long = PathElement::Field("x".repeat(1 << 20).into());
+        (0..100_000).for_each(|_| errors.push(std::slice::from_ref(&long), "y".repeat(2000)));
+        let text = errors.below(&"z".repeat(1 << 20)).to_string();
+        assert!(text.len() < SHOWN * 4 * MAX_TEXT, "{}", text.len());
+        assert!(text.ends_with("too many errors: only the first 256 are shown"));
+    }
+}

@@ -8,7 +8,8 @@ use super::build::{MapBuilder, Seen, Slots, finish_struct, is_zero_struct, keeps
 use super::scalar::{self, Scalar};
 use super::{DecodeError, Decoded, Empties, Path, Trouble, zero_value};
 use crate::findings::{Finding, Findings};
-use crate::json::{self, Cursor, Malformed, Report, check_size, compacted, complaint, free_form, go_utf8, kind_of};
+use crate::json::{self, Cursor, Malformed, Report, check_size, compacted, free_form, go_utf8, kind_of, refusal};
+use crate::limits::Budget;
 use crate::{Field, Limits, Message, Object, Presence, Ty, Value};
 
 /// Decodes a JSON document.
@@ -16,7 +17,7 @@ pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
     check_size(bytes, limits).map_err(DecodeError::Json)?;
     let text = go_utf8(bytes);
     let mut decoder = Decoder {
-        cursor: Cursor::new(&text),
+        cursor: Cursor::within(&text, Budget::new(limits)),
         trouble: Trouble::default(),
         findings: Findings::default(),
         empties: Empties::default(),
@@ -26,7 +27,7 @@ pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
     let value = decoder
         .root(message, limits.max_depth)
         .and_then(|value| decoder.cursor.end().map(|()| value))
-        .map_err(|Malformed| DecodeError::Json(complaint(bytes, limits)))?;
+        .map_err(|Malformed| DecodeError::Json(refusal(&decoder.cursor, bytes, limits)))?;
     decoder.trouble.into_result()?;
     Ok(Decoded { value, findings: decoder.findings, empties: decoder.empties })
 }
@@ -73,6 +74,7 @@ impl<'a> Decoder<'a> {
         depth: usize,
     ) -> Result<Object, Malformed> {
         let depth = depth.checked_sub(1).ok_or(Malformed)?;
+        self.cursor.budget.object()?;
         let base = self.slots.len();
         let mut seen = Seen::default();
         for (name, value) in before.into_iter().flatten() {
@@ -273,10 +275,12 @@ impl<'a> Decoder<'a> {
         let mut items = Vec::new();
         let mut more = self.cursor.open(b']')?;
         while more {
+            self.cursor.budget.element()?;
             let before = before.next();
             let item = match self.cursor.peek()? {
                 b'n' => {
                     self.cursor.word("null")?;
+                    self.zero_struct(element)?;
                     let before = self.null(element, Presence::Always, before);
                     before.unwrap_or_else(|| zero_value(element))
                 }
@@ -289,6 +293,14 @@ impl<'a> Decoder<'a> {
             more = self.cursor.more(b']')?;
         }
         Ok(items)
+    }
+
+    /// An element that is `null` becomes an empty struct where the type is one.
+    fn zero_struct(&mut self, element: &Ty) -> Result<(), Malformed> {
+        if element.message().is_some() {
+            self.cursor.budget.object()?;
+        }
+        Ok(())
     }
 
     fn map(
@@ -306,6 +318,7 @@ impl<'a> Decoder<'a> {
         let mut more = self.cursor.open(b'}')?;
         while more {
             let name = self.cursor.name()?;
+            self.cursor.budget.member()?;
             let repeated = if merges { own.contains(&name) } else { builder.contains(&name) };
             if repeated && self.watched() {
                 self.findings.push(Finding::DuplicateField(Path::member(path, &name)));
@@ -313,6 +326,7 @@ impl<'a> Decoder<'a> {
             let value = match self.cursor.peek()? {
                 b'n' => {
                     self.cursor.word("null")?;
+                    self.zero_struct(element)?;
                     self.null(element, Presence::Always, None).unwrap_or_else(|| zero_value(element))
                 }
                 first => self.value(first, element, None, Some(&Path::key(path, &name)), depth)?,

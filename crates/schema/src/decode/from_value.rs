@@ -7,11 +7,19 @@ use super::scalar::{self, Scalar};
 use super::{DecodeError, Decoded, Empties, Path, Trouble, zero_value};
 use crate::findings::{Finding, Findings};
 use crate::json;
+use crate::limits::{Budget, Limits};
 use crate::{Message, Object, Presence, Ty, Value};
 
-/// Decodes a tree. Its depth must be bounded, as that of every tree is which a parser here has made.
+/// Decodes a tree within the limits of request bodies. Its depth must be bounded, as that of every tree is which a parser
+/// here has made.
 pub fn value(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
+    value_within(tree, message, &Limits::default())
+}
+
+/// [`value`] within other limits.
+pub fn value_within(tree: Value, message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder {
+        budget: Budget::new(limits),
         trouble: Trouble::default(),
         findings: Findings::default(),
         empties: Empties::default(),
@@ -27,11 +35,14 @@ pub fn value(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
             Value::Null
         }
     };
+    decoder.budget.check()?;
     decoder.trouble.into_result()?;
     Ok(Decoded { value, findings: decoder.findings, empties: decoder.empties })
 }
 
 struct Decoder {
+    /// Once it is exhausted nothing more is made, and the result is not used.
+    budget: Budget,
     trouble: Trouble,
     findings: Findings,
     empties: Empties,
@@ -48,6 +59,9 @@ impl Decoder {
     }
 
     fn message(&mut self, object: Object, message: &Message, path: Where<'_>) -> Object {
+        if self.budget.object().is_err() {
+            return Object::new();
+        }
         let base = self.slots.len();
         let mut hint = 0;
         for (name, value) in object {
@@ -130,6 +144,9 @@ impl Decoder {
         let mut items = items;
         for (index, item) in items.iter_mut().enumerate() {
             let given = std::mem::take(item);
+            if self.budget.element().is_err() {
+                return Vec::new();
+            }
             *item = match given {
                 Value::Null => self.null_element(element),
                 given => self.value(given, element, Some(&Path::index(path, index))),
@@ -141,6 +158,9 @@ impl Decoder {
     fn map(&mut self, object: Object, element: &Ty, path: Where<'_>) -> Object {
         let mut builder = MapBuilder::default();
         for (name, value) in object {
+            if self.budget.member().is_err() {
+                break;
+            }
             let value = match value {
                 Value::Null => self.null_element(element),
                 value => self.value(value, element, Some(&Path::key(path, &name))),
@@ -151,6 +171,9 @@ impl Decoder {
     }
 
     fn null_element(&mut self, element: &Ty) -> Value {
+        if element.message().is_some() && self.budget.object().is_err() {
+            return Value::Null;
+        }
         if matches!(element, Ty::Duration) {
             return scalar::scalar(element, Scalar::Str(Cow::Borrowed("")), None, &mut self.trouble);
         }

@@ -2,14 +2,24 @@
 
 use std::borrow::Cow;
 
-/// The text is not JSON, or nests too deep; what exactly is found out by [`super::syntax`].
+use crate::limits::{Budget, TooManyElements};
+
+/// The text is not JSON, nests too deep or has too many elements; what exactly is found out by [`super::refusal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
+
+impl From<TooManyElements> for Malformed {
+    fn from(_: TooManyElements) -> Self {
+        Self
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pos: usize,
+    /// What readers that build a tree may still take.
+    pub(crate) budget: Budget,
 }
 
 /// The bytes as text. As in Go, each byte that is not part of valid UTF-8 becomes a replacement character.
@@ -27,7 +37,11 @@ pub(crate) fn go_utf8(bytes: &[u8]) -> Cow<'_, str> {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, pos: 0 }
+        Self::within(text, Budget::unlimited())
+    }
+
+    pub(crate) fn within(text: &'a str, budget: Budget) -> Self {
+        Self { text, pos: 0, budget }
     }
 
     pub(crate) fn position(&self) -> usize {

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use binnacle_meta::Text;
 
-use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8};
+use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8, refusal};
 use crate::decode::Path;
 use crate::findings::{Finding, Findings};
+use crate::limits::Budget;
 use crate::{Limits, Object, Value};
 
 /// What a reader without schema reports besides the value.
@@ -22,13 +23,18 @@ pub(crate) struct Report<'f> {
 /// Numbers become [`Value::Int`] where they have no point and fit 64 bits, and [`Value::Float`] otherwise, as Go's
 /// unstructured objects have it.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
-    read(bytes, limits, None)
+    parse_within(bytes, limits, &mut Budget::new(limits))
+}
+
+/// [`parse`], for a text that is part of a larger document.
+pub(crate) fn parse_within(bytes: &[u8], limits: &Limits, budget: &mut Budget) -> Result<Value, JsonError> {
+    read(bytes, limits, budget, None)
 }
 
 /// [`parse`], and members given twice as findings.
 pub fn parse_strict(bytes: &[u8], limits: &Limits) -> Result<(Value, Findings), JsonError> {
     let mut findings = Findings::default();
-    let value = read(bytes, limits, Some(&mut findings))?;
+    let value = read(bytes, limits, &mut Budget::new(limits), Some(&mut findings))?;
     Ok((value, findings))
 }
 
@@ -113,14 +119,20 @@ fn read_type_meta(cursor: &mut Cursor<'_>, depth: usize, wrong: &mut Option<Stri
     Ok(meta)
 }
 
-fn read(bytes: &[u8], limits: &Limits, findings: Option<&mut Findings>) -> Result<Value, JsonError> {
+fn read(
+    bytes: &[u8],
+    limits: &Limits,
+    budget: &mut Budget,
+    findings: Option<&mut Findings>,
+) -> Result<Value, JsonError> {
     check_size(bytes, limits)?;
     let text = go_utf8(bytes);
-    let mut cursor = Cursor::new(&text);
+    let mut cursor = Cursor::within(&text, budget.clone());
     let mut report = Report { findings, overflow: None };
     let value = free_form(&mut cursor, limits.max_depth, None, &mut report)
         .and_then(|value| cursor.end().map(|()| value))
-        .map_err(|Malformed| complaint(bytes, limits))?;
+        .map_err(|Malformed| refusal(&cursor, bytes, limits))?;
+    *budget = cursor.budget;
     match report.overflow {
         Some(number) => {
             Err(JsonError::Type(format!("json: cannot unmarshal number {number} into Go value of type float64")))
@@ -139,10 +151,12 @@ pub(crate) fn free_form(
     Ok(match cursor.peek()? {
         b'{' => {
             let depth = depth.checked_sub(1).ok_or(Malformed)?;
+            cursor.budget.object()?;
             let mut object = Object::new();
             let mut more = cursor.open(b'}')?;
             while more {
                 let name = cursor.name()?;
+                cursor.budget.member()?;
                 let duplicate = object.contains(&name);
                 if duplicate
                     && let Some(findings) = &mut report.findings
@@ -165,6 +179,7 @@ pub(crate) fn free_form(
             let mut items = Vec::new();
             let mut more = cursor.open(b']')?;
             while more {
+                cursor.budget.element()?;
                 items.push(free_form(cursor, depth, Some(&Path::index(path, items.len())), report)?);
                 more = cursor.more(b']')?;
             }

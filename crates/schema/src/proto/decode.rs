@@ -15,6 +15,7 @@ use super::normalize::normalize;
 use super::plan::{Absent, Rule, Shape, wire_type};
 use super::scalars::{self, IntOrString, Or, SchemaOr, shared_text};
 use super::wire::{DELIMITED, FIXED64, Reader};
+use crate::limits::{Budget, Limits};
 use crate::types::{Field, Message, MessageRef, Ty};
 use crate::value::{Object, Value};
 
@@ -26,6 +27,11 @@ pub const DEPTH: usize = 256;
 /// `apiVersion` and `kind` are the envelope's and not set.
 pub fn decode(bytes: &[u8], message: &Message, depth: usize) -> Result<Value, ProtoError> {
     decode_object(bytes, message, "", "", depth)
+}
+
+/// [`decode`] of what a client sent: the tree takes no more memory than the limit.
+pub fn decode_within(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Value, ProtoError> {
+    read_object(bytes, message, Object::new(), limits.max_depth, &Budget::new(limits))
 }
 
 /// Reads the message of an envelope: [`decode`] with `apiVersion` and `kind` set, where the message has them.
@@ -44,8 +50,24 @@ pub fn decode_object(
             _ => {}
         }
     }
+    read_object(bytes, message, root, depth, &Budget::unlimited())
+}
+
+/// Reads the members of the object that `root` begins.
+fn read_object(
+    bytes: &[u8],
+    message: &Message,
+    root: Object,
+    depth: usize,
+    budget: &Budget,
+) -> Result<Value, ProtoError> {
     let read = |bytes: &[u8], mut root: Object| {
-        Decoder { index: Index::new(bytes)? }.members(0..bytes.len(), message, &mut root, depth)?;
+        Decoder { index: Index::new(bytes)?, budget: budget.clone() }.members(
+            0..bytes.len(),
+            message,
+            &mut root,
+            depth,
+        )?;
         Ok(Value::Object(root))
     };
     match read(bytes, root.clone()) {
@@ -81,10 +103,12 @@ pub fn narrow(message: &Message, paths: &[&[&str]]) -> Message {
 /// methods say whether the value is more than Go's zero value.
 struct Decoder<'a> {
     index: Index<'a>,
+    budget: Budget,
 }
 
 impl<'a> Decoder<'a> {
     fn message(&mut self, range: Range<usize>, message: &Message, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+        self.budget.object()?;
         *out = Value::Object(Object::new());
         match out {
             Value::Object(object) => self.members(range, message, object, depth),
@@ -188,6 +212,7 @@ impl<'a> Decoder<'a> {
     ) -> Result<(), Stop> {
         match (wire_type(element), wire) {
             (DELIMITED, _) => {
+                self.budget.element()?;
                 let range = reader.delimited_range()?;
                 self.delimited(range, element, next(items), depth)?;
             }
@@ -195,10 +220,12 @@ impl<'a> Decoder<'a> {
                 let packed = reader.delimited()?;
                 let mut reader = Reader::new(packed);
                 while reader.position() < packed.len() {
+                    self.budget.element()?;
                     number(&mut reader, element, next(items))?;
                 }
             }
             _ => {
+                self.budget.element()?;
                 number(reader, element, next(items))?;
             }
         }
@@ -210,6 +237,7 @@ impl<'a> Decoder<'a> {
         let mut last: Option<&[u8]> = None;
         let mut records = self.reader(range);
         while records.key("map")?.is_some() {
+            self.budget.member()?;
             let (name, value) = self.index.entry(records.delimited_range()?, values)?;
             let name = &self.index.raw[name];
             if last.is_some_and(|last| last >= name) {
@@ -287,8 +315,8 @@ impl<'a> Decoder<'a> {
                 if let Some(raw) = scalars::carried(bytes, "RawExtension")? {
                     *out = match ty {
                         Ty::FieldsV1 => free::carry(raw)?,
-                        Ty::RawExtension => free::read_exactly(raw)?,
-                        _ => free::read(raw)?,
+                        Ty::RawExtension => free::read_exactly(raw, &mut self.budget)?,
+                        _ => free::read(raw, &mut self.budget)?,
                     };
                 }
                 !out.is_null()
@@ -333,6 +361,7 @@ impl<'a> Decoder<'a> {
         if !list.is_empty() {
             let mut items = Vec::with_capacity(list.len());
             for item in list {
+                self.budget.element()?;
                 match or {
                     Or::Strings => *next(&mut items) = Value::Str(shared_text(&self.index.raw[item])),
                     _ => drop(self.message(item, schema, next(&mut items), depth)?),

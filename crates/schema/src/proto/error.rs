@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::TooManyElements;
+
 /// Why bytes could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtoError {
@@ -15,6 +17,7 @@ pub enum ProtoError {
     TooDeep,
     /// The bytes are longer than any message may be.
     TooLarge,
+    TooManyElements(TooManyElements),
     /// Anything that names what was found where.
     Malformed(Box<str>),
 }
@@ -40,6 +43,12 @@ impl ProtoError {
     }
 }
 
+impl From<TooManyElements> for ProtoError {
+    fn from(error: TooManyElements) -> Self {
+        Self::TooManyElements(error)
+    }
+}
+
 impl fmt::Display for ProtoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -49,6 +58,7 @@ impl fmt::Display for ProtoError {
             Self::UnexpectedEndOfGroup => "proto: unexpected end of group",
             Self::TooDeep => "proto: exceeded max depth",
             Self::TooLarge => "proto: message too large",
+            Self::TooManyElements(error) => return error.fmt(f),
             Self::Malformed(text) => text,
         })
     }

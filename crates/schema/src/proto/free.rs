@@ -2,25 +2,29 @@
 
 use super::error::ProtoError;
 use crate::json::{self, JsonError};
+use crate::limits::Budget;
 use crate::{Limits, Value};
 
 /// The message around it was bounded when it came in.
-const LIMITS: Limits = Limits { max_bytes: usize::MAX, max_depth: 256, max_yaml_nodes: 0 };
+const LIMITS: Limits = Limits { max_bytes: usize::MAX, max_depth: 256, max_yaml_nodes: 0, max_memory: usize::MAX };
 
 impl From<JsonError> for ProtoError {
     fn from(error: JsonError) -> Self {
-        Self::malformed(error.to_string())
+        match error {
+            JsonError::TooManyElements(error) => error.into(),
+            other => Self::malformed(other.to_string()),
+        }
     }
 }
 
 /// Reads carried JSON into a tree.
-pub(super) fn read(raw: &[u8]) -> Result<Value, ProtoError> {
-    Ok(json::parse(raw, &LIMITS)?)
+pub(super) fn read(raw: &[u8], budget: &mut Budget) -> Result<Value, ProtoError> {
+    Ok(json::parse_within(raw, &LIMITS, budget)?)
 }
 
 /// Reads carried JSON whose bytes count.
-pub(super) fn read_exactly(raw: &[u8]) -> Result<Value, ProtoError> {
-    let tree = read(raw)?;
+pub(super) fn read_exactly(raw: &[u8], budget: &mut Budget) -> Result<Value, ProtoError> {
+    let tree = read(raw, budget)?;
     Ok(match std::str::from_utf8(raw) {
         Ok(text) => json::carried(text, tree),
         Err(_) => tree,

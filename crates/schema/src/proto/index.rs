@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::error::ProtoError;
 use super::plan::{Entry, FieldSet, Group, MAX_FIELDS, Rule, wire_type};
 use super::wire::{DELIMITED, FIXED64, Key, Reader, VARINT};
+use crate::TooManyElements;
 use crate::types::{Message, Ty};
 
 /// Why a reader in schema order ended early.
@@ -13,6 +14,12 @@ pub(super) enum Stop {
     Error(ProtoError),
     /// The bytes are well formed so far, but not in the order in which the encoder writes them.
     Unordered,
+}
+
+impl From<TooManyElements> for Stop {
+    fn from(error: TooManyElements) -> Self {
+        Self::Error(error.into())
+    }
 }
 
 impl From<ProtoError> for Stop {

@@ -20,6 +20,7 @@ use super::scalars::{self, IntOrString, Or, SchemaOr};
 use super::text::{put_decimal, put_quoted, put_text, put_text_of};
 use super::wire::{DELIMITED, FIXED64, Reader};
 use crate::json;
+use crate::limits::Budget;
 use crate::types::{Field, Message, Ty};
 
 /// What an answer says that the stored bytes do not.
@@ -351,7 +352,8 @@ impl<'a> Writer<'a, '_> {
             Ty::RawExtension | Ty::Json => {
                 let Some(raw) = scalars::carried(bytes, "RawExtension")? else { return Ok(self.null()) };
                 let exact = matches!(ty, Ty::RawExtension);
-                let value = if exact { free::read_exactly(raw)? } else { free::read(raw)? };
+                let mut budget = Budget::unlimited();
+                let value = if exact { free::read_exactly(raw, &mut budget)? } else { free::read(raw, &mut budget)? };
                 json::write(&value, self.out);
                 Ok(if value.is_null() { Shown::Null } else { Shown::Value })
             }

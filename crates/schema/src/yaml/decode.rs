@@ -11,6 +11,7 @@ use super::number::{format_g, format_g32};
 use super::resolve::{PREFIX, Scalar, resolve};
 use super::{YamlError, number};
 use crate::findings::{Finding, YAML_ERRORS};
+use crate::limits::Budget;
 use crate::{Limits, Object, Value, json};
 
 /// So many repeated keys are told; the reference tells all.
@@ -20,6 +21,7 @@ pub(super) fn decode(document: &Document, limits: &Limits) -> Result<(Value, Opt
     let mut decoder = Decoder {
         nodes: &document.nodes,
         limits,
+        budget: Budget::new(limits),
         repeated: Vec::new(),
         aliases: HashSet::new(),
         decoded: 0,
@@ -63,6 +65,7 @@ struct Map {
 struct Decoder<'a> {
     nodes: &'a [Node],
     limits: &'a Limits,
+    budget: Budget,
     /// Lines about keys that were given before.
     repeated: Vec<String>,
     /// The aliases that are being followed.
@@ -89,6 +92,7 @@ impl Decoder<'_> {
                 Ok(Yaml::List(items))
             }
             Kind::Map(children) => {
+                self.budget.object()?;
                 let mut map = Map::default();
                 self.map(children, &mut map, depth)?;
                 Ok(Yaml::Map(map))
@@ -183,6 +187,7 @@ impl Decoder<'_> {
         if depth > self.limits.max_depth {
             return Err(too_deep(self.limits.max_depth));
         }
+        self.budget.element()?;
         self.decoded += 1;
         self.aliased += usize::from(self.alias_depth > 0);
         let share = self.aliased as f64 / self.decoded as f64;

@@ -4,11 +4,12 @@
 use binnacle_meta::Text;
 
 use crate::json::Cursor;
+use crate::limits::Budget;
 use crate::{Limits, Object, Value};
 
 /// The tree of a text that begins with a brace, members by ascending name; `None` where YAML must have a look.
 pub(super) fn read(text: &str, limits: &Limits) -> Option<Value> {
-    let mut reader = Reader { cursor: Cursor::new(text), nodes: limits.max_yaml_nodes };
+    let mut reader = Reader { cursor: Cursor::within(text, Budget::new(limits)), nodes: limits.max_yaml_nodes };
     if reader.cursor.peek().ok()? != b'{' {
         return None;
     }
@@ -47,6 +48,7 @@ impl Reader<'_> {
     }
 
     fn object(&mut self, depth: usize) -> Option<Object> {
+        self.cursor.budget.object().ok()?;
         let mut members = Vec::new();
         let mut more = self.cursor.open(b'}').ok()?;
         while more {
@@ -73,6 +75,7 @@ impl Reader<'_> {
         let mut items = Vec::new();
         let mut more = self.cursor.open(b']').ok()?;
         while more {
+            self.cursor.budget.element().ok()?;
             items.push(self.value(depth)?);
             more = self.cursor.more(b']').ok()?;
         }

@@ -61,7 +61,7 @@ fn options(posted: &Posted, name: &str) -> Result<DeleteOptions, Status> {
     if sent.bool_at(&["ignoreStoreReadErrorWithClusterBreakingPotential"]) {
         let path = FieldPath::new("deleteOptions").child("ignoreStoreReadErrorWithClusterBreakingPotential");
         let detail = "can not be set for pod eviction, try after removing the option";
-        let errors = vec![FieldError::invalid(&path, true, detail)];
+        let errors = FieldError::invalid(&path, true, detail).into();
         return Err(Status::invalid(&GroupKind::new(KIND.group, KIND.kind), name, &errors));
     }
     let text = |path: &[&str]| sent.at(path).and_then(Value::as_str).map(Text::from);

@@ -1,5 +1,7 @@
 //! The rules of stateful sets.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::metadata::{self, shown};
@@ -201,18 +203,17 @@ fn as_made(spec: &Value, given: &Value) -> Value {
         return template;
     }
     let mut volumes: Vec<Value> = Vec::with_capacity(claims.len());
-    let has = |volumes: &[Value], name: &str| volumes.iter().any(|volume| volume.str_at(&["name"]) == name);
+    let mut names = HashSet::new();
     for name in claims.iter().map(|claim| claim.str_at(&["metadata", "name"])) {
-        if !has(&volumes, name) {
+        if names.insert(name.to_owned()) {
             let source = Object::from_iter([("claimName", name)]);
             volumes.push(
                 Object::from_iter([("name", Value::from(name)), ("persistentVolumeClaim", source.into())]).into(),
             );
         }
     }
-    let made = volumes.len();
     for volume in pod.get("volumes").and_then(Value::as_list).unwrap_or(&[]) {
-        if !has(&volumes[..made], volume.str_at(&["name"])) {
+        if !names.contains(volume.str_at(&["name"])) {
             volumes.push(volume.clone());
         }
     }

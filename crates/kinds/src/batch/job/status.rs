@@ -1,6 +1,8 @@
 //! The rules of a job's status. Most hold for what an update changes only, so that a status that broke them earlier
 //! can still be written, and since a change of the spec may break them until the controller has looked at the job.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
@@ -114,16 +116,14 @@ impl Rules<'_> {
         not_negative(self.status, &["active", "succeeded", "failed", "ready", "terminating"], &self.path, errors);
         let Some(uncounted) = member(self.status, "uncountedTerminatedPods") else { return };
         let path = self.path.child("uncountedTerminatedPods");
-        let mut seen: Vec<&str> = Vec::new();
+        let mut seen = HashSet::new();
         for list in ["succeeded", "failed"] {
             for (i, uid) in uncounted.list_at(&[list]).iter().filter_map(Value::as_str).enumerate() {
                 let at = path.child(list).index(i);
                 if uid.is_empty() {
                     errors.push(FieldError::invalid(&at, uid, "must not be empty"));
-                } else if seen.contains(&uid) {
+                } else if !seen.insert(uid) {
                     errors.push(FieldError::duplicate(&at, uid));
-                } else {
-                    seen.push(uid);
                 }
             }
         }

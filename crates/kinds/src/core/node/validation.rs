@@ -1,5 +1,6 @@
 //! The rules of nodes, and of changes to them.
 
+use binnacle_validation::repeated;
 use std::collections::BTreeSet;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
@@ -40,8 +41,9 @@ pub(super) fn update(object: &Value, old: &Value, errors: &mut FieldErrors) {
     resources(object, errors);
     declared_features(object, errors);
     let addresses = object.list_at(&["status", "addresses"]);
+    let repeated = repeated(addresses, |address| ["type", "address"].map(|name| address.str_at(&[name])));
     for (i, address) in addresses.iter().enumerate() {
-        if addresses[..i].contains(address) {
+        if repeated[i] {
             let shown = internal::shown("io.k8s.api.core.v1.NodeAddress", Some(address));
             errors.push(FieldError::duplicate(&status.child("addresses").index(i), shown));
         }

@@ -44,7 +44,7 @@ pub(super) fn validate_ephemeral_containers(object: &Value, old: &Value) -> Fiel
     metadata_and_spec(object, &options, &mut errors);
     update::annotations(object, old, &options, &mut errors);
     if is_mirror(old) {
-        return vec![FieldError::forbidden(&nowhere(), "static pods do not support ephemeral containers")];
+        return FieldError::forbidden(&nowhere(), "static pods do not support ephemeral containers").into();
     }
     let path = FieldPath::new("spec").child("ephemeralContainers");
     let list = object.list_at(&["spec", "ephemeralContainers"]);

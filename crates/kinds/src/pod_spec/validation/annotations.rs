@@ -1,5 +1,7 @@
 //! Annotations that mean something for pods: what they may say, and that they agree with the fields that replaced them.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Limits, Object, Value, json};
 use binnacle_validation::tolerations::tolerations as toleration_rules;
@@ -41,6 +43,10 @@ pub(crate) fn validate(
     if let Some(profile) = text(SECCOMP_POD) {
         seccomp(profile, &path.child(SECCOMP_POD), errors);
     }
+    let containers: HashSet<&str> = match annotations.keys().any(|name| name.starts_with(APP_ARMOR)) {
+        true => containers::all(spec, path).map(|(container, _)| container.str_at(&["name"])).collect(),
+        false => HashSet::new(),
+    };
     for (name, value) in annotations.iter() {
         let value = value.as_str().unwrap_or("");
         if name.starts_with(SECCOMP_CONTAINER) {
@@ -48,7 +54,7 @@ pub(crate) fn validate(
         }
         if let Some(container) = name.strip_prefix(APP_ARMOR) {
             let at = path.key(name);
-            if !containers::all(spec, path).any(|(known, _)| known.str_at(&["name"]) == container) {
+            if !containers.contains(container) {
                 errors.push(FieldError::invalid(&at, container, "container not found"));
             }
             if !matches!(value, "" | "runtime/default" | "unconfined") && !value.starts_with("localhost/") {

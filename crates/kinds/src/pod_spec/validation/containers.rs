@@ -1,5 +1,6 @@
 //! The rules of containers: what all have in common, and what regular, init and ephemeral ones may do.
 
+use binnacle_validation::repeated;
 use std::collections::{BTreeSet, HashSet};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
@@ -235,9 +236,10 @@ fn host_ports(containers: &[Value], path: &FieldPath, errors: &mut FieldErrors) 
 }
 
 fn resize_policy(list: &[Value], pod_policy: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let repeated = repeated(list, |item| item.str_at(&["resourceName"]));
     for (i, item) in list.iter().enumerate() {
         let (resource, policy) = (item.str_at(&["resourceName"]), item.str_at(&["restartPolicy"]));
-        if list[..i].iter().any(|earlier| earlier.str_at(&["resourceName"]) == resource) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&path.index(i), resource));
         }
         checks::required_one_of(path, resource, &["cpu", "memory"], errors);

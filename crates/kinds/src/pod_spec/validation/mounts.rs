@@ -1,6 +1,6 @@
 //! The rules of mounted volumes and of block devices.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -13,6 +13,7 @@ use crate::tree::member;
 pub(super) fn mounts(container: &Value, volumes: &Volumes<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let devices = container.list_at(&["volumeDevices"]);
     let privileged = container.bool_at(&["securityContext", "privileged"]);
+    let (device_names, device_paths) = names_and_paths(devices, "devicePath");
     let mut taken = HashSet::new();
     for (i, mount) in container.list_at(&["volumeMounts"]).iter().enumerate() {
         let at = path.index(i);
@@ -25,10 +26,10 @@ pub(super) fn mounts(container: &Value, volumes: &Volumes<'_>, path: &FieldPath,
         if !taken.insert(target) {
             errors.push(FieldError::invalid(&at.child("mountPath"), target, "must be unique"));
         }
-        if devices.iter().any(|device| device.str_at(&["name"]) == name) {
+        if device_names.contains(name) {
             errors.push(FieldError::invalid(&at.child("name"), name, "must not already exist in volumeDevices"));
         }
-        if last_by_name(devices, "devicePath").any(|device| device == target) {
+        if device_paths.contains(target) {
             let why = "must not already exist as a path in volumeDevices";
             errors.push(FieldError::invalid(&at.child("mountPath"), target, why));
         }
@@ -48,6 +49,7 @@ pub(super) fn mounts(container: &Value, volumes: &Volumes<'_>, path: &FieldPath,
 
 pub(super) fn devices(container: &Value, volumes: &Volumes<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let mounts = container.list_at(&["volumeMounts"]);
+    let (mount_names, mount_paths) = names_and_paths(mounts, "mountPath");
     let (mut names, mut taken) = (HashSet::new(), HashSet::new());
     for (i, device) in container.list_at(&["volumeDevices"]).iter().enumerate() {
         let (name_at, path_at) = (path.index(i).child("name"), path.index(i).child("devicePath"));
@@ -73,10 +75,10 @@ pub(super) fn devices(container: &Value, volumes: &Volumes<'_>, path: &FieldPath
         } else {
             taken.insert(target);
         }
-        if mounts.iter().any(|mount| mount.str_at(&["name"]) == name) {
+        if mount_names.contains(name) {
             errors.push(FieldError::invalid(&name_at, name, "must not already exist in volumeMounts"));
         }
-        if last_by_name(mounts, "mountPath").any(|mount| mount == target) {
+        if mount_paths.contains(target) {
             let why = "must not already exist as a path in volumeMounts";
             errors.push(FieldError::invalid(&path_at, target, why));
         }
@@ -86,11 +88,11 @@ pub(super) fn devices(container: &Value, volumes: &Volumes<'_>, path: &FieldPath
     }
 }
 
-/// The paths of a list of mounts or devices, of those that share a name the last.
-fn last_by_name<'a>(list: &'a [Value], field: &'a str) -> impl Iterator<Item = &'a str> {
-    let name = |item: &Value| item.str_at(&["name"]).to_owned();
-    let last = move |(i, item): &(usize, &Value)| !list[i + 1..].iter().any(|later| name(later) == name(item));
-    list.iter().enumerate().filter(last).map(move |(_, item)| item.str_at(&[field]))
+/// The names in a list of mounts or devices, and their paths: of those that share a name the last.
+fn names_and_paths<'a>(list: &'a [Value], field: &str) -> (HashSet<&'a str>, HashSet<&'a str>) {
+    let by_name: HashMap<&str, &str> =
+        list.iter().map(|item| (item.str_at(&["name"]), item.str_at(&[field]))).collect();
+    (by_name.keys().copied().collect(), by_name.values().copied().collect())
 }
 
 fn sub_paths(mount: &Value, path: &FieldPath, at: &FieldPath, errors: &mut FieldErrors) {

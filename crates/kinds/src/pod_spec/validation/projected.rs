@@ -1,5 +1,7 @@
 //! The rules of volumes made of fields of the pod, and of those projected from several sources.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
@@ -28,7 +30,7 @@ pub(super) fn downward_api(source: &Value, path: &FieldPath, errors: &mut FieldE
 
 pub(super) fn projected(source: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
     file_mode(source, "defaultMode", path, errors);
-    let mut files = Files { path, known: Vec::new() };
+    let mut files = Files { path, known: HashSet::new() };
     for (i, item) in source.list_at(&["sources"]).iter().enumerate() {
         let at = path.child("sources").index(i);
         let mut count = 0;
@@ -67,7 +69,7 @@ pub(super) fn projected(source: &Value, path: &FieldPath, options: &Options, err
 /// The files of a volume: each path once.
 struct Files<'a> {
     path: &'a FieldPath,
-    known: Vec<String>,
+    known: HashSet<String>,
 }
 
 impl Files<'_> {
@@ -75,10 +77,8 @@ impl Files<'_> {
         if file.is_empty() {
             return;
         }
-        if self.known.iter().any(|known| known == file) {
+        if !self.known.insert(file.to_owned()) {
             errors.push(FieldError::invalid(self.path, shown, "conflicting duplicate paths"));
-        } else {
-            self.known.push(file.to_owned());
         }
     }
 }

@@ -144,6 +144,7 @@ fn pod_resource_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
 /// A container may use a claim as a whole, or some of its requests, each once.
 fn claim_names(list: &[Value], known: &BTreeSet<&str>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut all_names = None;
     for (i, claim) in list.iter().enumerate() {
         let at = path.index(i);
         let (name, request) = (claim.str_at(&["name"]), claim.str_at(&["request"]));
@@ -162,14 +163,18 @@ fn claim_names(list: &[Value], known: &BTreeSet<&str>, path: &FieldPath, errors:
             if seen.contains(&key) {
                 errors.push(FieldError::duplicate(&at, key.as_str()));
             } else if request.is_empty() {
-                let parts = seen.iter().filter(|seen| seen.split_once('/').is_some_and(|(own, _)| own == name));
+                let own = format!("{name}/");
+                let parts = seen.range(own.clone()..).take_while(|seen| seen.starts_with(&own));
+                let parts = parts.filter(|seen| seen.split_once('/').is_some_and(|(first, _)| first == name));
                 errors.extend(parts.map(|_| FieldError::duplicate(&at, name)));
             }
             seen.insert(key);
         }
         if !known.contains(name) {
-            let names: Vec<&str> = known.iter().copied().collect();
-            let which = if names.is_empty() { " which is empty".to_owned() } else { format!(": {}", names.join(", ")) };
+            let which = all_names.get_or_insert_with(|| {
+                let names: Vec<&str> = known.iter().copied().collect();
+                if names.is_empty() { " which is empty".to_owned() } else { format!(": {}", names.join(", ")) }
+            });
             let why = format!("must be one of the names in pod.spec.resourceClaims{which}");
             errors.push(FieldError::not_found_because(&at, name, why));
         }

@@ -1,6 +1,6 @@
 //! The rules of where a pod may run: affinities, tolerations, the spread over the topology.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -164,18 +164,20 @@ pub(super) fn label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErr
     if let Some(selector) = selector {
         let labels = selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.keys());
         let mut seen: BTreeSet<&str> = labels.map(|key| key.as_str()).collect();
+        let places: BTreeMap<&str, usize> = matching.iter().enumerate().map(|(i, key)| (*key, i)).collect();
         for requirement in selector.list_at(&["matchExpressions"]) {
             let key = requirement.str_at(&["key"]);
-            if let Some(i) = matching.iter().rposition(|matching| *matching == key)
+            if let Some(i) = places.get(key)
                 && seen.contains(key)
             {
                 let why = "exists in both matchLabelKeys and labelSelector";
-                errors.push(FieldError::invalid(&path.index(i), key, why));
+                errors.push(FieldError::invalid(&path.index(*i), key, why));
             }
             seen.insert(key);
         }
     }
-    for (i, key) in matching.iter().enumerate().filter(|(_, key)| mismatching.contains(key)) {
+    let mismatching: BTreeSet<&str> = mismatching.iter().copied().collect();
+    for (i, key) in matching.iter().enumerate().filter(|(_, key)| mismatching.contains(*key)) {
         let at = path.child("matchLabelKeys").index(i);
         errors.push(FieldError::invalid(&at, *key, "exists in both matchLabelKeys and mismatchLabelKeys"));
     }
@@ -189,11 +191,10 @@ pub(super) fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut
     if !keys.is_empty() && selector.is_none() {
         errors.push(FieldError::forbidden(&path, "must not be specified when labelSelector is not set"));
     }
+    let expressions = selector.map_or(&[][..], |selector| selector.list_at(&["matchExpressions"]));
+    let expressed: BTreeSet<&str> = expressions.iter().map(|requirement| requirement.str_at(&["key"])).collect();
     let selects = |key: &str| {
-        selector.is_some_and(|selector| {
-            selector.at(&["matchLabels", key]).is_some()
-                || selector.list_at(&["matchExpressions"]).iter().any(|r| r.str_at(&["key"]) == key)
-        })
+        selector.is_some_and(|selector| selector.at(&["matchLabels", key]).is_some() || expressed.contains(key))
     };
     for (i, key) in keys.iter().filter_map(Value::as_str).enumerate() {
         checks::qualified_name(&path.index(i), key, errors);

@@ -4,6 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::checks;
 use binnacle_validation::names::inclusive_range_error;
+use binnacle_validation::repeated;
 
 use super::{Options, paths, windows};
 use crate::capabilities::allow_privileged;
@@ -199,6 +200,7 @@ fn seccomp_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) 
 }
 
 fn sysctls(spec: &Value, list: &[Value], path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+    let repeated = repeated(list, |sysctl| sysctl.str_at(&["name"]));
     for (i, sysctl) in list.iter().enumerate() {
         let at = path.index(i).child("name");
         let name = sysctl.str_at(&["name"]);
@@ -207,7 +209,7 @@ fn sysctls(spec: &Value, list: &[Value], path: &FieldPath, options: &Options, er
         } else if !is_sysctl(name) {
             let why = format!("must have at most {SYSCTL_MAX} characters and match regex {SYSCTL}");
             errors.push(FieldError::invalid(&at, name, why));
-        } else if list[..i].iter().any(|earlier| earlier.str_at(&["name"]) == name) {
+        } else if repeated[i] {
             errors.push(FieldError::duplicate(&at, name));
         }
         if !options.any_host_sysctl

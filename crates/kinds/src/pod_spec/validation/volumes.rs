@@ -1,5 +1,7 @@
 //! The rules of a pod's volumes: each has a name of its own and exactly one source.
 
+use std::collections::{HashMap, HashSet};
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, names};
@@ -48,11 +50,11 @@ const SOURCES: &[(&str, &str, &str, Rule)] = &[
 ];
 
 /// The volumes that can be mounted: those without errors.
-pub(super) struct Volumes<'a>(Vec<&'a Value>);
+pub(super) struct Volumes<'a>(HashMap<&'a str, &'a Value>);
 
 impl<'a> Volumes<'a> {
     pub(super) fn get(&self, name: &str) -> Option<&'a Value> {
-        self.0.iter().copied().find(|volume| volume.str_at(&["name"]) == name)
+        self.0.get(name).copied()
     }
 }
 
@@ -63,13 +65,17 @@ pub(super) fn validate<'a>(
     options: &Options,
     errors: &mut FieldErrors,
 ) -> Volumes<'a> {
+    let ephemeral: HashSet<&str> = volumes
+        .iter()
+        .filter(|volume| !pod_name.is_empty() && member(volume, "ephemeral").is_some())
+        .map(|volume| volume.str_at(&["name"]))
+        .collect();
+    // Their claims are called by the pod and the volume.
     let made_for_ephemeral = |claim: &str| {
-        !pod_name.is_empty()
-            && volumes.iter().any(|volume| {
-                member(volume, "ephemeral").is_some() && claim == format!("{pod_name}-{}", volume.str_at(&["name"]))
-            })
+        let volume = claim.strip_prefix(pod_name).and_then(|rest| rest.strip_prefix('-'));
+        volume.is_some_and(|volume| ephemeral.contains(volume))
     };
-    let mut valid: Vec<&Value> = Vec::with_capacity(volumes.len());
+    let mut valid: HashMap<&str, &Value> = HashMap::with_capacity(volumes.len());
     for (i, volume) in volumes.iter().enumerate() {
         let at = path.index(i);
         let before = errors.len();
@@ -80,11 +86,11 @@ pub(super) fn validate<'a>(
         } else {
             checks::label(&at.child("name"), name, errors);
         }
-        if valid.iter().any(|earlier| earlier.str_at(&["name"]) == name) {
+        if valid.contains_key(name) {
             errors.push(FieldError::duplicate(&at.child("name"), name));
         }
         if errors.len() == before {
-            valid.push(volume);
+            valid.insert(name, volume);
         }
         let claim = volume.str_at(&["persistentVolumeClaim", "claimName"]);
         if member(volume, "persistentVolumeClaim").is_some() && made_for_ephemeral(claim) {

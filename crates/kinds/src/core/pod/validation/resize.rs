@@ -20,13 +20,13 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
     let mut errors = FieldErrors::new();
     metadata_and_spec(object, &Options::for_pod_update(old), &mut errors);
     if is_mirror(old) {
-        return vec![FieldError::forbidden(&nowhere(), "static pods cannot be resized")];
+        return FieldError::forbidden(&nowhere(), "static pods cannot be resized").into();
     }
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
     if old_spec.str_at(&["os", "name"]) == "windows" {
-        return vec![FieldError::forbidden(&nowhere(), "windows pods cannot be resized")];
+        return FieldError::forbidden(&nowhere(), "windows pods cannot be resized").into();
     }
     let class = spec.as_object().map_or("", qos_class);
     let old_class = match old.str_at(&["status", "qosClass"]) {

@@ -1,0 +1,137 @@
+//! Work that grows with a body runs away from the threads that serve other requests.
+//!
+//! A handler says once how many bytes it is about to work on. From then on each of its steps runs on a thread that the
+//! runtime has replaced among its workers, and only as many such steps at once as leave a processor to everybody else.
+//! Requests for small objects pay for none of this.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::sync::LazyLock;
+use std::task::Poll;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
+
+use crate::BoxFuture;
+
+/// From so many bytes on an object is decoded, validated, patched and encoded away from the workers.
+const LARGE: usize = 128 << 10;
+
+/// One processor is left to small requests.
+static STEPS: LazyLock<Semaphore> = LazyLock::new(|| {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Semaphore::new(processors.saturating_sub(1).max(1))
+});
+
+tokio::task_local! {
+    static IS_LARGE: Cell<bool>;
+}
+
+/// Runs a handler, which may call [`large`].
+pub async fn offloading<T>(handler: BoxFuture<'_, T>) -> T {
+    IS_LARGE.scope(Cell::new(false), run(handler)).await
+}
+
+async fn run<T>(mut handler: BoxFuture<'_, T>) -> T {
+    let small = poll_fn(|cx| match handler.as_mut().poll(cx) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending if IS_LARGE.with(Cell::get) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    });
+    if let Some(answer) = small.await {
+        return answer;
+    }
+    loop {
+        let turn = STEPS.acquire().await;
+        let step = poll_fn(|cx| Poll::Ready(away(|| handler.as_mut().poll(cx)))).await;
+        drop(turn);
+        match step {
+            Poll::Ready(answer) => return answer,
+            // The handler has noted whom to wake: this task.
+            Poll::Pending => once_woken().await,
+        }
+    }
+}
+
+/// Says that the request is about an object of so many bytes. Returns where work on it may begin.
+pub async fn large(bytes: usize) {
+    if bytes < LARGE || IS_LARGE.try_with(|is_large| is_large.replace(true)).unwrap_or(true) {
+        return;
+    }
+    let mut paused = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Runs a step while another thread serves what this one would have served. A runtime of one thread has none to spare.
+fn away<T>(step: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(step),
+        _ => step(),
+    }
+}
+
+async fn once_woken() {
+    let mut polled = false;
+    poll_fn(|_| if std::mem::replace(&mut polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn handler(bytes: usize, waits: usize, held: Arc<AtomicUsize>) -> usize {
+        large(bytes).await;
+        for _ in 0..waits {
+            held.fetch_add(1, Ordering::SeqCst);
+            // Blocks its thread, as decoding does.
+            std::thread::sleep(Duration::from_millis(5));
+            held.fetch_sub(1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        bytes
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn large_requests_do_not_hold_up_small_ones() {
+        let held = Arc::new(AtomicUsize::new(0));
+        let large: Vec<_> = (0..20)
+            .map(|_| {
+                let work = Box::pin(handler(1 << 20, 20, Arc::clone(&held)));
+                tokio::spawn(async move { offloading(work).await })
+            })
+            .collect();
+        // The only worker serves this one while others block.
+        let mut met = 0;
+        while large.iter().any(|task| !task.is_finished()) {
+            let answer = offloading(Box::pin(handler(1, 0, Arc::clone(&held)))).await;
+            assert_eq!(answer, 1);
+            met += usize::from(held.load(Ordering::SeqCst) > 0);
+            let most = std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1);
+            assert!(held.load(Ordering::SeqCst) <= most);
+            tokio::time::sleep(Duration::from_micros(100)).await;
+        }
+        for task in large {
+            assert_eq!(task.await.expect("a large request ends"), 1 << 20);
+        }
+        assert!(met > 0, "no small request was served while a large one was");
+    }
+
+    #[tokio::test]
+    async fn runtimes_of_one_thread_and_work_outside_of_handlers_go_on() {
+        let held = Arc::new(AtomicUsize::new(0));
+        assert_eq!(offloading(Box::pin(handler(1 << 20, 2, Arc::clone(&held)))).await, 1 << 20);
+        assert_eq!(handler(1 << 20, 2, held).await, 1 << 20);
+    }
+}
