@@ -260,6 +260,7 @@ impl StoreError {
             Self::Compacted { .. }
             | Self::FutureRevision { .. }
             | Self::LeaseNotFound
+            | Self::NoSpace(_)
             | Self::Transform { .. }
             | Self::Undecodable { .. } => false,
             Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Closed | Self::Timeout => true,
