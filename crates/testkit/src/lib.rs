@@ -7,6 +7,7 @@
 mod authority;
 mod backend;
 mod etcd;
+pub mod frames;
 mod hook;
 pub mod https;
 mod kms;
