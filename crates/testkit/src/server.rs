@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,6 +17,7 @@ pub struct Server {
     arguments: Vec<String>,
     temp: TempDir,
     disk: Option<SlowDisk>,
+    descriptors: Option<u32>,
     /// What it printed when it was ready.
     pub lines: [String; 3],
     pub address: SocketAddr,
@@ -52,8 +53,8 @@ impl Server {
             let port = format!("--secure-port={}", lasting_port(attempt));
             let mut arguments = vec!["--data-dir".to_owned(), data.clone(), port];
             arguments.extend(more.iter().map(ToString::to_string));
-            match spawn(&arguments, &temp, disk.as_ref()) {
-                Ok(started) => return Self::from(started, arguments, temp, disk),
+            match spawn(&arguments, &temp, disk.as_ref(), None) {
+                Ok(started) => return Self::from(started, arguments, temp, disk, None),
                 Err(error) => assert!(error.contains("failed to create listener"), "{error}"),
             }
         }
@@ -68,19 +69,42 @@ impl Server {
             arguments.push("--secure-port=0".to_owned());
         }
         let temp = TempDir::new();
-        let started = spawn(&arguments, &temp, None).unwrap_or_else(|error| panic!("did not start: {error}"));
-        Self::from(started, arguments, temp, None)
+        let started = spawn(&arguments, &temp, None, None).unwrap_or_else(|error| panic!("did not start: {error}"));
+        Self::from(started, arguments, temp, None, None)
     }
 
-    fn from(started: Started, arguments: Vec<String>, temp: TempDir, disk: Option<SlowDisk>) -> Self {
+    /// With a data directory of its own, on a free port, and no more than so many files and sockets open.
+    #[must_use]
+    pub fn short_of_descriptors(descriptors: u32, more: &[&str]) -> Self {
+        let temp = TempDir::new();
+        let mut arguments = vec!["--data-dir".to_owned(), temp.join("data"), "--secure-port=0".to_owned()];
+        arguments.extend(more.iter().map(ToString::to_string));
+        let started = spawn(&arguments, &temp, None, Some(descriptors));
+        let started = started.unwrap_or_else(|error| panic!("did not start: {error}"));
+        Self::from(started, arguments, temp, None, Some(descriptors))
+    }
+
+    fn from(
+        started: Started,
+        arguments: Vec<String>,
+        temp: TempDir,
+        disk: Option<SlowDisk>,
+        descriptors: Option<u32>,
+    ) -> Self {
         let Started { child, lines, address, took } = started;
-        Self { child, arguments, temp, disk, lines, address, took }
+        Self { child, arguments, temp, disk, descriptors, lines, address, took }
+    }
+
+    /// What it has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.temp.path().join("stderr")).unwrap()
     }
 
     /// Starts it again with the arguments it had, after it ended or in place of the one that runs (which is killed).
     pub fn restart(&mut self) {
         self.kill();
-        let started = spawn(&self.arguments, &self.temp, self.disk.as_ref());
+        let started = spawn(&self.arguments, &self.temp, self.disk.as_ref(), self.descriptors);
         let started = started.unwrap_or_else(|error| panic!("did not restart: {error}"));
         let Started { child, lines, address, took } = started;
         (self.child, self.lines, self.address, self.took) = (child, lines, address, took);
@@ -204,13 +228,21 @@ struct Started {
 }
 
 /// Starts the program and waits for the three lines it prints, or for what it says on its way out.
-fn spawn(arguments: &[String], temp: &TempDir, disk: Option<&SlowDisk>) -> Result<Started, String> {
+fn spawn(
+    arguments: &[String],
+    temp: &TempDir,
+    disk: Option<&SlowDisk>,
+    descriptors: Option<u32>,
+) -> Result<Started, String> {
     let began = Instant::now();
     let mut command = program();
     // An ephemeral server that is killed leaves its kubeconfig behind: in our directory.
     command.args(arguments).env("TMPDIR", temp.path());
     if let Some(disk) = disk {
         command = disk.under(&command);
+    }
+    if let Some(descriptors) = descriptors {
+        command = limited(&command, descriptors);
     }
     command.stdout(Stdio::piped());
     let log = temp.path().join("stderr");
@@ -232,6 +264,20 @@ fn spawn(arguments: &[String], temp: &TempDir, disk: Option<&SlowDisk>) -> Resul
         return Err(format!("{lines:?} {error}"));
     };
     Ok(Started { address: address.parse().unwrap(), child, lines, took })
+}
+
+/// The same command with a limit of open files, the soft and the hard one.
+fn limited(command: &Command, descriptors: u32) -> Command {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")]);
+    limited.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
 }
 
 /// A port that stays ours while the server is down: below those that the system lends to outgoing connections.
