@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use binnacle_meta::Status;
-use binnacle_request::{AnsweredStatus, Body, Request, Response};
+use binnacle_request::{AnsweredStatus, Body, Preferences, Request, Response};
 use binnacle_schema::{Value, json};
-use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue, RETRY_AFTER};
 
 use crate::negotiate::{self, Encoding};
@@ -16,9 +15,9 @@ pub(crate) fn response(request: &Request, status: &Status) -> Response {
     of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request))
 }
 
-/// As [`response`], from the headers alone.
-pub fn of_headers(status: &Status, headers: &HeaderMap) -> Response {
-    of_accept(status, headers.get(ACCEPT), false)
+/// As [`response`], from what is kept of a request.
+pub fn of_preferences(status: &Status, preferences: &Preferences) -> Response {
+    of_accept(status, preferences.accept.as_ref(), preferences.pretty)
 }
 
 /// As [`response`], from what the client accepts.

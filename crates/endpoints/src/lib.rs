@@ -25,7 +25,7 @@ mod watch_stream;
 pub use api::{Api, Special, SpecialCall, SpecialKey, UnsafeDeletes};
 pub use audit::{note_request_object, read_object};
 pub use body::{Expected, read as read_body, typed as decode_body};
-pub use failure::of_headers as failure_response;
+pub use failure::of_preferences as failure_response;
 pub use negotiate::{Encoding, Output, Transform, input as input_encoding};
 pub use params::{FieldValidation, WriteKind, WriteParams, write as write_params};
 pub use respond::{object as respond_object, plain as respond_plain, status as respond_status};

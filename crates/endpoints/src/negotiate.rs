@@ -137,11 +137,7 @@ pub(crate) fn router_accepts(accept: &str, offer: Offer) -> Result<(), Status> {
 
 /// `?pretty=`, or a client that a person sits in front of.
 pub(crate) fn pretty(request: &Request) -> bool {
-    if let Some(value) = request.query.get("pretty").filter(|v| !v.is_empty()) {
-        return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
-    }
-    let agent = request.header("user-agent").unwrap_or("");
-    ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
+    binnacle_request::pretty(&request.headers, &request.query)
 }
 
 /// The transformation asked for and whether a stream is; `None` when the endpoint does not offer that.

@@ -18,14 +18,15 @@ use binnacle_openapi::OpenApiLink;
 use binnacle_registry::{ROOT, ResourceSet};
 use binnacle_request::{Link, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Chain, ChainConfig, ChainOptions, DefaultCertificate, FlowDumpLink, Health, HealthMetrics,
-    HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics, MetricsLink,
-    PingCheck, Server, ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
+    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink, Health,
+    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
+    MetricsLink, PingCheck, Server, ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
 };
 use binnacle_specials::Outward;
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in, served_apis};
@@ -121,9 +122,24 @@ pub(crate) fn not_registered(error: impl std::fmt::Display) -> StartError {
     StartError::Metrics(error.to_string())
 }
 
+/// The build, as `/version` names it.
+const BUILD: Build = Build {
+    git_commit: env!("BINNACLE_COMMIT"),
+    git_tree_state: env!("BINNACLE_TREE_STATE"),
+    date: option_env!("BINNACLE_BUILD_DATE"),
+};
+
+/// What the process has before anything is put together.
+pub(crate) struct Outset {
+    /// The runtime on which connections are accepted.
+    pub(crate) front: Handle,
+    /// How many files and sockets may be open.
+    pub(crate) descriptors: u64,
+}
+
 /// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
 /// data directory, which is removed again if it was not there before and a later step fails.
-pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
+pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled, StartError> {
     for (flag, why) in &config.inert {
         tracing::warn!("--{flag} has no effect: {why}");
     }
@@ -137,7 +153,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
     let url = format!("https://{}", reachable(port.address()));
-    let metrics = Metrics::new().map_err(not_registered)?;
+    let metrics = Metrics::of(&BUILD).map_err(not_registered)?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
     let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
     let mut data = open_data(&config)?;
@@ -216,7 +232,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(terminating)));
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
-        Arc::new(VersionLink::new(failure_response)),
+        Arc::new(VersionLink::new(failure_response, BUILD)),
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(HealthMetricsLink(health_metrics)),
         Arc::new(OpenApiLink::new(served_apis(&config))),
@@ -251,7 +267,8 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         },
     });
 
-    let mut listener = port.with_tls(tls);
+    let limits = ConnectionLimits::of_descriptors(outset.descriptors);
+    let mut listener = port.with_tls(tls).front(outset.front).limits(limits);
     if let Some(max_streams) = config.serving.max_streams {
         listener = listener.max_streams(max_streams);
     }

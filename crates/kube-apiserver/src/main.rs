@@ -7,6 +7,7 @@ mod authorities;
 mod authorization;
 mod bound_objects;
 mod data_dir;
+mod descriptors;
 mod encryption;
 mod fairness;
 mod flags;
@@ -27,6 +28,7 @@ mod upkeep;
 use std::io::Write;
 use std::process::ExitCode;
 
+use assemble::Outset;
 use flags::{Command, Config};
 
 /// Trees of small values are made and dropped with every write: this takes a sixth of the processor time of a patch away
@@ -58,6 +60,14 @@ fn serve(config: Config) -> Result<(), String> {
     config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     binnacle_features::install(config.generic.gates.clone());
     binnacle_kinds::set_allow_privileged(config.misc.allow_privileged);
+    // Two at least, so that one handshake does not hold up the next.
+    let front = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("front")
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start the runtime of the listener: {error}"))?;
+    let outset = Outset { front: front.handle().clone(), descriptors: descriptors::raise() };
     // Two at least: one long computation must not keep others from being answered.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -68,12 +78,13 @@ fn serve(config: Config) -> Result<(), String> {
     let result = runtime.block_on(async {
         // Before anything else, so that a signal during the start is not lost.
         let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
-        let assembled = assemble::assemble(config).await.map_err(|error| error.to_string())?;
+        let assembled = assemble::assemble(config, outset).await.map_err(|error| error.to_string())?;
         assembled.run(say, stop).await;
         Ok(())
     });
     // Whatever still blocks a thread (a log that nobody reads) does not keep the process alive.
     runtime.shutdown_background();
+    front.shutdown_background();
     result
 }
 

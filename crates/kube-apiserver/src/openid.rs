@@ -3,7 +3,7 @@
 use binnacle_endpoints::failure_response;
 use binnacle_jwt::PublicKey;
 use binnacle_meta::Status;
-use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_request::{Body, BoxFuture, Link, Preferences, Request, RequestInfo, Response};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method};
@@ -54,7 +54,7 @@ impl OpenIdLink {
 
     fn answer(&self, request: &Request) -> Response {
         if request.method != Method::GET {
-            return failure_response(&Status::method_not_allowed(), &request.headers);
+            return failure_response(&Status::method_not_allowed(), &Preferences::of_request(&request));
         }
         let (body, kind) = match request.info.path.trim_end_matches('/') {
             KEYS => (&self.keys, "application/jwk-set+json"),

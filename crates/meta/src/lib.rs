@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows a socket, a clock or a particular kind of object.
 
+mod address;
 mod aggregate;
 mod duration;
 mod field;
@@ -16,6 +17,7 @@ mod status;
 mod time;
 mod version;
 
+pub use address::effective_address;
 pub use aggregate::aggregate;
 pub use duration::{GoDuration, ParseDurationError, human_duration, short_human_duration};
 pub use field::{FieldError, FieldErrorType, FieldErrors, FieldPath, Shown, bounded_text, go_quote};

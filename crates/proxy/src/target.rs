@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_meta::effective_address;
 use binnacle_request::ByteStream;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
@@ -137,7 +138,7 @@ pub async fn resolve(host: &str) -> Result<Vec<IpAddr>, DialError> {
 /// Whether an address is one that proxies may be pointed at: none of this machine or this link, nor of many at once
 /// (Go's `IsGlobalUnicast`, which takes private ranges in).
 pub fn is_global_unicast(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
+    match effective_address(ip) {
         IpAddr::V4(ip) => {
             !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || ip.is_link_local() || ip.is_broadcast())
         }
@@ -179,6 +180,10 @@ mod tests {
             ("ff02::1", false),
             ("::ffff:127.0.0.1", false),
             ("::ffff:169.254.169.254", false),
+            ("::127.0.0.1", false),
+            ("64:ff9b::127.0.0.1", false),
+            ("64:ff9b::169.254.169.254", false),
+            ("64:ff9b::8.8.8.8", true),
         ] {
             assert_eq!(is_global_unicast(address.parse().unwrap()), want, "{address}");
         }

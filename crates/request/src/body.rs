@@ -84,6 +84,11 @@ impl Body {
         Self(Inner::Boxed(Box::pin(body.map_frame(|frame| frame.map_data(Into::into)).map_err(Into::into))))
     }
 
+    /// True when all of the body is there already.
+    pub fn is_made(&self) -> bool {
+        !matches!(self.0, Inner::Boxed(_))
+    }
+
     /// The body, if all of it is there already.
     pub fn whole(&self) -> Option<Bytes> {
         match &self.0 {

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
@@ -18,11 +19,35 @@ pub struct ConnectionInfo {
     /// The protocol agreed on in the handshake: `h2`, `http/1.1`, or none.
     pub alpn: Option<Vec<u8>>,
     remembered: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+    identified: AtomicBool,
+    when_identified: Option<Box<dyn Fn() + Send + Sync>>,
+    failed_logins: AtomicU32,
 }
 
 impl ConnectionInfo {
     pub fn new(peer: SocketAddr, peer_certificates: Vec<CertificateDer<'static>>, alpn: Option<Vec<u8>>) -> Self {
-        Self { peer: Some(peer), peer_certificates, alpn, remembered: Mutex::new(None) }
+        Self { peer: Some(peer), peer_certificates, alpn, ..Self::default() }
+    }
+
+    /// With something to do when somebody on it has proved an identity for the first time.
+    #[must_use]
+    pub fn when_identified(self, then: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { when_identified: Some(Box::new(then)), ..self }
+    }
+
+    /// Somebody on it has proved who they are.
+    pub fn identified(&self) {
+        if !self.identified.load(Ordering::Relaxed) {
+            self.identified.store(true, Ordering::Relaxed);
+            if let Some(then) = &self.when_identified {
+                then();
+            }
+        }
+    }
+
+    /// Somebody on it could not prove who they are; how often that has happened.
+    pub fn failed_login(&self) -> u32 {
+        self.failed_logins.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// What an authenticator remembered of this connection, so that a chain of certificates is verified once and not

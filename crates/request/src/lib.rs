@@ -11,6 +11,7 @@ mod link;
 mod offload;
 mod permit;
 mod pieces;
+mod preferences;
 mod query;
 mod record;
 mod shutdown;
@@ -25,6 +26,7 @@ pub use link::{AnsweredStatus, BoxFuture, Compressible, Link, Request, Response}
 pub use offload::{large, offloading};
 pub use permit::{Action, CreatePermit, Decision, Permit};
 pub use pieces::Pieces;
+pub use preferences::{Preferences, pretty};
 pub use query::{Query, decode_path};
 pub use record::{Facts, Record, RecordSink};
 pub use shutdown::{Shutdown, ShutdownTrigger};

@@ -40,6 +40,25 @@ impl Pieces {
         std::iter::once(&self.first).chain(&self.rest).filter(|piece| !piece.is_empty())
     }
 
+    /// Takes off the first `count` bytes.
+    #[must_use]
+    pub fn split_to(&mut self, count: usize) -> Self {
+        if count >= self.len() {
+            return std::mem::take(self);
+        }
+        let mut taken = Self::default();
+        let mut left = count;
+        while left >= self.first.len() {
+            left -= self.first.len();
+            taken.push(std::mem::take(&mut self.first));
+            // There is more, because `count` is less than all.
+            self.first = self.rest.pop_front().unwrap_or_default();
+            self.behind -= self.first.len();
+        }
+        taken.push(self.first.split_to(left));
+        taken
+    }
+
     /// All in one piece: copied if it is not.
     pub fn into_bytes(mut self) -> Bytes {
         if self.rest.is_empty() { self.first } else { self.copy_to_bytes(self.len()) }
@@ -124,6 +143,12 @@ mod tests {
                     pieces.advance(step);
                 }
                 assert_eq!(read, want);
+                let (mut pieces, mut split) = (filled(sizes), Vec::new());
+                while !pieces.is_empty() {
+                    split.extend_from_slice(&pieces.split_to(step).into_bytes());
+                    assert_eq!(pieces.len(), total - split.len());
+                }
+                assert_eq!(split, want);
                 assert_eq!(filled(sizes).into_bytes(), want);
                 assert_eq!(pieces.chunks_vectored(&mut [IoSlice::new(&[])]), 0);
             }

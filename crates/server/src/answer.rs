@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use binnacle_meta::Status;
-use binnacle_request::{AnsweredStatus, Body, Response};
+use binnacle_request::{AnsweredStatus, Body, Preferences, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 
-/// Turns a Status into an answer in a representation that the client accepts, judged by its headers.
-pub type FailureWriter = fn(&Status, &HeaderMap) -> Response;
+/// Turns a Status into an answer in a representation that the client accepts.
+pub type FailureWriter = fn(&Status, &Preferences) -> Response;
 
 /// Why a filter stopped a request.
 #[derive(Debug)]
@@ -32,16 +32,16 @@ impl From<Status> for Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn into_response(self, write: FailureWriter, headers: &HeaderMap) -> Response {
+    pub(crate) fn into_response(self, write: FailureWriter, preferences: &Preferences) -> Response {
         match self {
-            Self::Status(status) => write(&status, headers),
+            Self::Status(status) => write(&status, preferences),
             Self::Quoting(status) => {
-                let mut response = write(&status, headers);
+                let mut response = write(&status, preferences);
                 response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
                 response
             }
             Self::StatusThenClose(status) => {
-                let mut response = write(&status, headers);
+                let mut response = write(&status, preferences);
                 response.extensions_mut().insert(CloseConnection);
                 response
             }
@@ -63,6 +63,10 @@ impl Refusal {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CloseConnection;
 
+/// An answer's extension: when it must have been sent. Those of long-running requests have none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendBy(pub(crate) std::time::Instant);
+
 /// An answer's extension: it was given before anything is audited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unaudited;
@@ -72,7 +76,7 @@ pub(crate) struct Unaudited;
 pub(crate) struct Panicked(pub(crate) String);
 
 /// A Status as JSON whatever the client accepts: the failure writer of a server whose links only speak JSON.
-pub fn json_failure(status: &Status, _: &HeaderMap) -> Response {
+pub fn json_failure(status: &Status, _: &Preferences) -> Response {
     let mut text = status.to_json();
     text.push('\n');
     let mut response = Response::new(Body::from(text));

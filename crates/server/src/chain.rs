@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use binnacle_audit::{Auditor, Trail};
 use binnacle_authz::Authorizer;
-use binnacle_flowcontrol::FlowControl;
+use binnacle_flowcontrol::{FlowControl, Seat};
 use binnacle_request::latency::{self, Part};
-use binnacle_request::{Body, BoxError, ConnectionInfo, Pieces, Query, Record, Request, Response, Shutdown, Upgrade};
+use binnacle_request::{
+    Body, BoxError, ConnectionInfo, Pieces, Preferences, Query, Record, Request, Response, Shutdown, Upgrade,
+};
 use http::HeaderValue;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::answer::{Refusal, Unaudited};
+use crate::answer::{Refusal, SendBy, Unaudited};
 use crate::compress::{self, Gzip};
 use crate::filters::audit::Ending;
 use crate::filters::authenticate::Authentication;
@@ -22,7 +24,7 @@ use crate::filters::fairness::Belongs;
 use crate::filters::inflight::InFlightLimits;
 use crate::filters::laps::{Filter, Laps};
 use crate::impersonation::Impersonation;
-use crate::inflight::InFlight;
+use crate::inflight::{InFlight, Making};
 use crate::{FailureWriter, Links, Metrics, filters};
 
 /// What a chain is made of.
@@ -100,9 +102,11 @@ impl Chain {
         let origin = options.cors.as_ref().and_then(|cors| cors.origin(request.headers()));
         let preflight = origin.as_ref().and_then(|_| filters::cors::preflight(request.method()));
         let leaves = filters::goaway::decide(options.goaway_chance, &connection);
+        let mut work = Work::default();
         let answer = {
             // Pinned where it stands, like what it waits for: futures of this size are not to be moved about.
-            let answering = pin!(self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight));
+            let answering =
+                pin!(self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight, &mut work));
             filters::panics::recover(&record, answering).await
         };
         let mut answer = filters::headers::finish(answer, &record, is_head);
@@ -122,8 +126,16 @@ impl Chain {
             // The answer ends with its head; what it began goes on.
             kept.keep(ending.take());
         }
-        let (answer, gzip) = if gzip_accepted { compress::begin(answer).await } else { (answer, None) };
-        answer.map(|body| Tracked { body, record, ending, gzip, handed: None })
+        let (mut answer, gzip) = if gzip_accepted { compress::begin(answer).await } else { (answer, None) };
+        if let Some(deadline) = work.send_by(answer.status(), &record, self.config.request_timeout) {
+            answer.extensions_mut().insert(SendBy(deadline));
+        }
+        if gzip.is_none() && answer.body().is_made() {
+            // Who reads slowly keeps nobody from being served.
+            work = Work::default();
+        }
+        let inflight = self.inflight.clone();
+        answer.map(|body| Tracked { body, record, ending, gzip, handed: None, work, inflight })
     }
 
     /// From the first look at the path to the link that answers, or the first filter that refuses.
@@ -135,14 +147,15 @@ impl Chain {
         record: &Arc<Record>,
         trail: Option<&Arc<Trail>>,
         preflight: Option<Response>,
+        work: &mut Work,
     ) -> Response {
         let config = &self.config;
         let (mut parts, body) = request.into_parts();
         // Who refuses needs to know what the client accepts; handlers get their own headers, without credentials.
-        let preferences = filters::headers::Preferences::of(&parts.headers);
-        let refuse = |refusal: Refusal| refusal.into_response(config.failure, &preferences.into_headers());
-
         let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let preferences = Preferences::of(&parts.headers, &query);
+        let refuse = |refusal: Refusal| refusal.into_response(config.failure, &preferences);
+
         let info = match filters::info::read(&parts, &query, record) {
             Ok(info) => info,
             Err(refusal) => return refuse(refusal),
@@ -152,10 +165,16 @@ impl Chain {
         }
         // Held by the record, which outlasts the answer where a connection is upgraded.
         record.hold(filters::inflight::count(&self.inflight, &info));
+        if info.is_long_running() {
+            work.lasts = true;
+        } else {
+            work.making = Some(self.inflight.make());
+        }
         let deadline = match filters::deadline::of(&info, &query, record, config.request_timeout) {
             Ok(deadline) => deadline,
             Err(refusal) => return refuse(refusal),
         };
+        work.deadline = deadline;
         if let Some(preflight) = preflight {
             return unaudited(preflight);
         }
@@ -189,11 +208,11 @@ impl Chain {
                 if fairness.is_some() {
                     laps.passed(Filter::PriorityAndFairness);
                 }
-                // A watch needs it until it has begun, others until all of the answer has been sent.
+                // A watch needs it until it has begun, others until all of the answer has been made.
                 let _begins = match seat {
                     Some(seat) if info.is_long_running() => Some(seat),
                     seat => {
-                        seat.into_iter().for_each(|seat| record.hold(seat));
+                        work.seat = seat;
                         None
                     }
                 };
@@ -244,6 +263,27 @@ impl Chain {
     }
 }
 
+/// What a request holds while its answer is made.
+#[derive(Default)]
+struct Work {
+    seat: Option<Seat>,
+    making: Option<Making>,
+    deadline: Option<Instant>,
+    /// The request is one that may last.
+    lasts: bool,
+}
+
+impl Work {
+    /// When the answer must have been sent, unless it is one that lasts. What is made in the last moment, such as the answer
+    /// that says that there is none, gets a little longer.
+    fn send_by(&self, status: http::StatusCode, record: &Record, longest: Duration) -> Option<Instant> {
+        const LEAST: Duration = Duration::from_secs(2);
+        let lasts = self.lasts && (status.is_success() || status == http::StatusCode::SWITCHING_PROTOCOLS);
+        let deadline = self.deadline.unwrap_or_else(|| record.started() + longest);
+        (!lasts).then(|| deadline.max(Instant::now() + LEAST))
+    }
+}
+
 fn unaudited(mut response: Response) -> Response {
     response.extensions_mut().insert(Unaudited);
     response
@@ -258,9 +298,17 @@ pub struct Tracked {
     gzip: Option<Gzip>,
     /// When the piece was handed over that is being sent.
     handed: Option<Instant>,
+    /// Let go when the last piece has been made.
+    work: Work,
+    inflight: Arc<InFlight>,
 }
 
 impl Tracked {
+    /// Keeps something until the answer has been handed on, or for as long as what it began goes on.
+    pub(crate) fn hold(&self, guard: impl std::any::Any + Send) {
+        self.record.hold(guard);
+    }
+
     /// Whoever asks for the next piece has sent the one before.
     fn taken(&mut self) {
         if let Some(at) = self.handed.take() {
@@ -328,7 +376,11 @@ impl HttpBody for Tracked {
             && let Some(data) = frame.data_ref()
         {
             this.record.add_response_bytes(data.len() as u64);
+            this.inflight.sends(data.len() as u64);
             this.handed = Some(Instant::now());
+        }
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            this.work = Work::default();
         }
         if let (Poll::Ready(None), Some(ending)) = (&polled, &mut this.ending) {
             // It has ended, and is not asked again while this waits.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
@@ -23,13 +24,16 @@ const HELD: usize = 96 * 1024;
 
 /// What lies below TLS: a stream that takes nothing while it is shut. It is open at first, for the handshake.
 pub(crate) struct Gate<S> {
-    stream: S,
+    /// None while it is on its way from one runtime to another.
+    stream: Option<S>,
     shut: bool,
 }
 
 /// What lies above TLS, and opens and shuts the gate.
 pub(crate) struct Corked<S> {
     tls: TlsStream<Gate<S>>,
+    /// What was read before, and is read again first.
+    ahead: Bytes,
     /// Bytes taken since the gate was last open.
     held: usize,
     flushes: Flushes,
@@ -74,13 +78,28 @@ impl Owed {
 
 impl<S> Gate<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, shut: false }
+        Self { stream: Some(stream), shut: false }
+    }
+
+    pub(crate) fn take(&mut self) -> Option<S> {
+        self.stream.take()
+    }
+
+    pub(crate) fn put(&mut self, stream: S) {
+        self.stream = Some(stream);
+    }
+
+    fn pinned(&mut self) -> io::Result<Pin<&mut S>>
+    where
+        S: Unpin,
+    {
+        self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+        self.get_mut().pinned()?.poll_read(cx, buffer)
     }
 }
 
@@ -88,7 +107,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         // Nobody is woken when the gate opens: who opens it writes at once.
-        if this.shut { Poll::Pending } else { Pin::new(&mut this.stream).poll_write(cx, bytes) }
+        if this.shut { Poll::Pending } else { this.pinned()?.poll_write(cx, bytes) }
     }
 
     fn poll_write_vectored(
@@ -97,26 +116,26 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.shut { Poll::Pending } else { Pin::new(&mut this.stream).poll_write_vectored(cx, pieces) }
+        if this.shut { Poll::Pending } else { this.pinned()?.poll_write_vectored(cx, pieces) }
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.as_ref().is_some_and(AsyncWrite::is_write_vectored)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        self.get_mut().pinned()?.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        self.get_mut().pinned()?.poll_shutdown(cx)
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
-    pub(crate) fn new(mut tls: TlsStream<Gate<S>>, flushes: Flushes) -> Self {
+    pub(crate) fn new(mut tls: TlsStream<Gate<S>>, flushes: Flushes, ahead: Bytes) -> Self {
         tls.get_mut().1.set_buffer_limit(Some(HELD));
-        Self { tls, held: 0, flushes, written: false, owed: Owed::default() }
+        Self { tls, ahead, held: 0, flushes, written: false, owed: Owed::default() }
     }
 
     pub(crate) fn owed(&self) -> Owed {
@@ -149,6 +168,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if !this.ahead.is_empty() {
+            let count = this.ahead.len().min(buffer.remaining());
+            buffer.put_slice(&this.ahead.split_to(count));
+            return Poll::Ready(Ok(()));
+        }
         if this.owed.0.due.swap(false, Ordering::Relaxed)
             && let Poll::Ready(Err(error)) = this.gate(false).poll_flush(cx)
         {
@@ -222,7 +246,7 @@ mod tests {
             TlsAcceptor::from(Arc::new(server)).accept(Gate::new(ours)),
             TlsConnector::from(Arc::new(client)).connect(name, theirs)
         );
-        (Corked::new(ours.unwrap(), flushes), theirs.unwrap())
+        (Corked::new(ours.unwrap(), flushes, Bytes::new()), theirs.unwrap())
     }
 
     #[tokio::test]

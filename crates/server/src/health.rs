@@ -3,6 +3,8 @@
 //! The texts are those of the reference, which people and probes parse. A check is listed only when the thing it names
 //! exists in this server.
 
+mod probe;
+
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,13 @@ use tokio::sync::Mutex;
 
 use crate::answer::{error_text, page_not_found, plain_text};
 use crate::slis::HealthMetrics;
+use probe::Probe;
+
+/// A path of one of the three endpoints.
+pub(crate) fn is_path(path: &str) -> bool {
+    let under = |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    ["/healthz", "/livez", "/readyz"].into_iter().any(under)
+}
 
 /// Something that can be found well or not.
 pub trait HealthCheck: Send + Sync {
@@ -25,7 +34,7 @@ pub trait HealthCheck: Send + Sync {
     fn check(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
-type Check = Arc<dyn HealthCheck>;
+type Check = Arc<Probe>;
 
 /// The three endpoints, each with its checks in the order in which they are shown.
 pub struct Health {
@@ -43,7 +52,8 @@ impl Health {
 
     /// Adds a check to all three endpoints.
     #[must_use]
-    pub fn everywhere(mut self, check: Check) -> Self {
+    pub fn everywhere(mut self, check: Arc<dyn HealthCheck>) -> Self {
+        let check = Probe::new(check);
         self.healthz.push(check.clone());
         self.livez.push(check.clone());
         self.readyz.push(check);
@@ -52,7 +62,8 @@ impl Health {
 
     /// Adds a check to `/healthz` and `/livez`.
     #[must_use]
-    pub fn alive(mut self, check: Check) -> Self {
+    pub fn alive(mut self, check: Arc<dyn HealthCheck>) -> Self {
+        let check = Probe::new(check);
         self.healthz.push(check.clone());
         self.livez.push(check);
         self
@@ -60,8 +71,8 @@ impl Health {
 
     /// Adds a check to `/readyz` alone: what fails while the server should get no traffic, but need not be restarted.
     #[must_use]
-    pub fn ready(mut self, check: Check) -> Self {
-        self.readyz.push(check);
+    pub fn ready(mut self, check: Arc<dyn HealthCheck>) -> Self {
+        self.readyz.push(Probe::new(check));
         self
     }
 
@@ -89,7 +100,7 @@ impl Link for Health {
                 return all(name, checks, &request.query, &self.metrics).await;
             }
             match checks.iter().find(|check| check.name() == &rest[1..]) {
-                Some(check) => one(check.as_ref()).await,
+                Some(check) => one(check).await,
                 None => page_not_found(),
             }
         })
@@ -105,8 +116,8 @@ impl Link for Health {
     }
 }
 
-async fn one(check: &dyn HealthCheck) -> Response {
-    match check.check().await {
+async fn one(check: &Check) -> Response {
+    match check.ask().await {
         Ok(()) => plain_text("ok"),
         Err(error) => error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {error}")),
     }
@@ -125,7 +136,7 @@ async fn all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMetric
             shown.push_str(&format!("[+]{check_name} excluded: ok\n"));
             continue;
         }
-        let result = check.check().await;
+        let result = check.ask().await;
         metrics.observe(name, check_name, result.is_ok());
         match result {
             Ok(()) => shown.push_str(&format!("[+]{check_name} ok\n")),
@@ -234,9 +245,9 @@ mod tests {
 
     #[tokio::test]
     async fn texts() {
-        let good: Arc<dyn HealthCheck> = Arc::new(Fixed("good", Ok(())));
-        let bad: Arc<dyn HealthCheck> = Arc::new(Fixed("bad", Err("why")));
-        let healthy = [Arc::new(PingCheck) as Arc<dyn HealthCheck>, good.clone()];
+        let good = Probe::new(Arc::new(Fixed("good", Ok(()))));
+        let bad = Probe::new(Arc::new(Fixed("bad", Err("why"))));
+        let healthy = [Probe::new(Arc::new(PingCheck)), good.clone()];
         let sick = [good, bad.clone()];
         let metrics = HealthMetrics::new().unwrap();
         for (checks, query, want) in [
@@ -258,7 +269,7 @@ mod tests {
             let (status, body) = text(all("readyz", checks, &Query::parse(query), &metrics).await).await;
             assert_eq!((status, body.as_str()), want, "{query}");
         }
-        assert_eq!(text(one(bad.as_ref()).await).await, (500, "internal server error: why\n".to_owned()));
+        assert_eq!(text(one(&bad).await).await, (500, "internal server error: why\n".to_owned()));
     }
 
     #[tokio::test]

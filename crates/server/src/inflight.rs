@@ -12,6 +12,10 @@ pub struct InFlight {
     read_only: Count,
     mutating: Count,
     long_running: Count,
+    /// Short requests whose answers are not made yet.
+    making: Count,
+    /// Bytes of answers handed on.
+    sent: AtomicU64,
 }
 
 /// What kind of request is counted.
@@ -44,12 +48,30 @@ impl InFlight {
             read_only: Count::default(),
             mutating: Count::default(),
             long_running: Count::default(),
+            making: Count::default(),
+            sent: AtomicU64::default(),
         })
     }
 
     pub(crate) fn begin(self: &Arc<Self>, kind: Kind) -> Guard {
         self.count(kind).begin(self.began.elapsed().as_secs());
         Guard { inflight: self.clone(), kind }
+    }
+
+    /// The answer to a short request is being made.
+    pub(crate) fn make(self: &Arc<Self>) -> Making {
+        self.making.now.fetch_add(1, Ordering::AcqRel);
+        Making(self.clone())
+    }
+
+    /// Part of an answer has been handed on.
+    pub(crate) fn sends(&self, bytes: u64) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Changes while clients take what they are sent.
+    pub(crate) fn progress(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// The most that were in flight at once during the last second.
@@ -63,20 +85,12 @@ impl InFlight {
 
     /// Resolves when no request of this kind is left.
     pub(crate) async fn none_left(&self, kind: Kind) {
-        let count = self.count(kind);
-        loop {
-            let idle = count.idle.notified();
-            if count.now.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            idle.await;
-        }
+        self.count(kind).none().await;
     }
 
-    /// Resolves when no short request is left.
-    pub(crate) async fn no_short_ones(&self) {
-        self.none_left(Kind::ReadOnly).await;
-        self.none_left(Kind::Mutating).await;
+    /// Resolves when all answers to short requests are made: sent they may not be, which is up to their clients.
+    pub(crate) async fn all_made(&self) {
+        self.making.none().await;
     }
 
     fn count(&self, kind: Kind) -> &Count {
@@ -88,7 +102,33 @@ impl InFlight {
     }
 }
 
+/// A short request whose answer is being made; it is when this is dropped.
+pub(crate) struct Making(Arc<InFlight>);
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.0.making.end();
+    }
+}
+
 impl Count {
+    async fn none(&self) {
+        let count = self;
+        loop {
+            let idle = count.idle.notified();
+            if count.now.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    fn end(&self) {
+        if self.now.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.idle.notify_waiters();
+        }
+    }
+
     fn begin(&self, second: u64) {
         let now = self.now.fetch_add(1, Ordering::AcqRel) + 1;
         if self.second.swap(second, Ordering::Relaxed) == second {
@@ -107,10 +147,7 @@ impl Count {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let count = self.inflight.count(self.kind);
-        if count.now.fetch_sub(1, Ordering::AcqRel) == 1 {
-            count.idle.notify_waiters();
-        }
+        self.inflight.count(self.kind).end();
     }
 }
 

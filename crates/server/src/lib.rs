@@ -4,24 +4,34 @@
 mod answer;
 mod chain;
 mod compress;
+mod connections;
 mod cork;
+mod date;
 mod duration;
 mod filters;
 mod flow_dump;
+mod frames;
+mod handlers;
 mod health;
+mod http1;
+mod http2;
 mod impersonation;
 mod inflight;
 mod linger;
 mod links;
 mod listener;
+mod meter;
 mod metrics;
 mod server;
 mod slis;
+mod sniff;
+mod throttle;
 mod tls;
 mod version;
 
 pub use answer::{FailureWriter, json_failure, plain_text};
 pub use chain::{Chain, ChainConfig, ChainOptions, Tracked};
+pub use connections::ConnectionLimits;
 pub use filters::authenticate::Authentication;
 pub use filters::cors::Cors;
 pub use filters::inflight::InFlightLimits;
@@ -36,4 +46,4 @@ pub use slis::{HealthMetrics, HealthMetricsLink};
 pub use tls::{
     CertificateFiles, Certificates, DefaultCertificate, NamedCertificate, Tls, TlsError, TlsFiles, TlsSettings,
 };
-pub use version::{KUBERNETES_VERSION, VersionLink};
+pub use version::{Build, KUBERNETES_VERSION, VersionLink};

@@ -1,6 +1,6 @@
 //! Closing without a reset. A socket that is closed while its peer still sends (window updates, acknowledgements) is
 //! reset by the kernel, and a peer that meets the reset while writing gives up what it had not read yet: here the orderly
-//! end of its watches. So the writing half is closed first, and the peer is read from until it closes too.
+//! end of its watches, or why its request was refused while it still sends the body. So the writing half is closed first, and the peer is read from until it closes too.
 
 use std::io;
 use std::pin::Pin;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How long a peer may take to notice that nothing more will come. Go's HTTP/2 server waits a second.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long a peer may take to notice that nothing more will come. Go waits half a second, and a second with HTTP/2.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A stream whose `shutdown` also waits for the peer's, for a while.
 pub(crate) struct Lingering<S> {

@@ -1,47 +1,44 @@
 //! Accepts connections, shakes hands, and runs HTTP on them.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use binnacle_request::{Body, ConnectionInfo, Shutdown};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use binnacle_request::ConnectionInfo;
+use bytes::{Bytes, BytesMut};
 use rustls::server::Acceptor;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::answer::CloseConnection;
+use crate::connections::{Connection, ConnectionLimits, Connections, Protocol, Slot};
 use crate::cork::{Corked, Flushes, Gate};
+use crate::frames::FrameMeter;
+use crate::handlers::Handlers;
 use crate::linger::Lingering;
-use crate::{Chain, Tls};
+use crate::meter::Meter;
+use crate::sniff::{self, First};
+use crate::throttle::Throttle;
+use crate::{Chain, Tls, http1, http2};
 
 /// How long a client may take for its half of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may idle between requests (the reference's `IdleTimeout`), and how long the head of a request
-/// may take to arrive.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// What Go accepts as headers of one request.
-const MAX_HEADER_BYTES: usize = 1 << 20;
-/// Go has no limit of its own on their number; impersonation and proxies may send some hundreds.
-const MAX_HEADERS: usize = 512;
-/// What `--http2-max-streams-per-connection=0` means.
-const MAX_STREAMS: u32 = 250;
-/// Most request bodies fit into this, so that they arrive without waiting for a window (the reference's choice).
-const STREAM_WINDOW: u32 = 256 * 1024;
-/// Bounds what one connection may make the server hold of bodies that nobody reads yet.
-const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// What one stream may hold of an answer that its client does not read yet: the rest waits where it is shared.
-const SEND_BUFFER: usize = 64 * 1024;
-/// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to answer.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long the first bytes of a request may take (Go's `ReadHeaderTimeout`, and the preface of its HTTP/2 server).
+const FIRST_HTTP1: Duration = Duration::from_secs(32);
+const FIRST_HTTP2: Duration = Duration::from_secs(10);
+/// How long the rest is waited for that tells what a connection begins with. Few clients of HTTP/2 send no request before
+/// the server has said something: theirs begin so much later.
+const SNIFF_FOR: Duration = Duration::from_millis(250);
+const SNIFF_BYTES: usize = 4096;
+/// What `--http2-max-streams-per-connection=0` means: as many as clients suppose before they are told, and as in Go.
+const MAX_STREAMS: u32 = 100;
+/// How long accepting rests after it failed, at first and at most.
+const REST: Duration = Duration::from_millis(50);
+const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -65,6 +62,8 @@ pub struct Listener {
     tcp: TcpListener,
     tls: Tls,
     max_streams: u32,
+    limits: ConnectionLimits,
+    front: Option<Handle>,
 }
 
 /// The port cannot be had.
@@ -92,7 +91,7 @@ impl BoundPort {
     }
 
     pub fn with_tls(self, tls: Tls) -> Listener {
-        Listener { tcp: self.tcp, tls, max_streams: MAX_STREAMS }
+        Listener { tcp: self.tcp, tls, max_streams: MAX_STREAMS, limits: ConnectionLimits::default(), front: None }
     }
 }
 
@@ -114,41 +113,115 @@ impl Listener {
         Self { max_streams, ..self }
     }
 
-    /// Accepts connections until the server stops, and hands back those that are still open.
-    pub(crate) async fn accept(self, chain: Arc<Chain>) -> JoinSet<()> {
-        let mut connections = JoinSet::new();
-        let tls = Arc::new(self.tls);
-        let certificates = tls.certificates().clone();
+    /// How many connections there may be.
+    #[must_use]
+    pub fn limits(self, limits: ConnectionLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Accepts connections, shakes hands and answers for health on a runtime of its own, which the work of requests never
+    /// holds up. Without one, all is done where [`Server::run`] is called.
+    ///
+    /// [`Server::run`]: crate::Server::run
+    #[must_use]
+    pub fn front(self, front: Handle) -> Self {
+        Self { front: Some(front), ..self }
+    }
+
+    /// Begins to accept connections, on the present runtime those that are not the front's.
+    pub(crate) fn start(self, chain: Arc<Chain>) -> Accepting {
+        let connections = Connections::new(self.limits);
+        let certificates = self.tls.certificates().clone();
         if certificates.has_files() {
             let stopped = chain.shutdown().fired();
-            connections.spawn(async move {
+            tokio::spawn(async move {
                 tokio::select! {
                     () = certificates.follow() => {}
                     () = stopped => {}
                 }
             });
         }
-        let mut stopped = pin!(chain.shutdown().fired());
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut stopped => return connections,
-                // Finished connections are forgotten as they end.
-                Some(_) = connections.join_next() => {}
-                accepted = self.tcp.accept() => match accepted {
-                    Ok((tcp, peer)) => {
-                        connections.spawn(connection(tls.clone(), tcp, peer, self.max_streams, chain.clone()));
-                    }
-                    Err(error) => {
-                        tracing::warn!("accepting a connection failed: {error}");
-                        // Out of file descriptors, most likely: asking again at once would only burn the processor.
-                        if !is_of_one_connection(&error) {
-                            tokio::time::sleep(Duration::from_millis(50)).await;
-                        }
-                    }
-                },
+        let workers = Handle::current();
+        let front = self.front.clone().unwrap_or_else(|| workers.clone());
+        let shared = Arc::new(Shared {
+            tls: self.tls,
+            chain,
+            max_streams: self.max_streams,
+            workers: self.front.is_some().then_some(workers),
+        });
+        let sweeping = front.spawn(connections.clone().sweep());
+        let accepting = front.spawn(accept(self.tcp, shared, connections.clone()));
+        Accepting { connections, accepting, sweeping }
+    }
+}
+
+/// A listener at work.
+pub(crate) struct Accepting {
+    pub(crate) connections: Arc<Connections>,
+    /// Ends when the server stops.
+    pub(crate) accepting: JoinHandle<()>,
+    sweeping: JoinHandle<()>,
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.sweeping.abort();
+    }
+}
+
+/// What all connections need.
+struct Shared {
+    tls: Tls,
+    chain: Arc<Chain>,
+    max_streams: u32,
+    /// Where connections are served that do not begin with a question for health.
+    workers: Option<Handle>,
+}
+
+/// Accepts connections until the server stops.
+async fn accept(tcp: TcpListener, shared: Arc<Shared>, connections: Arc<Connections>) {
+    // The port was bound on another runtime.
+    let tcp = match tcp.into_std().and_then(TcpListener::from_std) {
+        Ok(tcp) => tcp,
+        Err(error) => return tracing::error!("the listener cannot be moved: {error}"),
+    };
+    static FAILURES: Throttle = Throttle::every(Duration::from_secs(10));
+    let mut stopped = pin!(shared.chain.shutdown().fired());
+    let mut rest = REST;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut stopped => return,
+            accepted = tcp.accept() => accepted,
+        };
+        match accepted {
+            Ok((tcp, peer)) => {
+                rest = REST;
+                if let Some(slot) = connections.admit(origin(peer.ip())) {
+                    tokio::spawn(connection(shared.clone(), tcp, peer, slot));
+                }
+            }
+            Err(error) => {
+                if let Some(more) = FAILURES.pass() {
+                    tracing::warn!(more, "accepting a connection failed: {error}");
+                }
+                if !is_of_one_connection(&error) {
+                    // Out of file descriptors, most likely: asking again at once would only burn the processor.
+                    connections.relieve();
+                    tokio::time::sleep(rest).await;
+                    rest = (rest * 2).min(LONGEST_REST);
+                }
             }
         }
+    }
+}
+
+/// Whom a connection counts for: networks of IPv6 are given out in pieces of 64 bits, so one client has all addresses of one.
+fn origin(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address => address,
     }
 }
 
@@ -157,21 +230,56 @@ fn is_of_one_connection(error: &std::io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(tls: Arc<Tls>, tcp: TcpStream, peer: SocketAddr, max_streams: u32, chain: Arc<Chain>) {
+async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot: Slot) {
     // Answers are written in whole pieces, so waiting for more would only delay them.
     let _ = tcp.set_nodelay(true);
-    let stopped = chain.shutdown().fired();
-    let shaken = tokio::select! {
-        shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, tcp)) => shaken,
-        () = stopped => return,
+    let state = slot.connection().clone();
+    let begun = tokio::select! {
+        biased;
+        () = state.closing() => return,
+        () = shared.chain.shutdown().fired() => return,
+        begun = begin(&shared, tcp, peer, &state) => begun,
     };
+    let Some(Begun { mut stream, ahead, first }) = begun else { return };
+    let Some(workers) = shared.workers.clone() else { return serve(shared, stream, ahead, peer, slot, None).await };
+    if first == First::Health {
+        return serve(shared, stream, ahead, peer, slot, Some(workers)).await;
+    }
+    // The socket is taken from this runtime, and is the workers' from here on.
+    let Some(Ok(tcp)) = stream.get_mut().0.take().map(TcpStream::into_std) else { return };
+    workers.spawn(async move {
+        let Ok(tcp) = TcpStream::from_std(tcp) else { return };
+        stream.get_mut().0.put(tcp);
+        serve(shared, stream, ahead, peer, slot, None).await;
+    });
+}
+
+/// A connection whose handshake is over.
+struct Begun {
+    stream: TlsStream<Gate<TcpStream>>,
+    /// What has been read of it already.
+    ahead: Bytes,
+    first: First,
+}
+
+async fn begin(shared: &Shared, tcp: TcpStream, peer: SocketAddr, state: &Connection) -> Option<Begun> {
+    let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&shared.tls, tcp)).await;
     let error = match shaken {
-        Ok(Ok(stream)) => return serve(stream, peer, max_streams, chain).await,
+        Ok(Ok(mut stream)) => {
+            let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            state.speaks(if http2 { Protocol::Http2 } else { Protocol::Http1 });
+            if shared.workers.is_none() {
+                return Some(Begun { stream, ahead: Bytes::new(), first: First::Other });
+            }
+            let (first, ahead) = sniff(&mut stream, http2, state).await?;
+            return Some(Begun { stream, ahead, first });
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "timeout".to_owned(),
     };
-    chain.metrics().handshake_failed();
+    shared.chain.metrics().handshake_failed();
     tracing::debug!("http: TLS handshake error from {peer}: {error}");
+    None
 }
 
 async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<TlsStream<Gate<TcpStream>>> {
@@ -181,69 +289,76 @@ async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<TlsStream<Gat
     start.into_stream(config).await
 }
 
-async fn serve(stream: TlsStream<Gate<TcpStream>>, peer: SocketAddr, max_streams: u32, chain: Arc<Chain>) {
+/// Reads until it is known what the connection begins with.
+async fn sniff(stream: &mut TlsStream<Gate<TcpStream>>, http2: bool, state: &Connection) -> Option<(First, Bytes)> {
+    let mut bytes = BytesMut::with_capacity(512);
+    loop {
+        let patience = match () {
+            () if !bytes.is_empty() => SNIFF_FOR,
+            () if http2 => FIRST_HTTP2,
+            () => FIRST_HTTP1,
+        };
+        match tokio::time::timeout(patience, stream.read_buf(&mut bytes)).await {
+            Ok(Ok(count)) if count > 0 => state.heard(),
+            Err(_) if !bytes.is_empty() => return Some((First::Other, bytes.freeze())),
+            _ => return None,
+        }
+        let first = if http2 { sniff::http2(&bytes) } else { sniff::http1(&bytes) };
+        match first {
+            First::Undecided if bytes.len() < SNIFF_BYTES => {}
+            First::Undecided => return Some((First::Other, bytes.freeze())),
+            first => return Some((first, bytes.freeze())),
+        }
+    }
+}
+
+/// Serves a connection until it ends, on the present runtime, with handlers on that of the `workers` where it is another.
+async fn serve(
+    shared: Arc<Shared>,
+    stream: TlsStream<Gate<TcpStream>>,
+    ahead: Bytes,
+    peer: SocketAddr,
+    slot: Slot,
+    workers: Option<Handle>,
+) {
     let (_, session) = stream.get_ref();
     let certificates =
         session.peer_certificates().unwrap_or_default().iter().map(|der| der.clone().into_owned()).collect();
     let alpn = session.alpn_protocol().map(<[u8]>::to_vec);
     let http2 = alpn.as_deref() == Some(b"h2");
-    let info = Arc::new(ConnectionInfo::new(peer, certificates, alpn));
-    let shutdown = chain.shutdown().clone();
-    let leave = Arc::new(Notify::new());
-    let stream = Corked::new(stream, if http2 { Flushes::WhenIdle } else { Flushes::All });
-
-    let service = service_fn({
-        let leave = leave.clone();
-        move |request: hyper::Request<Incoming>| {
-            let (chain, info, leave) = (chain.clone(), info.clone(), leave.clone());
-            // Hyper moves what it is given several times before it polls it.
-            Box::pin(async move {
-                let response = chain.serve(request.map(Body::new), info).await;
-                if response.extensions().get::<CloseConnection>().is_some() {
-                    leave.notify_one();
-                }
-                Ok::<_, Infallible>(response)
-            })
-        }
-    });
-    let ended = if http2 {
-        let owed = stream.owed();
-        let io = TokioIo::new(Lingering::new(stream));
-        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(max_streams)
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_send_buf_size(SEND_BUFFER)
-            .max_header_list_size(MAX_HEADER_BYTES as u32)
-            .keep_alive_interval(PING_INTERVAL)
-            .keep_alive_timeout(PING_TIMEOUT);
-        let mut running = pin!(builder.serve_connection(io, service));
+    let state = slot.connection().clone();
+    let info = ConnectionInfo::new(peer, certificates, alpn);
+    let info = Arc::new(info.when_identified({
+        let state = state.clone();
+        move || state.identified()
+    }));
+    let handlers = Handlers { chain: shared.chain.clone(), workers };
+    let shutdown = shared.chain.shutdown();
+    let leave = async {
         tokio::select! {
-            ended = owed.watch(running.as_mut()) => ended,
-            () = until_leaving(&shutdown, &leave) => {
-                running.as_mut().graceful_shutdown();
-                owed.watch(running.as_mut()).await
-            }
+            () = shutdown.fired() => {}
+            () = state.told_to_leave() => {}
         }
-    } else {
-        let io = TokioIo::new(stream);
-        let mut builder = hyper::server::conn::http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(IDLE_TIMEOUT)
-            .max_headers(MAX_HEADERS)
-            .max_buf_size(MAX_HEADER_BYTES)
-            .title_case_headers(true);
-        let mut running = pin!(builder.serve_connection(io, service).with_upgrades());
-        tokio::select! {
-            ended = running.as_mut() => ended,
-            () = until_leaving(&shutdown, &leave) => {
-                running.as_mut().graceful_shutdown();
-                running.await
-            }
+    };
+    let stream = Corked::new(stream, if http2 { Flushes::WhenIdle } else { Flushes::All }, ahead);
+    let owed = stream.owed();
+    let frames = http2.then(|| FrameMeter::new(Instant::now()));
+    let stream = Meter::new(Lingering::new(stream), slot, frames);
+    let ended = async {
+        if http2 {
+            let served = http2::serve(stream, owed, shared.max_streams, &handlers, &info, &state, leave);
+            served.await.map_err(|error| error.to_string())
+        } else {
+            let served = http1::serve(stream, &handlers, &info, &state, leave).await;
+            // What is not over now belongs to whoever has taken it over.
+            state.upgraded();
+            served.map_err(|error| error.to_string())
         }
+    };
+    let ended = tokio::select! {
+        biased;
+        () = state.closing() => Err("closed".to_owned()),
+        ended = ended => ended,
     };
     if let Err(error) = ended {
         // Clients go away without saying good-bye all the time.
@@ -251,10 +366,16 @@ async fn serve(stream: TlsStream<Gate<TcpStream>>, peer: SocketAddr, max_streams
     }
 }
 
-/// Resolves when the connection should take no further requests.
-async fn until_leaving(shutdown: &Shutdown, leave: &Notify) {
-    tokio::select! {
-        () = shutdown.fired() => {}
-        () = leave.notified() => {}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_connections_count_for() {
+        for (address, want) in
+            [("10.1.2.3", "10.1.2.3"), ("::ffff:10.1.2.3", "10.1.2.3"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::")]
+        {
+            assert_eq!(origin(address.parse().unwrap()), want.parse::<IpAddr>().unwrap());
+        }
     }
 }

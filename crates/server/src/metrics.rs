@@ -9,7 +9,7 @@ use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
 use binnacle_metrics::keep;
 use binnacle_request::latency::Part;
-use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
+use binnacle_request::{BoxFuture, Facts, Link, Preferences, Record, RecordSink, Request, RequestInfo, Response, User};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use prometheus::{
@@ -21,7 +21,7 @@ use crate::answer::{Refusal, json_failure, plain_text};
 use crate::filters::laps::FilterMetrics;
 use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, Kind};
-use crate::version;
+use crate::version::{self, Build};
 
 /// The server's own families; other parts register theirs with [`Metrics::registry`].
 pub struct Metrics {
@@ -56,7 +56,12 @@ const LABELS_WITH_DRY_RUN: [&str; 8] =
 const COMPONENT: &str = "apiserver";
 
 impl Metrics {
+    /// Without saying what build they are of.
     pub fn new() -> Result<Arc<Self>, prometheus::Error> {
+        Self::of(&Build::default())
+    }
+
+    pub fn of(build: &Build) -> Result<Arc<Self>, prometheus::Error> {
         let registry = Registry::new();
         let durations = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
             let family = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)?;
@@ -189,7 +194,7 @@ impl Metrics {
             inflight: InFlight::new(),
             registry: registry.clone(),
         };
-        keep(&registry, build_info()?)?;
+        keep(&registry, build_info(build)?)?;
         keep(&registry, feature_gates()?)?;
         keep(&registry, process::Process::new()?)?;
         Ok(Arc::new(metrics))
@@ -389,7 +394,7 @@ fn compressed(name: &str) -> &'static str {
     }
 }
 
-fn build_info() -> Result<Gauge, prometheus::Error> {
+fn build_info(build: &Build) -> Result<Gauge, prometheus::Error> {
     let help = "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree \
                 state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is \
                 running.";
@@ -398,9 +403,9 @@ fn build_info() -> Result<Gauge, prometheus::Error> {
             .const_label("major", version::MAJOR)
             .const_label("minor", version::MINOR)
             .const_label("git_version", version::KUBERNETES_VERSION)
-            .const_label("git_commit", option_env!("BINNACLE_GIT_COMMIT").unwrap_or_default())
-            .const_label("git_tree_state", "")
-            .const_label("build_date", option_env!("BINNACLE_BUILD_DATE").unwrap_or_default())
+            .const_label("git_commit", build.git_commit)
+            .const_label("git_tree_state", build.git_tree_state)
+            .const_label("build_date", build.date.unwrap_or_default())
             .const_label("go_version", version::TOOLCHAIN)
             .const_label("compiler", version::COMPILER)
             .const_label("platform", version::platform()),
@@ -429,7 +434,7 @@ pub(crate) fn exposition(text: Result<String, prometheus::Error>, request: &Requ
             response
         }
         Err(error) => Refusal::Text(http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-            .into_response(json_failure, &request.headers),
+            .into_response(json_failure, &Preferences::of_request(&request)),
     }
 }
 

@@ -63,7 +63,7 @@ impl Server {
 
     /// Serves until `stop` resolves, then stops. When this returns, all requests have been answered or given up.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let accepting = tokio::spawn(self.listener.accept(self.chain.clone()));
+        let mut listening = self.listener.start(self.chain.clone());
         stop.await;
         let stopping = self.stopping;
         if let Some(terminating) = &stopping.terminating {
@@ -72,23 +72,30 @@ impl Server {
         tokio::time::sleep(stopping.delay).await;
         if let Some(draining) = &stopping.draining {
             draining.fire();
-            let _ = tokio::time::timeout(stopping.drain_short, self.chain.inflight().no_short_ones()).await;
+            let _ = tokio::time::timeout(stopping.drain_short, self.chain.inflight().all_made()).await;
         }
         // Ends the accepting loop and with it the listener, tells connections to take no more requests, ends watches.
         self.trigger.fire();
-        let mut connections = match accepting.await {
-            Ok(connections) => connections,
-            Err(error) => {
-                tracing::error!("the listener ended in a panic: {error}");
-                return;
-            }
-        };
-        let inflight = self.chain.inflight();
-        let _ = tokio::time::timeout(stopping.drain_short, inflight.no_short_ones()).await;
-        // A connection ends when its last answer has left and its client knows.
+        if let Err(error) = (&mut listening.accepting).await {
+            tracing::error!("the listener ended in a panic: {error}");
+        }
+        let (inflight, connections) = (self.chain.inflight(), &listening.connections);
+        let _ = tokio::time::timeout(stopping.drain_short, inflight.all_made()).await;
+        // A connection ends when its last answer has left and its client knows. Clients that read are waited for.
         let closed = async {
-            while let Ok(Some(_)) = tokio::time::timeout(STALL.max(stopping.watch_grace), connections.join_next()).await
-            {
+            let mut before = inflight.progress();
+            loop {
+                let changed = connections.changed();
+                if connections.left() == 0 {
+                    return;
+                }
+                if tokio::time::timeout(STALL.max(stopping.watch_grace), changed).await.is_err() {
+                    let now = inflight.progress();
+                    if now == before {
+                        return;
+                    }
+                    before = now;
+                }
             }
         };
         // Sessions on upgraded connections are no longer among those: they say good-bye by themselves.
@@ -96,6 +103,7 @@ impl Server {
         let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS.max(stopping.watch_grace), closed), sessions);
         let left =
             [Kind::ReadOnly, Kind::Mutating, Kind::LongRunning].map(|kind| inflight.now(kind)).iter().sum::<i64>();
+        connections.close_all();
         if left > 0 {
             tracing::warn!("giving up {left} requests that did not end");
         }

@@ -1,7 +1,7 @@
 //! `/version`: which Kubernetes this server is.
 
 use binnacle_meta::{Status, accept_names};
-use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_request::{BoxFuture, Link, Preferences, Request, RequestInfo, Response};
 use http::Method;
 
 use crate::FailureWriter;
@@ -30,14 +30,26 @@ pub(crate) fn platform() -> String {
 /// The one form of the document.
 const PRODUCED: [&str; 1] = ["application/json"];
 
+/// What is known of the build.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Build {
+    /// The commit that it was made of.
+    pub git_commit: &'static str,
+    /// `clean`, or `dirty` where files were changed after the commit.
+    pub git_tree_state: &'static str,
+    /// When, where the build says so.
+    pub date: Option<&'static str>,
+}
+
 /// Serves the version document.
 pub struct VersionLink {
     failure: FailureWriter,
+    build: Build,
 }
 
 impl VersionLink {
-    pub fn new(failure: FailureWriter) -> Self {
-        Self { failure }
+    pub fn new(failure: FailureWriter, build: Build) -> Self {
+        Self { failure, build }
     }
 }
 
@@ -49,15 +61,15 @@ impl Link for VersionLink {
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
             if request.info.path.trim_end_matches('/') != "/version" {
-                return (self.failure)(&Status::path_not_found(), &request.headers);
+                return (self.failure)(&Status::path_not_found(), &Preferences::of_request(&request));
             }
             if request.method != Method::GET {
-                return (self.failure)(&Status::method_not_allowed(), &request.headers);
+                return (self.failure)(&Status::method_not_allowed(), &Preferences::of_request(&request));
             }
             if !accept_names(request.header("accept").unwrap_or(""), &PRODUCED) {
-                return (self.failure)(&Status::router_not_acceptable(&PRODUCED), &request.headers);
+                return (self.failure)(&Status::router_not_acceptable(&PRODUCED), &Preferences::of_request(&request));
             }
-            document()
+            document(&self.build)
         })
     }
 
@@ -67,7 +79,7 @@ impl Link for VersionLink {
 }
 
 /// The keys of the reference, in its order. This is built by hand because a map would sort them.
-fn document() -> Response {
+fn document(build: &Build) -> Response {
     let emulated = binnacle_features::gates().emulated();
     let compatible = emulated.previous();
     let fields = [
@@ -78,9 +90,9 @@ fn document() -> Response {
         ("minCompatibilityMajor", compatible.major.to_string()),
         ("minCompatibilityMinor", compatible.minor.to_string()),
         ("gitVersion", KUBERNETES_VERSION.to_owned()),
-        ("gitCommit", option_env!("BINNACLE_GIT_COMMIT").unwrap_or_default().to_owned()),
-        ("gitTreeState", String::new()),
-        ("buildDate", option_env!("BINNACLE_BUILD_DATE").unwrap_or("1970-01-01T00:00:00Z").to_owned()),
+        ("gitCommit", build.git_commit.to_owned()),
+        ("gitTreeState", build.git_tree_state.to_owned()),
+        ("buildDate", build.date.unwrap_or("1970-01-01T00:00:00Z").to_owned()),
         ("goVersion", TOOLCHAIN.to_owned()),
         ("compiler", COMPILER.to_owned()),
         ("platform", platform()),

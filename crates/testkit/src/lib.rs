@@ -8,6 +8,7 @@ mod authority;
 mod backend;
 mod etcd;
 mod faulty_disk;
+pub mod frames;
 mod hook;
 pub mod https;
 mod kms;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -29,6 +29,8 @@ pub struct Server {
 pub struct Surroundings {
     pub disk: Option<FaultyDisk>,
     pub clock: Option<ShiftedClock>,
+    /// How many files and sockets it may have open.
+    pub descriptors: Option<u32>,
 }
 
 impl Server {
@@ -75,7 +77,19 @@ impl Server {
             arguments.push("--secure-port=0".to_owned());
         }
         let temp = TempDir::new();
-        let surroundings = Surroundings::default();
+        Self::start_in(Surroundings::default(), arguments, temp)
+    }
+
+    /// With a data directory of its own, on a free port, and no more than so many files and sockets open.
+    #[must_use]
+    pub fn short_of_descriptors(descriptors: u32, more: &[&str]) -> Self {
+        let temp = TempDir::new();
+        let mut arguments = vec!["--data-dir".to_owned(), temp.join("data"), "--secure-port=0".to_owned()];
+        arguments.extend(more.iter().map(ToString::to_string));
+        Self::start_in(Surroundings { descriptors: Some(descriptors), ..Surroundings::default() }, arguments, temp)
+    }
+
+    fn start_in(surroundings: Surroundings, arguments: Vec<String>, temp: TempDir) -> Self {
         let started = spawn(&arguments, &temp, &surroundings).unwrap_or_else(|error| panic!("did not start: {error}"));
         Self::from(started, arguments, temp, surroundings)
     }
@@ -83,6 +97,12 @@ impl Server {
     fn from(started: Started, arguments: Vec<String>, temp: TempDir, surroundings: Surroundings) -> Self {
         let Started { child, lines, address, took } = started;
         Self { child, arguments, temp, surroundings, lines, address, took }
+    }
+
+    /// What it has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.temp.path().join("stderr")).unwrap()
     }
 
     /// Starts it again with the arguments it had, after it ended or in place of the one that runs (which is killed).
@@ -229,6 +249,9 @@ fn spawn(arguments: &[String], temp: &TempDir, surroundings: &Surroundings) -> R
     if let Some(disk) = &surroundings.disk {
         command = disk.under(&command);
     }
+    if let Some(descriptors) = surroundings.descriptors {
+        command = limited(&command, descriptors);
+    }
     command.stdout(Stdio::piped());
     let log = temp.path().join("stderr");
     command.stderr(std::fs::File::create(&log).unwrap());
@@ -249,6 +272,20 @@ fn spawn(arguments: &[String], temp: &TempDir, surroundings: &Surroundings) -> R
         return Err(format!("{lines:?} {error}"));
     };
     Ok(Started { address: address.parse().unwrap(), child, lines, took })
+}
+
+/// The same command with a limit of open files, the soft and the hard one.
+fn limited(command: &Command, descriptors: u32) -> Command {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")]);
+    limited.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
 }
 
 /// A port that stays ours while the server is down: below those that the system lends to outgoing connections.

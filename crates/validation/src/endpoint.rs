@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, effective_address};
 
 use crate::ip;
 
@@ -11,6 +11,7 @@ use crate::ip;
 pub fn address(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     let mut wrong = |detail: &str| errors.push(FieldError::invalid(path, value, detail));
     let Some(address) = ip::parse_ip(value) else { return wrong("must be a valid IP address") };
+    let address = effective_address(address);
     let (loopback, link_local, link_local_multicast) = match address {
         IpAddr::V4(v4) => (v4.is_loopback(), v4.is_link_local(), matches!(v4.octets(), [224, 0, 0, _])),
         IpAddr::V6(v6) => (v6.is_loopback(), v6.segments()[0] & 0xffc0 == 0xfe80, v6.segments()[0] & 0xff0f == 0xff02),
@@ -47,6 +48,11 @@ mod tests {
             ("224.0.0.7", 1),
             ("ff02::1", 1),
             ("ff05::1", 0),
+            ("::127.0.0.1", 1),
+            ("::ffff:127.0.0.1", 1),
+            ("64:ff9b::127.0.0.1", 1),
+            ("64:ff9b::a9fe:a9fe", 1),
+            ("64:ff9b::10.0.0.1", 0),
         ] {
             let mut errors = FieldErrors::new();
             address(&FieldPath::new("ip"), value, &mut errors);

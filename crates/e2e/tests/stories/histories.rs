@@ -36,7 +36,9 @@ async fn servers_on_etcd_answer_as_one_correct_server() {
         let flag = etcd.servers();
         // Longer than a member is away: who comes back finds the history it needs.
         let flags = [flag.as_str(), "--etcd-compaction-interval=30s", ADDRESSES];
-        let server = |_| Server::durable_in(Surroundings { disk: None, clock: ShiftedClock::available() }, &flags);
+        let server = |_| {
+            Server::durable_in(Surroundings { clock: ShiftedClock::available(), ..Surroundings::default() }, &flags)
+        };
         let servers = (0..3).map(server).collect();
         (etcd, servers)
     });
@@ -46,7 +48,7 @@ async fn servers_on_etcd_answer_as_one_correct_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_store_answers_as_one_correct_server() {
     let disk = FaultyDisk::available().then(FaultyDisk::failing);
-    let surroundings = Surroundings { disk, clock: ShiftedClock::available() };
+    let surroundings = Surroundings { disk, clock: ShiftedClock::available(), ..Surroundings::default() };
     let flags = ["--etcd-compaction-interval=2s", ADDRESSES];
     let servers = tokio::task::block_in_place(|| vec![Server::durable_in(surroundings, &flags)]);
     answers_are_those_of_one_correct_server(None, servers).await;

@@ -1,6 +1,7 @@
 //! Vulnerabilities that the Go server has had, each as the attack that must fail here. What stands behind a name is told in
 //! the Kubernetes CVE feed.
 
+mod connections;
 mod leaks;
 mod network;
 

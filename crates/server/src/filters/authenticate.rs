@@ -1,7 +1,7 @@
 //! Finds out who is calling, and takes the credentials out of the request.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use binnacle_authn::{Authenticator, AuthnError, Credentials, TOKEN_PROTOCOL, ignored_token};
 use binnacle_meta::{Status, Text};
@@ -12,11 +12,15 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::Metrics;
 use crate::answer::{CloseConnection, Refusal};
+use crate::throttle::Throttle;
 
 /// The headers in which authenticating proxies usually name a user. They are believed from such a proxy only, and nobody
 /// behind this filter may see them.
 const PROXY_HEADERS: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
 const PROXY_EXTRA_PREFIX: &str = "x-remote-extra-";
+
+/// After so many failures a connection ends: HTTP/2 has no such patience.
+const FAILED_LOGINS: u32 = 10;
 
 /// How callers are found out.
 pub struct Authentication {
@@ -86,14 +90,21 @@ pub(crate) async fn caller(
     let known = match result {
         Ok(Some(known)) => known,
         failed => {
-            if let Err(error) = failed {
-                tracing::warn!(audit_id = %record.audit_id(), "Unable to authenticate the request: {error}");
+            static FAILURES: Throttle = Throttle::every(Duration::from_secs(1));
+            if let Err(error) = failed
+                && let Some(more) = FAILURES.pass()
+            {
+                tracing::warn!(audit_id = %record.audit_id(), more, "Unable to authenticate the request: {error}");
             }
             let status = Status::unauthorized("Unauthorized");
-            return Err(if is_http2(connection) { Refusal::StatusThenClose(status) } else { status.into() });
+            let closes = is_http2(connection) || connection.failed_login() >= FAILED_LOGINS;
+            return Err(if closes { Refusal::StatusThenClose(status) } else { status.into() });
         }
     };
     authentication.strip(headers);
+    if !unknown {
+        connection.identified();
+    }
     record.note(|facts| {
         facts.user = Some(known.user.clone());
         facts.warnings.extend(known.notes.warnings);

@@ -2,31 +2,11 @@
 
 use binnacle_meta::go_quote;
 use binnacle_request::{Body, Record, Response};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, STRICT_TRANSPORT_SECURITY, USER_AGENT, WARNING};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, STRICT_TRANSPORT_SECURITY, WARNING};
+use http::{HeaderName, HeaderValue};
 use http_body::Body as _;
 
 pub(crate) static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-
-/// The headers that decide how a Status is written, kept for the case that one has to be: cheap, because most requests
-/// are not refused.
-pub(crate) struct Preferences {
-    accept: Option<HeaderValue>,
-    user_agent: Option<HeaderValue>,
-}
-
-impl Preferences {
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
-        Self { accept: headers.get(ACCEPT).cloned(), user_agent: headers.get(USER_AGENT).cloned() }
-    }
-
-    pub(crate) fn into_headers(self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.extend(self.accept.map(|value| (ACCEPT, value)));
-        headers.extend(self.user_agent.map(|value| (USER_AGENT, value)));
-        headers
-    }
-}
 
 /// Adds what operators asked for.
 pub(crate) fn options(response: &mut Response, hsts: Option<&HeaderValue>, origin: Option<HeaderValue>) {

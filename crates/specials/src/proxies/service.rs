@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use binnacle_meta::{Status, go_quote};
-use binnacle_proxy::Target;
+use binnacle_proxy::{Target, is_global_unicast};
 use binnacle_request::RequestInfo;
 use binnacle_schema::Value;
 use rustls::ClientConfig;
@@ -67,6 +67,10 @@ fn candidates<'a>(endpoints: &'a Value, port_name: &str, random: usize) -> Vec<C
 async fn is_of_pod(nodes: &Nodes, info: &RequestInfo, address: &Value) -> Result<bool, Status> {
     let ip = address.str_at(&["ip"]);
     let pod_name = address.str_at(&["targetRef", "name"]);
+    // What a pod's status says may have been written by anyone who may write it: it must not lead into this machine.
+    if !ip.parse().is_ok_and(is_global_unicast) {
+        return Ok(false);
+    }
     if pod_name.is_empty() || address.str_at(&["targetRef", "namespace"]) != info.namespace {
         return Ok(false);
     }

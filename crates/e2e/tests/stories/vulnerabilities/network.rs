@@ -67,6 +67,10 @@ async fn endpoints_do_not_lead_into_nodes() {
         ("0.0.0.0", "IPv4", false),
         ("::1", "IPv6", false),
         ("fe80::1", "IPv6", false),
+        ("::127.0.0.1", "IPv6", false),
+        ("::ffff:127.0.0.1", "IPv6", false),
+        ("64:ff9b::127.0.0.1", "IPv6", false),
+        ("64:ff9b::a9fe:a9fe", "IPv6", false),
         ("10.1.2.3", "IPv4", true),
     ] {
         let slice = json!({

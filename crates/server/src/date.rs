@@ -1,0 +1,37 @@
+//! The `Date` header, made once a second for each thread.
+
+use std::cell::RefCell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::HeaderValue;
+
+thread_local! {
+    static MADE: RefCell<(u64, HeaderValue)> = const { RefCell::new((0, HeaderValue::from_static(""))) };
+}
+
+/// The present.
+pub(crate) fn now() -> HeaderValue {
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    MADE.with_borrow_mut(|(made, value)| {
+        if *made != second || value.is_empty() {
+            // A date is always a header's value.
+            *value = HeaderValue::try_from(httpdate::fmt_http_date(now)).unwrap_or(HeaderValue::from_static(""));
+            *made = second;
+        }
+        value.clone()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_present_in_words() {
+        let text = now().to_str().unwrap().to_owned();
+        let read = httpdate::parse_http_date(&text).unwrap();
+        assert!(SystemTime::now().duration_since(read).unwrap().as_secs() < 60, "{text}");
+        assert!(text.ends_with(" GMT"));
+    }
+}

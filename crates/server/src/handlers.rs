@@ -1,0 +1,162 @@
+//! Where requests are handled: on the runtime of their connection, or on that of the workers.
+//!
+//! Connections that begin with a question for health live on a small runtime of their own, so that it is answered whatever
+//! the workers are busy with. All other requests that come on them are carried over to the workers, and their answers back.
+
+use std::any::Any;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use binnacle_request::{Body, BoxError, ConnectionInfo, Pieces};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::answer::error_text;
+use crate::chain::Tracked;
+use crate::{Chain, health};
+
+/// The chain, and where it runs.
+#[derive(Clone)]
+pub(crate) struct Handlers {
+    pub(crate) chain: Arc<Chain>,
+    /// The runtime of the workers, where that is not the one that connections are served on.
+    pub(crate) workers: Option<Handle>,
+}
+
+/// The body of an answer.
+pub(crate) enum Outgoing {
+    Tracked(Tracked),
+    Relayed(Relayed),
+    /// One that no handler was asked for.
+    Text(Body),
+}
+
+impl Handlers {
+    pub(crate) async fn serve(
+        &self,
+        request: http::Request<Body>,
+        connection: Arc<ConnectionInfo>,
+    ) -> http::Response<Outgoing> {
+        match &self.workers {
+            Some(workers) if !health::is_path(request.uri().path()) => {
+                relay(workers, self.chain.clone(), request, connection).await
+            }
+            _ => self.chain.serve(request, connection).await.map(Outgoing::Tracked),
+        }
+    }
+}
+
+/// An answer that is made on the workers' runtime.
+pub(crate) struct Relayed {
+    frames: mpsc::Receiver<Result<Frame<Pieces>, BoxError>>,
+    left: SizeHint,
+    held: Option<Box<dyn Any + Send>>,
+    _task: Ending,
+}
+
+/// Ends a task that nobody waits for any more.
+struct Ending(JoinHandle<()>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn relay(
+    workers: &Handle,
+    chain: Arc<Chain>,
+    request: http::Request<Body>,
+    connection: Arc<ConnectionInfo>,
+) -> http::Response<Outgoing> {
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let (sender, frames) = mpsc::channel(1);
+    let task = Ending(workers.spawn(async move {
+        let (head, mut body) = chain.serve(request, connection).await.into_parts();
+        let size = body.size_hint();
+        if begun.send((head, size)).is_err() {
+            return;
+        }
+        while let Some(frame) = body.frame().await {
+            if sender.send(frame).await.is_err() {
+                return;
+            }
+        }
+    }));
+    match begins.await {
+        Ok((head, left)) => {
+            http::Response::from_parts(head, Outgoing::Relayed(Relayed { frames, left, held: None, _task: task }))
+        }
+        // The chain answers for panics itself: only a runtime that is shut down drops a task.
+        Err(_) => {
+            error_text(http::StatusCode::SERVICE_UNAVAILABLE, "the server is stopping".to_owned()).map(Outgoing::Text)
+        }
+    }
+}
+
+impl Outgoing {
+    /// Keeps something until the answer has been handed on, or for as long as what it began goes on.
+    pub(crate) fn hold(&mut self, guard: impl std::any::Any + Send) {
+        match self {
+            Self::Tracked(body) => body.hold(guard),
+            Self::Relayed(body) => body.held = Some(Box::new(guard)),
+            Self::Text(_) => drop(guard),
+        }
+    }
+}
+
+impl HttpBody for Relayed {
+    type Data = Pieces;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
+        let frame = ready!(self.frames.poll_recv(cx));
+        if let (Some(Ok(frame)), Some(exact)) = (&frame, self.left.exact())
+            && let Some(data) = frame.data_ref()
+        {
+            self.left = SizeHint::with_exact(exact.saturating_sub(data.len() as u64));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.exact() == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.clone()
+    }
+}
+
+impl HttpBody for Outgoing {
+    type Data = Pieces;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
+        match self.get_mut() {
+            Self::Tracked(body) => Pin::new(body).poll_frame(cx),
+            Self::Relayed(body) => Pin::new(body).poll_frame(cx),
+            Self::Text(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Tracked(body) => body.is_end_stream(),
+            Self::Relayed(body) => body.is_end_stream(),
+            Self::Text(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Tracked(body) => body.size_hint(),
+            Self::Relayed(body) => body.size_hint(),
+            Self::Text(body) => body.size_hint(),
+        }
+    }
+}

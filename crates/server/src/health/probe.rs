@@ -1,0 +1,141 @@
+//! A check that answers soon. While it takes longer than a probe should wait, what it found last time stands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::HealthCheck;
+
+/// How long an answer waits for a check whose last result is known.
+const PATIENCE: Duration = Duration::from_millis(25);
+
+type Outcome = Result<(), String>;
+
+/// A check with its last result.
+pub(super) struct Probe {
+    check: Arc<dyn HealthCheck>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: Option<Outcome>,
+    /// The check that is under way.
+    running: Option<watch::Receiver<Option<Outcome>>>,
+}
+
+impl Probe {
+    pub(super) fn new(check: Arc<dyn HealthCheck>) -> Arc<Self> {
+        Arc::new(Self { check, state: Mutex::default() })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.check.name()
+    }
+
+    /// What the check finds, or found last if it does not say soon. Each check has its own limit after which it fails, so
+    /// nothing that is wrong is hidden for longer than that.
+    pub(super) async fn ask(self: &Arc<Self>) -> Outcome {
+        let under_way = self.state.lock().running.clone();
+        let mut running = match under_way {
+            Some(running) => running,
+            None => {
+                let check = self.check.clone();
+                let mut checking = async move { check.check().await }.boxed();
+                // Most know at once.
+                if let Some(outcome) = (&mut checking).now_or_never() {
+                    self.state.lock().last = Some(outcome.clone());
+                    return outcome;
+                }
+                let (sender, running) = watch::channel(None);
+                self.state.lock().running = Some(running.clone());
+                let probe = self.clone();
+                tokio::spawn(async move {
+                    let outcome = checking.await;
+                    let mut state = probe.state.lock();
+                    (state.last, state.running) = (Some(outcome.clone()), None);
+                    sender.send_replace(Some(outcome));
+                });
+                running
+            }
+        };
+        let found = async {
+            match running.wait_for(Option::is_some).await {
+                Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
+                // A panic, or the end of the runtime.
+                Err(_) => {
+                    self.state.lock().running = None;
+                    Err("the check ended early".to_owned())
+                }
+            }
+        };
+        let last = self.state.lock().last.clone();
+        match last {
+            None => found.await,
+            Some(last) => tokio::time::timeout(PATIENCE, found).await.unwrap_or(last),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Instant;
+
+    use binnacle_request::BoxFuture;
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    /// Knows at once, the first time; then when it is told.
+    #[derive(Default)]
+    struct Slow {
+        asked: AtomicU32,
+        told: Notify,
+    }
+
+    impl HealthCheck for Slow {
+        fn name(&self) -> &str {
+            "slow"
+        }
+
+        fn check(&self) -> BoxFuture<'_, Outcome> {
+            Box::pin(async {
+                if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
+                    return Ok(());
+                }
+                self.told.notified().await;
+                Err("no".to_owned())
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_found_last_stands_for_a_while() {
+        let slow = Arc::new(Slow::default());
+        let probe = Probe::new(slow.clone());
+        let began = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(probe.ask().await, Ok(()));
+        }
+        assert!(began.elapsed() < Duration::from_secs(5));
+        // One attempt at a time.
+        assert_eq!(slow.asked.load(Ordering::Relaxed), 2);
+        slow.told.notify_one();
+        while probe.state.lock().running.is_some() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(probe.ask().await, Err("no".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn without_a_result_there_is_nothing_to_stand_for_it() {
+        let slow = Arc::new(Slow { asked: AtomicU32::new(1), told: Notify::new() });
+        let probe = Probe::new(slow.clone());
+        slow.told.notify_one();
+        assert_eq!(probe.ask().await, Err("no".to_owned()));
+    }
+}

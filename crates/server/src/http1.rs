@@ -1,0 +1,147 @@
+//! HTTP/1 on one connection.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+
+use binnacle_request::{Body, ConnectionInfo};
+use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::answer::{CloseConnection, SendBy, plain_text};
+use crate::connections::Connection;
+use crate::handlers::{Handlers, Outgoing};
+
+/// What Go accepts as headers of one request.
+const MAX_HEADER_BYTES: usize = 1 << 20;
+/// Go has no limit of its own on their number; impersonation and proxies may send some hundreds.
+const MAX_HEADERS: usize = 512;
+
+/// Serves a connection until it ends or is taken over. `leave` resolves when it should take no further requests.
+pub(crate) async fn serve<S>(
+    stream: S,
+    handlers: &Handlers,
+    info: &Arc<ConnectionInfo>,
+    connection: &Arc<Connection>,
+    leave: impl Future<Output = ()>,
+) -> Result<(), hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(|request: Request<Incoming>| {
+        let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
+        // Hyper moves what it is given several times before it polls it.
+        Box::pin(async move {
+            let answering = connection.begin();
+            if let Some(refusal) = refuse(&request) {
+                return Ok::<_, Infallible>(refusal.map(Outgoing::Text));
+            }
+            let mut response = handlers.serve(request.map(Body::new), info).await;
+            if response.extensions().get::<CloseConnection>().is_some() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            if let Some(by) = response.extensions().get::<SendBy>() {
+                connection.send_by(by.0);
+            }
+            // The connection is busy until the answer has been handed on, or for as long as it is somebody else's.
+            response.body_mut().hold(answering);
+            Ok(response)
+        })
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    // How long a head may take and a connection may idle is looked after with all connections.
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEADER_BYTES)
+        .title_case_headers(true);
+    let mut running = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    tokio::select! {
+        ended = running.as_mut() => ended,
+        () = leave => {
+            connection.leaves();
+            running.as_mut().graceful_shutdown();
+            running.await
+        }
+    }
+}
+
+/// The answer to a request that Go's HTTP server refuses before anybody sees it, with its words.
+fn refuse<B>(request: &Request<B>) -> Option<Response<Body>> {
+    let headers = request.headers();
+    let (code, words) = match () {
+        () if headers.get_all(HOST).iter().count() > 1 => (StatusCode::BAD_REQUEST, "400 Bad Request"),
+        () if request.version() == Version::HTTP_11
+            && request.method() != Method::CONNECT
+            && !headers.contains_key(HOST) =>
+        {
+            (StatusCode::BAD_REQUEST, "400 Bad Request: missing required Host header")
+        }
+        () if !headers.get(HOST).is_none_or(is_host) => {
+            (StatusCode::BAD_REQUEST, "400 Bad Request: malformed Host header")
+        }
+        () if is_coded(headers) => (StatusCode::NOT_IMPLEMENTED, "Unsupported transfer encoding"),
+        () => return None,
+    };
+    let mut response = plain_text(words);
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    Some(response)
+}
+
+/// Only one coding is known that a body may be transferred in.
+fn is_coded(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    codings.next().is_some_and(|coding| !chunked(coding)) || codings.next().is_some()
+}
+
+/// The bytes that Go allows in a host: letters, digits and what addresses and user parts are written with.
+fn is_host(value: &HeaderValue) -> bool {
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=@[]_~".contains(byte);
+    value.as_bytes().iter().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals() {
+        let refusal = |version: Version, method: &str, headers: &[(&'static str, &'static str)]| {
+            let mut request = Request::builder().version(version).method(method).uri("/");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let response = refuse(&request.body(()).unwrap())?;
+            let text = response.body().whole().unwrap();
+            Some((response.status().as_u16(), String::from_utf8(text.to_vec()).unwrap()))
+        };
+        let said = |code: u16, text: &str| Some((code, text.to_owned()));
+        let (one, old) = (Version::HTTP_11, Version::HTTP_10);
+        let missing = said(400, "400 Bad Request: missing required Host header");
+        let malformed = said(400, "400 Bad Request: malformed Host header");
+        let coded = said(501, "Unsupported transfer encoding");
+        for (version, method, headers, want) in [
+            (one, "GET", &[("host", "a:1")][..], None),
+            (one, "GET", &[("host", "[::1]:6443")], None),
+            (one, "GET", &[("host", "")], None),
+            (one, "GET", &[], missing),
+            (one, "CONNECT", &[], None),
+            (old, "GET", &[], None),
+            (one, "GET", &[("host", "a"), ("host", "a")], said(400, "400 Bad Request")),
+            (one, "GET", &[("host", "a/b")], malformed),
+            (one, "POST", &[("host", "a"), ("transfer-encoding", "Chunked")], None),
+            (one, "POST", &[("host", "a"), ("transfer-encoding", "gzip, chunked")], coded.clone()),
+            (one, "POST", &[("host", "a"), ("transfer-encoding", "gzip")], coded.clone()),
+            (one, "POST", &[("host", "a"), ("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")], coded),
+        ] {
+            assert_eq!(refusal(version, method, headers), want, "{version:?} {method} {headers:?}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! HTTP/2 on one connection: streams are answered side by side, each answer in pieces that the client's windows have room
+//! for, and each that is due at some time is given up when its client does not take it.
+
+mod incoming;
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use binnacle_request::{Body, ConnectionInfo, Pieces};
+use h2::server::SendResponse;
+use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use http_body::Body as HttpBody;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Sleep;
+
+use crate::answer::{CloseConnection, SendBy};
+use crate::connections::Connection;
+use crate::cork::Owed;
+use crate::handlers::Handlers;
+use incoming::Incoming;
+
+/// What Go accepts as headers of one request.
+const MAX_HEADER_BYTES: u32 = 1 << 20;
+/// Most request bodies fit into this, so that they arrive without waiting for a window (the same as in kube-apiserver).
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// Bounds what one connection may make the server hold of bodies that nobody reads yet.
+const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// What one stream may hold of an answer that its client does not read yet: the rest waits where it is shared.
+const SEND_BUFFER: usize = 256 * 1024;
+/// How long the client may take to begin, as in Go.
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a silent client is asked whether it is there, and how long it may take to answer.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// Streams that the server resets because of what the client does wrong on them, before the connection ends.
+const LOCAL_RESETS: usize = 1024;
+
+/// Serves a connection until it ends. `leave` resolves when it should take no further requests.
+pub(crate) async fn serve<S>(
+    stream: S,
+    owed: Owed,
+    max_streams: u32,
+    handlers: &Handlers,
+    info: &Arc<ConnectionInfo>,
+    connection: &Arc<Connection>,
+    leave: impl Future<Output = ()>,
+) -> Result<(), h2::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut builder = h2::server::Builder::new();
+    builder
+        .max_concurrent_streams(max_streams)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buffer_size(SEND_BUFFER)
+        .max_header_list_size(MAX_HEADER_BYTES)
+        .max_local_error_reset_streams(Some(LOCAL_RESETS));
+    let beginning = pin!(builder.handshake::<_, Pieces>(stream));
+    let Ok(begun) = tokio::time::timeout(PREFACE_TIMEOUT, beginning).await else { return Ok(()) };
+    let mut streams = begun?;
+    let mut alive = Alive::new(streams.ping_pong());
+    let (mut leave, mut left) = (pin!(leave), false);
+    let running = pin!(poll_fn(|cx| {
+        if !left && leave.as_mut().poll(cx).is_ready() {
+            left = true;
+            connection.leaves();
+            streams.graceful_shutdown();
+        }
+        if alive.poll_gone(cx, connection).is_ready() {
+            streams.abrupt_shutdown(Reason::NO_ERROR);
+        }
+        while let Some(accepted) = ready!(streams.poll_accept(cx)) {
+            let (request, reply) = accepted?;
+            let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
+            tokio::spawn(answer(request, reply, handlers, info, connection));
+        }
+        Poll::Ready(Ok(()))
+    }));
+    owed.watch(running).await
+}
+
+/// Finds out that a client is gone which never said so.
+struct Alive {
+    pings: Option<PingPong>,
+    next: Pin<Box<Sleep>>,
+    asked: bool,
+}
+
+impl Alive {
+    fn new(pings: Option<PingPong>) -> Self {
+        Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), asked: false }
+    }
+
+    /// Resolves when the client is gone.
+    fn poll_gone(&mut self, cx: &mut Context<'_>, connection: &Connection) -> Poll<()> {
+        let Some(pings) = &mut self.pings else { return Poll::Pending };
+        let _ = pings.poll_pong(cx);
+        while self.next.as_mut().poll(cx).is_ready() {
+            let silent = Duration::from_millis(connection.silent_ms());
+            let wait = if self.asked && silent >= PING_TIMEOUT {
+                self.pings = None;
+                return Poll::Ready(());
+            } else if silent >= PING_INTERVAL {
+                self.asked = pings.send_ping(Ping::opaque()).is_ok();
+                PING_TIMEOUT
+            } else {
+                self.asked = false;
+                PING_INTERVAL - silent
+            };
+            self.next.as_mut().reset(tokio::time::Instant::now() + wait);
+        }
+        Poll::Pending
+    }
+}
+
+/// Answers the request of one stream.
+async fn answer(
+    request: http::Request<RecvStream>,
+    mut reply: SendResponse<Pieces>,
+    handlers: Handlers,
+    info: Arc<ConnectionInfo>,
+    connection: Arc<Connection>,
+) {
+    let _turn = tokio::select! {
+        biased;
+        turn = connection.turn() => turn,
+        _ = poll_fn(|cx| reply.poll_reset(cx)) => return,
+    };
+    let _answering = connection.begin();
+    let length = request.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
+    let request = request.map(|stream| Body::new(Incoming::new(stream, length)));
+    // A client that gives up takes its request with it.
+    let mut answering = Box::pin(handlers.serve(request, info));
+    let response = poll_fn(|cx| match answering.as_mut().poll(cx) {
+        Poll::Ready(response) => Poll::Ready(Some(response)),
+        Poll::Pending => reply.poll_reset(cx).map(|_| None),
+    });
+    let Some(response) = response.await else { return };
+    drop(answering);
+    if response.extensions().get::<CloseConnection>().is_some() {
+        connection.leave();
+    }
+    let deadline = response.extensions().get::<SendBy>().map(|by| by.0);
+    let (head, body) = response.into_parts();
+    let mut head = http::Response::from_parts(head, ());
+    tidy(head.headers_mut());
+    if body.is_end_stream() {
+        // The connection may be gone: then there is nobody to tell.
+        let _ = reply.send_response(head, true);
+        return;
+    }
+    if let Some(length) = body.size_hint().exact() {
+        head.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
+    }
+    let Ok(mut stream) = reply.send_response(head, false) else { return };
+    let taken = match deadline {
+        Some(deadline) => within(deadline, send(body, &mut stream)).await,
+        None => Some(send(body, &mut stream).await),
+    };
+    match taken {
+        Some(Ok(())) => {}
+        Some(Err(Unsent::Gone)) => {}
+        Some(Err(Unsent::Broken)) | None => stream.send_reset(Reason::INTERNAL_ERROR),
+    }
+}
+
+/// Takes away what HTTP/2 has no place for, and adds the date.
+fn tidy(headers: &mut HeaderMap) {
+    const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+    const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+    for name in [KEEP_ALIVE, PROXY_CONNECTION, TRANSFER_ENCODING, UPGRADE, TE] {
+        headers.remove(name);
+    }
+    if let Some(named) = headers.remove(CONNECTION)
+        && let Ok(named) = named.to_str()
+    {
+        for name in named.split(',') {
+            headers.remove(name.trim());
+        }
+    }
+    headers.entry(DATE).or_insert_with(crate::date::now);
+}
+
+/// Waits until the deadline. The clock is asked for only when there is anything to wait for.
+async fn within<F: Future>(deadline: Instant, work: F) -> Option<F::Output> {
+    let mut work = pin!(work);
+    let first = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+    match first {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => tokio::time::timeout_at(deadline.into(), work).await.ok(),
+    }
+}
+
+/// Why an answer did not leave as a whole.
+enum Unsent {
+    /// The client has gone, or does not want it any more.
+    Gone,
+    /// It could not be made.
+    Broken,
+}
+
+/// Sends a body, as the client's windows open: the library is never given more than it can send, so that nothing waits in
+/// it that nobody looks after.
+async fn send<B>(body: B, stream: &mut SendStream<Pieces>) -> Result<(), Unsent>
+where
+    B: HttpBody<Data = Pieces> + Unpin,
+{
+    let mut body = body;
+    loop {
+        let next = poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
+            Poll::Ready(next) => Poll::Ready(Ok(next)),
+            Poll::Pending => stream.poll_reset(cx).map(|_| Err(Unsent::Gone)),
+        });
+        let frame = match next.await? {
+            None => return stream.send_data(Pieces::default(), true).map_err(|_| Unsent::Gone),
+            Some(Err(_)) => return Err(Unsent::Broken),
+            Some(Ok(frame)) => frame,
+        };
+        let mut data = match frame.into_data() {
+            Ok(data) => data,
+            Err(frame) => {
+                let Ok(trailers) = frame.into_trailers() else { continue };
+                return stream.send_trailers(trailers).map_err(|_| Unsent::Gone);
+            }
+        };
+        let last = body.is_end_stream();
+        while !data.is_empty() {
+            stream.reserve_capacity(data.len().min(SEND_BUFFER));
+            let room = poll_fn(|cx| {
+                loop {
+                    match stream.capacity() {
+                        0 => {
+                            if !matches!(ready!(stream.poll_capacity(cx)), Some(Ok(_))) {
+                                return Poll::Ready(Err(Unsent::Gone));
+                            }
+                        }
+                        room => return Poll::Ready(Ok(room)),
+                    }
+                }
+            });
+            let room = room.await?;
+            let piece = data.split_to(room.min(data.len()));
+            let ends = last && data.is_empty();
+            stream.send_data(piece, ends).map_err(|_| Unsent::Gone)?;
+        }
+        if last {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Looks at the first bytes of a connection for the path of its first request, without taking them away from whoever
+//! serves the connection. It only decides where that happens: a path that is not recognized is served all the same.
+
+/// The paths of health, and how HPACK's Huffman code writes them. The last byte is shared with what follows, so its mask
+/// says which of its bits count.
+const HEALTH: [(&[u8], &[u8], u8); 3] = [
+    (b"/livez", &[0x62, 0x83, 0x77, 0x2f, 0xb0], 0xf0),
+    (b"/readyz", &[0x62, 0xc2, 0x8e, 0x4f, 0x5e, 0xc0], 0xc0),
+    (b"/healthz", &[0x62, 0x72, 0x8e, 0x84, 0xcf, 0xec], 0xfc),
+];
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const FRAME_HEAD: usize = 9;
+
+/// What the first bytes say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    /// Not enough bytes have come.
+    Undecided,
+    Health,
+    Other,
+}
+
+/// Of a connection that speaks HTTP/1.
+pub(crate) fn http1(bytes: &[u8]) -> First {
+    let Some(at) = bytes.iter().take(16).position(|byte| *byte == b' ') else {
+        return if bytes.len() < 16 { First::Undecided } else { First::Other };
+    };
+    let path = &bytes[at + 1..];
+    if HEALTH.iter().any(|(text, ..)| path.starts_with(text)) {
+        return First::Health;
+    }
+    if HEALTH.iter().any(|(text, ..)| text.starts_with(path)) { First::Undecided } else { First::Other }
+}
+
+/// Of a connection that speaks HTTP/2.
+pub(crate) fn http2(bytes: &[u8]) -> First {
+    let Some(mut rest) = bytes.strip_prefix(PREFACE) else {
+        return if PREFACE.starts_with(bytes) { First::Undecided } else { First::Other };
+    };
+    loop {
+        let Some((head, behind)) = rest.split_at_checked(FRAME_HEAD) else { return First::Undecided };
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        let (kind, flags) = (head[3], head[4]);
+        if kind == 1 {
+            return headers(&behind[..behind.len().min(length)], flags, behind.len() >= length);
+        }
+        let Some(next) = behind.get(length..) else { return First::Undecided };
+        rest = next;
+    }
+}
+
+/// The path in a block of headers, which may be cut off.
+fn headers(mut block: &[u8], flags: u8, is_whole: bool) -> First {
+    const PADDED: u8 = 8;
+    const PRIORITY: u8 = 0x20;
+    let skipped = usize::from(flags & PADDED != 0) + if flags & PRIORITY != 0 { 5 } else { 0 };
+    let cut = if is_whole { First::Other } else { First::Undecided };
+    block = match block.get(skipped..) {
+        Some(block) => block,
+        None => return cut,
+    };
+    while let Some(first) = block.first().copied() {
+        // Indexed fields and changes of the table's size have no strings. Index 4 is `/`, which is not a path of ours.
+        let prefix = match first {
+            0x80.. => 7,
+            0x40..0x80 => 6,
+            0x20..0x40 => 5,
+            _ => 4,
+        };
+        let Some(index) = integer(&mut block, prefix) else { return cut };
+        if matches!(prefix, 7 | 5) {
+            continue;
+        }
+        if index == 0 && string(&mut block).is_none() {
+            return cut;
+        }
+        let Some((value, is_coded)) = string(&mut block) else { return cut };
+        if matches!(index, 4 | 5) {
+            return if is_health(value, is_coded) { First::Health } else { First::Other };
+        }
+    }
+    cut
+}
+
+fn is_health(value: &[u8], is_coded: bool) -> bool {
+    HEALTH.iter().any(|(text, coded, mask)| {
+        if !is_coded {
+            return value.starts_with(text);
+        }
+        let whole = coded.len() - 1;
+        value.len() > whole && value[..whole] == coded[..whole] && value[whole] & mask == coded[whole] & mask
+    })
+}
+
+/// HPACK's integers.
+fn integer(bytes: &mut &[u8], prefix: u32) -> Option<usize> {
+    let (first, mut rest) = bytes.split_first()?;
+    let most = (1usize << prefix) - 1;
+    let mut value = usize::from(*first) & most;
+    if value == most {
+        for shift in [0, 7, 14] {
+            let (byte, behind) = rest.split_first()?;
+            rest = behind;
+            value += usize::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                *bytes = rest;
+                return Some(value);
+            }
+        }
+        return None;
+    }
+    *bytes = rest;
+    Some(value)
+}
+
+/// HPACK's strings, and whether they are in the Huffman code.
+fn string<'a>(bytes: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
+    let is_coded = bytes.first()? & 0x80 != 0;
+    let length = integer(bytes, 7)?;
+    let (value, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some((value, is_coded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_lines() {
+        for (text, want) in [
+            ("", First::Undecided),
+            ("GE", First::Undecided),
+            ("GET /li", First::Undecided),
+            ("GET /livez", First::Health),
+            ("HEAD /readyz?verbose HTTP/1.1", First::Health),
+            ("GET /healthz/ping HTTP/1.1", First::Health),
+            ("GET /api", First::Other),
+            ("no line of a request", First::Other),
+            ("ALLTHISISMETHODANDMORE", First::Other),
+        ] {
+            assert_eq!(http1(text.as_bytes()), want, "{text}");
+        }
+    }
+
+    /// What a real client sends first.
+    async fn opening(path: &str) -> Vec<u8> {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 16);
+        let (mut send, connection) = h2::client::handshake(ours).await.unwrap();
+        let running = tokio::spawn(connection);
+        let request = http::Request::builder()
+            .uri(format!("https://localhost:6443{path}"))
+            .header("authorization", "Bearer x")
+            .body(())
+            .unwrap();
+        let (_answer, _stream) = send.send_request(request, true).unwrap();
+        let mut bytes = Vec::new();
+        let frames = |bytes: &[u8]| http2(bytes) != First::Undecided;
+        while !frames(&bytes) {
+            let mut piece = [0; 4096];
+            let count = tokio::io::AsyncReadExt::read(&mut theirs, &mut piece).await.unwrap();
+            bytes.extend_from_slice(&piece[..count]);
+        }
+        running.abort();
+        bytes
+    }
+
+    #[tokio::test]
+    async fn first_frames() {
+        for (path, want) in [
+            ("/livez", First::Health),
+            ("/livez?verbose", First::Health),
+            ("/readyz", First::Health),
+            ("/readyz/etcd", First::Health),
+            ("/healthz", First::Health),
+            ("/healthz?exclude=etcd", First::Health),
+            ("/", First::Other),
+            ("/live", First::Other),
+            ("/api/v1/pods", First::Other),
+            ("/version", First::Other),
+        ] {
+            let bytes = opening(path).await;
+            assert_eq!(http2(&bytes), want, "{path}");
+            // Cut anywhere, it is the same or not decided yet.
+            for cut in 0..bytes.len() {
+                let said = http2(&bytes[..cut]);
+                assert!(said == want || said == First::Undecided, "{path} {cut}: {said:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn paths_without_the_code() {
+        let with = |path: &[u8]| {
+            let mut block = vec![0x82, 0x87, 0x41, 1, b'h', 0x04, path.len() as u8];
+            block.extend_from_slice(path);
+            let mut bytes = PREFACE.to_vec();
+            bytes.extend([0, 0, block.len() as u8, 1, 5, 0, 0, 0, 1]);
+            bytes.extend(block);
+            http2(&bytes)
+        };
+        assert_eq!((with(b"/livez"), with(b"/livelong")), (First::Health, First::Other));
+        assert_eq!(http2(b"GET / HTTP/1.1"), First::Other);
+    }
+}

@@ -1,0 +1,50 @@
+//! One log line for many events of a kind, with their number: what anybody can cause must not fill the log.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Lets an event through to the log once per interval, and counts the others.
+pub(crate) struct Throttle {
+    interval: Duration,
+    began: std::sync::OnceLock<Instant>,
+    /// Milliseconds after `began` at which the next event is let through.
+    next: AtomicU64,
+    withheld: AtomicU64,
+}
+
+impl Throttle {
+    pub(crate) const fn every(interval: Duration) -> Self {
+        Self { interval, began: std::sync::OnceLock::new(), next: AtomicU64::new(0), withheld: AtomicU64::new(0) }
+    }
+
+    /// The number of events withheld since the last one that was let through, if this one is.
+    pub(crate) fn pass(&self) -> Option<u64> {
+        let now = self.began.get_or_init(Instant::now).elapsed();
+        self.pass_at(now)
+    }
+
+    fn pass_at(&self, now: Duration) -> Option<u64> {
+        let (at, until) = (now.as_millis() as u64, (now + self.interval).as_millis() as u64);
+        let next = self.next.load(Ordering::Relaxed);
+        let passes =
+            at >= next && self.next.compare_exchange(next, until, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if passes {
+            return Some(self.withheld.swap(0, Ordering::Relaxed));
+        }
+        self.withheld.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_many_passes_and_says_how_many_did_not() {
+        let throttle = Throttle::every(Duration::from_secs(10));
+        let at = |seconds| throttle.pass_at(Duration::from_secs(seconds));
+        let passed: Vec<_> = [0, 1, 2, 9, 10, 11, 40].into_iter().map(at).collect();
+        assert_eq!(passed, [Some(0), None, None, None, Some(3), None, Some(1)]);
+    }
+}

@@ -1,0 +1,172 @@
+//! The server in this process, on a real socket, with handlers that behave in the ways in which handlers can.
+
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test uses a part of it, and what cannot be set up fails the test"
+)]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use binnacle_authn::{Anonymous, Authorities, FailFast, Union, X509};
+use binnacle_authz::AlwaysAllow;
+use binnacle_request::{Body, BoxError, BoxFuture, Link, Preferences, Request, RequestInfo, Response, ShutdownTrigger};
+use binnacle_server::{
+    Authentication, BoundPort, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, Health,
+    HealthMetrics, Links, Metrics, PingCheck, PortSharing, Server, Tls, TlsFiles, TlsSettings, json_failure,
+};
+use binnacle_testkit::https::{Client, Handshake};
+use bytes::Bytes;
+use futures::StreamExt;
+use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls_pki_types::PrivateKeyDer;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+
+/// What a server is started with.
+pub struct Options {
+    pub limits: ConnectionLimits,
+    pub request_timeout: Duration,
+    /// A runtime of its own for the listener.
+    pub front: Option<Handle>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { limits: ConnectionLimits::default(), request_timeout: Duration::from_secs(60), front: None }
+    }
+}
+
+/// A link with a watch that sends one event and then waits for the server to stop, and some short requests.
+pub struct TestLink {
+    /// Told when the slow request is being handled.
+    pub slow: Arc<Notify>,
+}
+
+impl Link for TestLink {
+    fn claims(&self, _: &RequestInfo) -> bool {
+        true
+    }
+
+    fn handle(&self, mut request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            match request.info.verb.as_str() {
+                "watch" if request.info.resource == "stubborn" => {
+                    Response::new(Body::stream(futures::stream::pending::<Result<Bytes, BoxError>>()))
+                }
+                "watch" => {
+                    let first = futures::stream::iter([Ok::<_, BoxError>(Bytes::from_static(b"event\n"))]);
+                    let rest = futures::stream::pending().take_until(request.shutdown.fired());
+                    Response::new(Body::stream(first.chain(rest)))
+                }
+                "create" => match request.read_body(100).await {
+                    Ok(body) => Response::new(Body::from(format!("{} bytes", body.len()))),
+                    Err(error) => json_failure(&(&error).into(), &Preferences::default()),
+                },
+                "list" => {
+                    self.slow.notify_one();
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    Response::new(Body::from("slow"))
+                }
+                // Holds up a worker, as no handler should.
+                _ if request.info.path == "/block" => {
+                    std::thread::sleep(Duration::from_secs(3));
+                    Response::new(Body::from("blocked"))
+                }
+                _ if request.info.path == "/large" => Response::new(Body::from(vec![b'x'; 10 << 20])),
+                _ => Response::new(Body::from(request.user.name.to_string())),
+            }
+        })
+    }
+}
+
+pub struct Running {
+    pub address: SocketAddr,
+    pub authority: String,
+    pub issuer: Issuer<'static, KeyPair>,
+    pub stop: oneshot::Sender<()>,
+    pub done: JoinHandle<()>,
+    pub slow: Arc<Notify>,
+}
+
+impl Running {
+    pub async fn start() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    pub async fn with(options: Options) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap();
+        let authority = certificate.pem();
+        let issuer = Issuer::new(params, key);
+        let key = KeyPair::generate().unwrap();
+        let serving = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        let files =
+            TlsFiles { chain: vec![serving.der().clone()], key: PrivateKeyDer::try_from(key.serialize_der()).unwrap() };
+        let authorities = Arc::new(Authorities::from_pem("test", authority.as_bytes()).unwrap());
+        let port = BoundPort::bind(([127, 0, 0, 1], 0).into(), PortSharing::Refused).await.unwrap();
+        let address = port.address();
+        let mut listener = port.with_tls(
+            Tls::new(&TlsSettings::default(), DefaultCertificate::Made(files), Vec::new(), authorities.names())
+                .unwrap(),
+        );
+        listener = listener.limits(options.limits);
+        if let Some(front) = options.front {
+            listener = listener.front(front);
+        }
+        let (trigger, shutdown) = ShutdownTrigger::new();
+        let health = Health::new(HealthMetrics::new().unwrap()).everywhere(Arc::new(PingCheck));
+        let slow = Arc::new(Notify::new());
+        let chain = Chain::new(ChainConfig {
+            authentication: Authentication::by(Arc::new(FailFast(
+                Union::new(vec![Box::new(X509::new(authorities))]),
+                Anonymous::new(),
+            ))),
+            authorizer: Arc::new(AlwaysAllow),
+            links: Links::new(vec![Arc::new(health), Arc::new(TestLink { slow: slow.clone() })]),
+            failure: json_failure,
+            metrics: Metrics::new().unwrap(),
+            shutdown,
+            request_timeout: options.request_timeout,
+            options: ChainOptions::default(),
+        });
+        let (stop, stopped) = oneshot::channel::<()>();
+        let server = Server::new(listener, Arc::new(chain), trigger);
+        let done = tokio::spawn(server.run(async { drop(stopped.await) }));
+        Self { address, authority, issuer, stop, done, slow }
+    }
+
+    pub fn handshake(&self) -> Handshake {
+        Handshake::new(&self.authority)
+    }
+
+    pub fn identity(&self, name: &str) -> Handshake {
+        identity(self.handshake(), name, &self.issuer)
+    }
+
+    pub async fn connect(&self, handshake: &Handshake) -> Client {
+        Client::connect(self.address, handshake).await.unwrap()
+    }
+
+    /// Stops the server and says how long that took.
+    pub async fn stop(self) -> Duration {
+        let began = Instant::now();
+        self.stop.send(()).unwrap();
+        self.done.await.unwrap();
+        began.elapsed()
+    }
+}
+
+pub fn identity(handshake: Handshake, name: &str, issuer: &Issuer<'static, KeyPair>) -> Handshake {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    let certificate = params.signed_by(&key, issuer).unwrap();
+    handshake.identity(&certificate.pem(), &key.serialize_pem())
+}
