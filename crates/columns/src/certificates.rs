@@ -16,26 +16,34 @@ pub(crate) const KINDS: &[Kind] = &[
 
 definitions!("io.k8s.api.certificates.v1":
     REQUEST_SPEC = "CertificateSigningRequestSpec",
-    REQUEST_STATUS = "CertificateSigningRequestStatus",
 );
 definitions!("io.k8s.api.certificates.v1beta1":
     BUNDLE_SPEC = "ClusterTrustBundleSpec",
     POD_REQUEST_SPEC = "PodCertificateRequestSpec",
 );
 
-/// The reference server describes these columns in the words of v1beta1, a version that is in no published schema any
-/// more. Those of v1 stand here instead, which for the duration are the same.
+/// kube-apiserver describes these columns in the words of v1beta1, a version that is in no published schema any more.
+/// Those of v1 are the same for the duration only.
 const CERTIFICATE_SIGNING_REQUEST: Columns = Columns::new(
     &[
         NAME,
         AGE,
-        string("SignerName", doc(REQUEST_SPEC, "signerName")),
-        string("Requestor", doc(REQUEST_SPEC, "request")),
+        string("SignerName", text(SIGNER_NAME)),
+        string("Requestor", text("Base64-encoded PKCS#10 CSR data")),
         string("RequestedDuration", doc(REQUEST_SPEC, "expirationSeconds")),
-        string("Condition", doc(REQUEST_STATUS, "conditions")),
+        string("Condition", text("Conditions applied to the request, such as approval or denial.")),
     ],
     signing_request,
 );
+
+const SIGNER_NAME: &str = "\
+Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:
+ 1. If it's a kubelet client certificate, it is assigned
+    \"kubernetes.io/kube-apiserver-client-kubelet\".
+ 2. If it's a kubelet serving certificate, it is assigned
+    \"kubernetes.io/kubelet-serving\".
+ 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".
+Distribution of trust for signers happens out of band. You can select on this field using `spec.signerName`.";
 
 const CLUSTER_TRUST_BUNDLE: Columns =
     Columns::new(&[NAME, string("SignerName", doc(BUNDLE_SPEC, "signerName"))], |object, _| {

@@ -155,7 +155,7 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
     } else {
         GroupVersion::parse(&api_version).ok_or_else(|| {
             Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): couldn't get version/kind; unexpected GroupVersion string: {api_version} ({})",
+                "the object provided is unrecognized (must be of type {}): unexpected GroupVersion string: {api_version} ({})",
                 expected.kind,
                 summarize(body)
             ))
@@ -168,7 +168,7 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
         members.insert("apiVersion", wanted.to_string());
         return Ok(());
     }
-    if tables::kind(&given.group, &given.version, &kind).is_none() {
+    if registered(&given, &kind).is_none() {
         let why = format!(
             "no kind {kind:?} is registered for version {:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
             given.to_string()
@@ -176,20 +176,27 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
         return Err(cannot_be_handled(expected, value, &why));
     }
     if kind != expected.kind {
-        let package = |group: &str| {
-            if group.is_empty() { "core".to_owned() } else { group.split('.').next().unwrap_or(group).to_owned() }
-        };
-        let why = format!(
-            "converting ({}.{kind}) to ({}.{}): unknown conversion",
-            given.version,
-            package(expected.group),
-            expected.kind
-        );
+        let why = unknown_conversion(&given, &kind, expected.group, expected.kind);
         return Err(cannot_be_handled(expected, value, &why));
     }
     Err(Status::bad_request(format!(
         "the API version in the data ({given}) does not match the expected API version ({wanted})"
     )))
+}
+
+/// The schema of a kind, if kube-apiserver would read a body as one.
+pub(crate) fn registered(given: &GroupVersion, kind: &str) -> Option<&'static Message> {
+    // The options of requests are in every group but their own.
+    tables::kind(&given.group, &given.version, kind).filter(|_| given.group != "meta.k8s.io")
+}
+
+/// Why an object of one kind is none of another, in the words of Go's types.
+pub(crate) fn unknown_conversion(given: &GroupVersion, kind: &str, group: &str, expected: &str) -> String {
+    let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
+    // One type for all groups and versions.
+    let is_shared = kind.ends_with("Options") || matches!(kind, "WatchEvent" | "Status");
+    let version = if is_shared { "v1" } else { given.version.as_str() };
+    format!("converting ({version}.{kind}) to ({package}.{expected}): unknown conversion")
 }
 
 fn protobuf(expected: &Expected<'_>, message: &Message, body: &[u8]) -> Result<Value, Status> {

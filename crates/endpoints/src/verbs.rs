@@ -5,6 +5,7 @@ pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod patch;
+pub(crate) mod patched;
 pub(crate) mod scale;
 pub(crate) mod update;
 pub(crate) mod watch;
@@ -85,7 +86,11 @@ pub fn manager(request: &Request, params: &WriteParams) -> Text {
 }
 
 /// A PUT or PATCH must be about the object that its URL names.
-pub(crate) fn check_name(object: &Value, name: &str, namespace: &str) -> Result<(), Status> {
+pub(crate) fn check_name(object: &Value, name: &str, resource: &Resource, context: &Context) -> Result<(), Status> {
+    let given = object.str_at(&["metadata", "namespace"]);
+    if resource.description.namespaced && !given.is_empty() && given != context.namespace {
+        return Err(Status::bad_request(binnacle_registry::NAMESPACE_MISMATCH));
+    }
     let given = object.str_at(&["metadata", "name"]);
     if given.is_empty() {
         return Err(Status::bad_request(format!(
@@ -96,10 +101,6 @@ pub(crate) fn check_name(object: &Value, name: &str, namespace: &str) -> Result<
         return Err(Status::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({name})"
         )));
-    }
-    let given = object.str_at(&["metadata", "namespace"]);
-    if !namespace.is_empty() && !given.is_empty() && given != namespace {
-        return Err(Status::bad_request(binnacle_registry::NAMESPACE_MISMATCH));
     }
     Ok(())
 }

@@ -124,6 +124,11 @@ pub trait Strategy: Send + Sync + 'static {
         binnacle_validation::names::dns1123_subdomain_name(name, prefix)
     }
 
+    /// True when the kind's rules want a domain in the name of each finalizer that is not the system's.
+    fn checks_finalizer_domains(&self) -> bool {
+        true
+    }
+
     /// Whether the kind's rules for a change check its metadata as a whole once more, beside the registry's own check:
     /// what is wrong there is then told twice, as the reference does.
     fn checks_metadata_on_update(&self) -> bool {

@@ -8,7 +8,7 @@ mod nesting;
 mod parse;
 
 use nesting::Nesting;
-pub use parse::parse;
+pub use parse::{parse, parse_unvalidated};
 
 /// The operations of one patch, in order.
 #[derive(Clone, Debug)]

@@ -118,9 +118,9 @@ impl Resource {
         self.check_permit(context, permit, object)?;
         let name = object::name(object).to_owned();
         let key = collection.key(&context.namespace, &name)?;
-        // What is no number was never one of ours, and a dry run does not get as far as the store that minds.
+        // Ignore a resourceVersion that is not a number: only the store rejects it, and a dry run never reaches the store.
         let sent = object::resource_version(object).to_owned();
-        if !context.dry_run && sent.parse::<u64>().is_ok_and(|version| version != 0) {
+        if !context.dry_run && object::version_number(&sent).is_ok_and(|version| version != 0) {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unknown(500, why).into());
         }
@@ -190,6 +190,12 @@ impl Resource {
             |name, prefix| strategy.validate_name(name, prefix),
             &FieldPath::new("metadata"),
         );
+        if strategy.checks_finalizer_domains() {
+            errors.extend(validate_metadata::finalizers_have_domains(
+                object::metadata(object),
+                &FieldPath::new("metadata"),
+            ));
+        }
         let found = strategy.validate(&context.situation(self.api_version()), object);
         let review = Review { context, subresource: "", object, old: None };
         errors.extend(collection.hooks.review(review, found).await);

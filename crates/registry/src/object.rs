@@ -1,6 +1,6 @@
 //! Access to the metadata of an object tree: what the generic verbs read and set, whatever the kind.
 
-use binnacle_meta::Text;
+use binnacle_meta::{Status, Text, go_quote};
 use binnacle_schema::{Object, Value};
 
 /// Finalizers that stand for a propagation policy (garbage collection).
@@ -97,4 +97,16 @@ pub fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
         rest
     };
     without(object) == without(old)
+}
+
+/// The number of a resourceVersion; a bare 500 when it is not one, as in kube-apiserver.
+pub fn version_number(version: &str) -> Result<u64, Status> {
+    let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
+    match version.parse::<u64>() {
+        Ok(number) if is_number => Ok(number),
+        _ => {
+            let why = if is_number { "value out of range" } else { "invalid syntax" };
+            Err(Status::unknown(500, &format!("strconv.ParseUint: parsing {}: {why}", go_quote(version))))
+        }
+    }
 }

@@ -1,9 +1,8 @@
 //! Update: optimistic concurrency, what an update may not change, and the deletes that updates complete.
 
-use std::num::IntErrorKind;
 use std::sync::Arc;
 
-use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusReason, Text, go_quote};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, StatusReason, Text};
 use binnacle_patch::apply::keep_unchanged_times;
 use binnacle_resources::Deletion;
 use binnacle_schema::{Value, canonical};
@@ -73,7 +72,7 @@ impl Resource {
                 let mut object = change(None)?;
                 let version = object::resource_version(&object);
                 if !version.is_empty() {
-                    check_number(version)?;
+                    object::version_number(version)?;
                 }
                 // A version says nothing where there is no object.
                 object::set_metadata(&mut object, "resourceVersion", None);
@@ -179,7 +178,7 @@ impl Resource {
             return Ok(());
         }
         if given != current {
-            check_number(given)?;
+            object::version_number(given)?;
             return Err(Status::conflict(&self.group_resource(), name, MODIFIED));
         }
         Ok(())
@@ -243,9 +242,16 @@ impl Resource {
         errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
         // The rules of a kind begin with the same check once more, and the reference tells what both find.
         errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
+        let domains = |errors: &mut FieldErrors| {
+            if strategy.checks_finalizer_domains() {
+                errors.extend(validate_metadata::finalizers_have_domains(new_metadata, &path));
+            }
+        };
+        domains(&mut errors);
         if subresource.is_empty() && strategy.checks_metadata_on_update() {
             let rule = |name: &str, prefix: bool| strategy.validate_name(name, prefix);
             errors.extend(validate_metadata::validate(new_metadata, collection.namespaced, rule, &path));
+            domains(&mut errors);
         }
         let found = if subresource.is_empty() {
             strategy.validate_update(&situation, object, old)
@@ -360,20 +366,6 @@ impl Resource {
         }
         self.collection.hooks.after_delete(context, object).await;
         Ok(())
-    }
-}
-
-/// The refusal of a resourceVersion that is not a number.
-fn check_number(version: &str) -> Result<(), Status> {
-    match version.parse::<u64>() {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let why = match error.kind() {
-                IntErrorKind::PosOverflow => "value out of range",
-                _ => "invalid syntax",
-            };
-            Err(Status::unknown(500, &format!("strconv.ParseUint: parsing {}: {why}", go_quote(version))))
-        }
     }
 }
 

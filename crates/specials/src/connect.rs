@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use binnacle_authz::{Authorizer, ask};
 use binnacle_endpoints::Answer;
+use binnacle_features::enabled;
 use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_registry::admission::{Admission, Attributes, Operation};
 use binnacle_registry::{Remarks, Warnings};
@@ -42,6 +44,23 @@ impl Caller {
         let remarks = &self.remarks;
         admission.mutate(&attributes, &mut options, None, remarks).await?;
         admission.validate(&attributes, &options, None, remarks).await
+    }
+}
+
+/// Who may only `get` what runs commands may not run them. WebSockets are opened by GET and SPDY connections by POST,
+/// which policies took for a difference in what is done (<https://issues.k8s.io/133515>).
+pub(crate) async fn may_create(authorizer: &dyn Authorizer, caller: &Caller) -> Result<(), Status> {
+    let info = &caller.info;
+    if info.verb == "create" || !enabled("AuthorizePodWebsocketUpgradeCreatePermission") {
+        return Ok(());
+    }
+    let attributes =
+        binnacle_authz::Attributes { verb: "create", ..binnacle_authz::Attributes::of(info, &caller.user) };
+    let asked = ask(authorizer, &attributes).await;
+    let (decision, permit) = asked.map_err(|error| Status::unknown(500, &error.to_string()))?;
+    match permit {
+        Some(_) => Ok(()),
+        None => Err(Status::forbidden(&info.group_resource(), &info.name, decision.reason())),
     }
 }
 

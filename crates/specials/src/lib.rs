@@ -103,7 +103,8 @@ pub fn all(server: &Server) -> HashMap<SpecialKey, Arc<dyn Special>> {
         add("", "v1", "pods", name, Arc::new(remote));
     }
     for (plural, behind) in [("pods", Behind::Pod), ("services", Behind::Service), ("nodes", Behind::Node)] {
-        let proxy = Proxy::new(behind, nodes.clone(), admission(), server.outward.tls.clone());
+        let (authorizer, tls) = (server.authorizer.clone(), server.outward.tls.clone());
+        let proxy = Proxy::new(behind, nodes.clone(), admission(), authorizer, tls);
         add("", "v1", plural, "proxy", Arc::new(proxy));
     }
     let authentication = "authentication.k8s.io";

@@ -174,6 +174,24 @@ pub fn finalizers(finalizers: &[Value], path: &FieldPath, errors: &mut FieldErro
     }
 }
 
+/// Finalizers have a domain, but for those of the system. Most kinds see to that themselves, beside [`validate`].
+pub fn finalizers_have_domains(metadata: &Value, path: &FieldPath) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let names = metadata.list_at(&["finalizers"]).iter().map(|name| name.as_str().unwrap_or(""));
+    for (at, name) in names.enumerate().filter(|(_, name)| lacks_domain(name)) {
+        errors.push(FieldError::invalid(&path.child("finalizers").index(at), name, NO_DOMAIN));
+    }
+    errors
+}
+
+/// True for a finalizer that is neither one of the system nor says whose it is.
+pub fn lacks_domain(finalizer: &str) -> bool {
+    !finalizer.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer)
+}
+
+/// What is wrong with a finalizer that [`lacks_domain`].
+pub const NO_DOMAIN: &str = "name is neither a standard finalizer name nor is it fully qualified";
+
 fn no_new_finalizers(new: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let old: HashSet<&str> = old.list_at(&["finalizers"]).iter().filter_map(Value::as_str).collect();
     let mut extra: Vec<&str> =
@@ -227,6 +245,22 @@ pub fn shown(value: Option<&Value>) -> Shown {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn domains_of_finalizers() {
+        for (name, lacks) in [
+            ("a", true),
+            ("", true),
+            ("a b", true),
+            ("x/y", false),
+            ("/", false),
+            ("kubernetes", false),
+            ("orphan", false),
+            ("foregroundDeletion", false),
+        ] {
+            assert_eq!(super::lacks_domain(name), lacks, "{name}");
+        }
+    }
+
     use super::*;
     use binnacle_schema::value;
 

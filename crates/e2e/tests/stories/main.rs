@@ -55,6 +55,7 @@ mod storage_metrics;
 mod storage_versions;
 mod unreadable_objects;
 mod vulnerabilities;
+mod write_permissions;
 
 /// Makes a namespace.
 async fn namespace(client: &kube::Client, name: &str) {

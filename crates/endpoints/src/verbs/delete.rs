@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_meta::{Status, Text};
+use binnacle_meta::{GroupVersion, Status, Text, go_quote};
 use binnacle_registry::{DeleteOptions, Deleted, Match};
 use binnacle_schema::{Value, decode, json, proto, yaml};
 
@@ -91,24 +91,62 @@ fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<Value, Status> {
     };
     let value = match encoding {
         Encoding::Json => {
-            json::parse(bytes, &limits)
+            let about = json::type_meta(bytes, &limits)
                 .map_err(|e| bad(format!("couldn't get version/kind; json parse error: {e}")))?;
+            check_type(&about.api_version, &about.kind)?;
             decode::json(bytes, message, &limits).map_err(|e| bad(e.to_string()))?.value
         }
         Encoding::Yaml => {
-            yaml::parse(bytes, &limits).map_err(|e| bad(e.to_string()))?;
+            let (about, _) = yaml::parse(bytes, &limits).map_err(|e| bad(e.to_string()))?;
+            check_type(about.str_at(&["apiVersion"]), about.str_at(&["kind"]))?;
             decode::yaml(bytes, message, &limits).map_err(|e| bad(e.to_string()))?.value
         }
         Encoding::Protobuf => {
             let envelope = proto::unwrap(bytes).map_err(|e| bad(e.to_string()))?;
+            check_type(&envelope.api_version, &envelope.kind)?;
             proto::decode(envelope.raw, message, limits.max_depth).map_err(|e| bad(e.to_string()))?
         }
     };
-    let kind = value.str_at(&["kind"]);
-    if !kind.is_empty() && kind != "DeleteOptions" {
-        return Err(bad("decoded object cannot be converted to DeleteOptions".to_owned()));
-    }
     Ok(value)
+}
+
+/// Options may name any group version, and no other kind.
+fn check_type(api_version: &str, kind: &str) -> Result<(), Status> {
+    // What kube-apiserver knows of where it decodes options.
+    const OPTIONS: [&str; 10] = [
+        "WatchEvent",
+        "ListOptions",
+        "GetOptions",
+        "CreateOptions",
+        "UpdateOptions",
+        "PatchOptions",
+        "Table",
+        "TableOptions",
+        "PartialObjectMetadata",
+        "PartialObjectMetadataList",
+    ];
+    const UNVERSIONED: [&str; 5] = ["Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"];
+    let given = match api_version {
+        "" => "meta.k8s.io/v1",
+        given if GroupVersion::parse(given).is_none() => {
+            return Err(Status::bad_request(format!("unexpected GroupVersion string: {given}")));
+        }
+        given => given,
+    };
+    let is_known = match given {
+        "meta.k8s.io/v1" => OPTIONS.contains(&kind),
+        "v1" => UNVERSIONED.contains(&kind),
+        _ => false,
+    };
+    Err(Status::bad_request(match kind {
+        "" | "DeleteOptions" => return Ok(()),
+        kind if is_known => format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion"),
+        kind => format!(
+            "no kind {} is registered for version {} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            go_quote(kind),
+            go_quote(given)
+        ),
+    }))
 }
 
 fn from_value(value: &Value) -> DeleteOptions {

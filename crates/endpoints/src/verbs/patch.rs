@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use binnacle_kinds::tables;
-use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, StatusCause};
-use binnacle_patch::{apply, json_patch, merge, strategic};
+use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause};
+use binnacle_patch::apply;
 use binnacle_registry::{Context, Resource, UpdateOptions, object};
-use binnacle_schema::decode::{self, Decoded};
-use binnacle_schema::{Findings, Limits, Message, Value, json, yaml};
+use binnacle_schema::{Findings, Limits, Value, decode, json, yaml};
 
+use super::patched::{Expected, Patch, json_type};
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
 use crate::create_gate::AskAuthorizers;
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
@@ -25,7 +24,12 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
     let context = call.context(params.dry_run);
     let resource = Arc::clone(&call.resource);
-    let patch = Patch::parse(&context, kind, &bytes, &params)?;
+    // A patch of what is not there is told so, whatever the patch is.
+    let patch = (kind != PatchType::Apply).then(|| Patch::parse(kind, &bytes, params.validation));
+    let configuration = match kind {
+        PatchType::Apply => Some(Configuration::parse(&bytes, &params)?),
+        _ => None,
+    };
     let manager = call.manager(&params);
     let options = UpdateOptions {
         subresource: call.subresource.clone(),
@@ -36,7 +40,12 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let mut change = |live: Option<&Value>| {
         let target =
             Target { context: &context, resource: &resource, manager: &manager, subresource: &call.subresource };
-        let mut object = patch.apply(&target, &name, live)?;
+        let mut object = match (&configuration, &patch, live) {
+            (Some(configuration), _, live) => configuration.apply(&target, live)?,
+            (None, Some(patch), Some(live)) => target.patch(patch.as_ref().map_err(Clone::clone)?, live)?,
+            _ => return Err(Status::not_found(&resource.group_resource(), &name)),
+        };
+        check_name(&object, &name, &resource, &context)?;
         if object::dedup_owner_references(&mut object) {
             context.warn(DUPLICATE_OWNERS);
         }
@@ -52,22 +61,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     respond::object(&resource, output, include, code, updated.stored.object)
 }
 
-/// A patch that was read, ready to be applied, and again if somebody else is quicker.
-struct Patch {
-    kind: Kind,
-    validation: FieldValidation,
-    /// Members that the patch itself gives twice.
-    duplicates: Findings,
-}
-
-enum Kind {
-    Json(json_patch::Patch),
-    Merge(Value),
-    Strategic(Value),
-    Apply { config: Value, force: bool },
-}
-
-/// What a patch is applied to, and for whom.
+/// The object that is patched, and for whom.
 struct Target<'a> {
     context: &'a Context,
     resource: &'a Resource,
@@ -75,162 +69,105 @@ struct Target<'a> {
     subresource: &'a str,
 }
 
-impl Patch {
-    fn parse(context: &Context, kind: PatchType, bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
-        let limits = Limits::default();
-        let mut duplicates = Findings::default();
-        let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
-        let kind = match kind {
-            PatchType::Json => Kind::Json(json_patch::parse(bytes)?),
-            PatchType::Merge | PatchType::Strategic => {
-                let (value, found) = json::parse_strict(bytes, &limits).map_err(|e| undecodable(e.to_string()))?;
-                duplicates = found;
-                let Value::Object(_) = value else {
-                    let found = kind_of(&value);
-                    let why = format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}");
-                    return Err(undecodable(why));
-                };
-                if kind == PatchType::Merge { Kind::Merge(value) } else { Kind::Strategic(value) }
-            }
-            PatchType::Apply => {
-                let config = configuration(context, bytes, params.validation)?;
-                Kind::Apply { config, force: params.force == Some(true) }
-            }
-        };
-        Ok(Self { kind, validation: params.validation, duplicates })
-    }
-
+impl Target<'_> {
     /// The new object in the resource's version, with its managed fields. `live` is in the stored version.
-    fn apply(&self, target: &Target<'_>, name: &str, live: Option<&Value>) -> Result<Value, Status> {
-        if let Kind::Apply { config, force } = &self.kind {
-            return self.server_side(target, name, live, config, *force);
-        }
-        let Some(live) = live else { return Err(Status::not_found(&target.resource.group_resource(), name)) };
-        let message = target.resource.message;
-        let patched = || {
-            let mut versioned = managed::versioned(target.resource, live).into_owned();
-            unpack(&mut versioned);
-            Ok(match &self.kind {
-                Kind::Json(patch) => patch.apply(versioned)?,
-                Kind::Merge(patch) => merge::apply(versioned, patch),
-                Kind::Strategic(patch) => strategic::apply(versioned, patch, message).map_err(|e| e.to_status())?,
-                Kind::Apply { .. } => versioned,
-            })
+    fn patch(&self, patch: &Patch, live: &Value) -> Result<Value, Status> {
+        let resource = self.resource;
+        let described = resource.description;
+        let expected = Expected {
+            group: described.group,
+            version: described.version,
+            kind: described.kind,
+            message: resource.message,
+            resource: Some(resource),
         };
-        let decoded = self.typed(target, message, &patched)?;
-        let mut object = target.resource.complete(target.context, decoded.value, decoded.empties);
-        check_name(&object, name, &target.context.namespace)?;
-        managed::updated(target.context, target.resource, target.manager, target.subresource, Some(live), &mut object);
+        let present = || {
+            let mut versioned = managed::versioned(resource, live).into_owned();
+            unpack(&mut versioned);
+            versioned
+        };
+        let decoded = patch.apply(self.context, &expected, &present)?;
+        let mut object = resource.complete(self.context, decoded.value, decoded.empties);
+        managed::updated(self.context, resource, self.manager, self.subresource, Some(live), &mut object);
         Ok(object)
     }
+}
 
-    /// Server-side apply: the fields of the configuration become the manager's.
-    fn server_side(
-        &self,
-        target: &Target<'_>,
-        name: &str,
-        live: Option<&Value>,
-        config: &Value,
-        force: bool,
-    ) -> Result<Value, Status> {
-        let resource = target.resource;
-        let kind = resource.kind();
-        let (api_version, given_kind) = (config.str_at(&["apiVersion"]), config.str_at(&["kind"]));
-        let given = GroupVersion::parse(api_version).unwrap_or_else(|| GroupVersion::new("", api_version));
-        if given != kind.group_version() || given_kind != kind.kind {
-            return Err(Status::bad_request(format!("invalid object type: {}", given.with_kind(given_kind))));
+/// What a server-side apply asks for.
+pub(crate) struct Configuration {
+    pub(crate) value: Value,
+    pub(crate) force: bool,
+    validation: FieldValidation,
+    /// Members that are given twice.
+    duplicates: Findings,
+}
+
+impl Configuration {
+    /// Reads the body of an apply: YAML, of which JSON is a part.
+    pub(crate) fn parse(bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
+        let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+        let (value, found) = yaml::parse(bytes, &Limits::default())
+            .map_err(|error| undecodable(format!("error converting YAML to JSON: {error}")))?;
+        if !matches!(value, Value::Object(_) | Value::Null) {
+            let found = json_type(&value);
+            return Err(undecodable(format!(
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            )));
         }
-        if !config.list_at(&["metadata", "managedFields"]).is_empty() {
-            return Err(Status::bad_request("metadata.managedFields must be nil"));
+        let mut duplicates = Findings::default();
+        duplicates.extend(found);
+        Ok(Self { value, force: params.force == Some(true), validation: params.validation, duplicates })
+    }
+
+    /// 400 when it is for another kind of object, or says who owns its fields.
+    pub(crate) fn check(&self, wanted: &GroupVersionKind) -> Result<(), Status> {
+        let (api_version, kind) = (self.value.str_at(&["apiVersion"]), self.value.str_at(&["kind"]));
+        let given = GroupVersion::parse(api_version).map(|given| given.with_kind(kind));
+        if given.as_ref() == Some(wanted) {
+            return match self.value.list_at(&["metadata", "managedFields"]) {
+                [] => Ok(()),
+                _ => Err(Status::bad_request("metadata.managedFields must be nil")),
+            };
         }
-        let uid = object::uid(config);
-        if live.is_none() && !uid.is_empty() {
-            let why =
-                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-            return Err(Status::conflict(&resource.group_resource(), name, why));
-        }
-        check_name(config, name, &target.context.namespace)?;
+        let given = given.unwrap_or_else(|| GroupVersionKind::new("", "", ""));
+        Err(Status::bad_request(format!("invalid object type: {given}")))
+    }
+
+    /// What `fieldValidation` makes of members that are given twice: kube-apiserver looks for them once it has applied
+    /// the rest.
+    pub(crate) fn judge_duplicates(&self, context: &Context) -> Result<(), Status> {
+        body::judge(context, &self.duplicates, self.validation, |_| {
+            let list: Vec<String> = self.duplicates.iter().map(ToString::to_string).collect();
+            let why = list.join(", ");
+            Status::bad_request(format!("error strict decoding YAML: error converting YAML to JSON: {why}"))
+        })
+    }
+
+    /// Server-side apply: the fields of the configuration become the manager's. What it leaves open, its name included,
+    /// stays as it is.
+    fn apply(&self, target: &Target<'_>, live: Option<&Value>) -> Result<Value, Status> {
+        let (resource, config) = (target.resource, &self.value);
+        self.check(&resource.kind())?;
         let versioned = live.map(|live| managed::versioned(resource, live));
         let request = apply::Apply {
             update: resource.update_by(target.context, target.manager, target.subresource),
-            force,
+            force: self.force,
             versions: &managed::Versions { resource },
         };
         let applied = apply::apply(&request, versioned.as_deref(), config).map_err(|error| refused(&error))?;
         let decoded =
             decode::value(applied, resource.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
         body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
-        Ok(resource.complete(target.context, decoded.value, decoded.empties))
-    }
-
-    /// The free-form result of a patch as an object of its kind. The patch is applied once more where a refusal shows
-    /// its result.
-    fn typed(
-        &self,
-        target: &Target<'_>,
-        message: &Message,
-        apply: &dyn Fn() -> Result<Value, Status>,
-    ) -> Result<Decoded, Status> {
-        let patched = apply()?;
-        let kind = target.resource.kind();
-        let (api_version, given_kind) = (patched.str_at(&["apiVersion"]), patched.str_at(&["kind"]));
-        if api_version != kind.api_version() || given_kind != kind.kind {
-            let given = GroupVersion::parse(api_version).unwrap_or_else(|| GroupVersion::new("", api_version));
-            let other = tables::kind(&given.group, &given.version, given_kind);
-            let why = if let Some(other) = other {
-                // It is read as what it says it is, and fails there or as the wrong kind.
-                let read = decode::value(patched, other);
-                read.err().map_or_else(|| "unable to decode".to_owned(), |error| error.to_string())
-            } else {
-                format!(
-                    "no kind {given_kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
-                )
-            };
-            return Err(self.invalid(apply()?, &why));
+        self.judge_duplicates(target.context)?;
+        let object = resource.complete(target.context, decoded.value, decoded.empties);
+        let uid = object::uid(&object);
+        if live.is_none() && !uid.is_empty() {
+            let why =
+                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(Status::conflict(&resource.group_resource(), &target.context.name, why));
         }
-        let refused = |why: &str| apply().map_or_else(|status| status, |patched| self.invalid(patched, why));
-        let decoded = decode::value(patched, message).map_err(|error| refused(&error.to_string()))?;
-        let mut findings = self.duplicates.clone();
-        findings.extend(decoded.findings.iter().cloned());
-        body::judge(target.context, &findings, self.validation, refused)?;
-        Ok(decoded)
+        Ok(object)
     }
-
-    /// The refusal of a result, which it shows as text: members of what the patch went into are sorted by name, the
-    /// rest stands as it was.
-    fn invalid(&self, mut patched: Value, why: &str) -> Status {
-        let shown = match &self.kind {
-            Kind::Json(patch) => {
-                patch.paths().for_each(|path| sort_along(&mut patched, path));
-                json::to_string(&patched)
-            }
-            Kind::Merge(patch) => {
-                sort_like(&mut patched, patch);
-                json::to_string(&patched)
-            }
-            // Of a strategic patch the reference shows the patch, as Go prints maps.
-            Kind::Strategic(patch) => strategic::go_print(patch),
-            Kind::Apply { .. } => json::to_string(&patched),
-        };
-        let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why);
-        Status::invalid(&GroupKind::new("", ""), "", &error.into())
-    }
-}
-
-/// The body of an apply: YAML, of which JSON is a part.
-pub(crate) fn configuration(context: &Context, bytes: &[u8], validation: FieldValidation) -> Result<Value, Status> {
-    let (config, duplicates) = yaml::parse(bytes, &Limits::default())
-        .map_err(|e| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}")))?;
-    if let Some(duplicates) = duplicates {
-        let mut findings = Findings::default();
-        findings.push(duplicates);
-        body::judge(context, &findings, validation, |_| {
-            let list: Vec<String> = findings.iter().map(ToString::to_string).collect();
-            let why = list.join(", ");
-            Status::bad_request(format!("error strict decoding YAML: error converting YAML to JSON: {why}"))
-        })?;
-    }
-    Ok(config)
 }
 
 /// Why a configuration was not applied: fields of others, or what the schema refuses.
@@ -256,45 +193,5 @@ fn unpack(object: &mut Value) {
         if name != "metadata" {
             json::unpack(member);
         }
-    }
-}
-
-/// Sorts the objects that a JSON pointer leads through.
-fn sort_along(value: &mut Value, path: &str) {
-    let mut place = value;
-    for segment in path.split('/').skip(1) {
-        if let Some(members) = place.as_object_mut() {
-            members.sort_by_name();
-        }
-        let name = segment.replace("~1", "/").replace("~0", "~");
-        let next = match place {
-            Value::Object(members) => members.get_mut(&name),
-            Value::List(items) => name.parse::<usize>().ok().and_then(|i| items.get_mut(i)),
-            _ => None,
-        };
-        let Some(next) = next else { return };
-        place = next;
-    }
-}
-
-/// Sorts the objects for which the patch has an object.
-fn sort_like(value: &mut Value, patch: &Value) {
-    let (Some(members), Some(changes)) = (value.as_object_mut(), patch.as_object()) else { return };
-    members.sort_by_name();
-    for (name, change) in changes.iter() {
-        if let Some(member) = members.get_mut(name) {
-            sort_like(member, change);
-        }
-    }
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::List(_) => "array",
-        Value::Str(_) | Value::Raw(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::Null => "null",
-        Value::Object(_) => "object",
     }
 }

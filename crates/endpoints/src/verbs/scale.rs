@@ -3,20 +3,24 @@
 use std::sync::Arc;
 
 use binnacle_kinds::tables;
-use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, Text};
-use binnacle_patch::{apply, json_patch, merge, strategic};
+use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupResource, GroupVersionKind, Status, Text};
+use binnacle_patch::apply;
 use binnacle_registry::{Context, Match, UpdateOptions, object};
 use binnacle_request::Response;
 use binnacle_resources::Verb;
-use binnacle_schema::{Limits, Message, Object, Value, decode, json};
+use binnacle_schema::{Message, Object, Value, decode};
 
-use super::patch::{configuration, refused};
+use super::patch::{Configuration, refused};
+use super::patched::{Expected, Patch};
 use super::{Answer, Call, check_name};
 use crate::negotiate::{self, Output, Transform};
-use crate::params::{self, FieldValidation, WriteKind, WriteParams};
+use crate::params::{self, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
 use crate::{audit, body, respond, table};
 
+const GROUP: &str = "autoscaling";
+const VERSION: &str = "v1";
+const KIND: &str = "Scale";
 const SCALE: &str = "autoscaling/v1";
 
 pub(crate) async fn handle(call: Call, verb: Verb) -> Answer {
@@ -39,12 +43,12 @@ async fn update(mut call: Call) -> Answer {
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Update)?;
     let context = call.context(params.dry_run);
-    let expected = body::Expected { group: "autoscaling", version: "v1", kind: "Scale" };
+    let expected = body::Expected { group: GROUP, version: VERSION, kind: KIND };
     let encoding = negotiate::input(call.request.header("content-type"))?;
     let (scale, _) = body::typed(&context, &expected, message()?, encoding, &bytes, params.validation)?;
     audit::note_request_object(&call.request.record, &scale);
-    check_name(&scale, call.name(), &context.namespace)?;
-    write(call, context, output, &params, &mut |present, update| {
+    check_name(&scale, call.name(), &call.resource, &context)?;
+    write(call, context, output, &params, &mut |_, present, update| {
         let mut wanted = scale.clone();
         apply::track_update(update, Some(&present), &mut wanted);
         Ok(wanted)
@@ -61,39 +65,42 @@ async fn patch(mut call: Call) -> Answer {
     audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
     let context = call.context(params.dry_run);
     let message = message()?;
-    let undecodable = |e: json::JsonError| Status::bad_request(format!("error decoding patch: {e}"));
-    let free_form = || json::parse(&bytes, &Limits::default()).map_err(undecodable);
-    let (name, namespace) = (call.name().to_owned(), context.namespace.clone());
-    let (validation, force) = (params.validation, params.force == Some(true));
+    let (name, resource) = (call.name().to_owned(), Arc::clone(&call.resource));
     let config = match kind {
-        PatchType::Apply => Some(configuration(&context, &bytes, validation)?),
+        PatchType::Apply => Some(Configuration::parse(&bytes, &params)?),
         _ => None,
     };
-    write(call, context, output, &params, &mut |present, update| {
-        let patched = match (&config, kind) {
-            (Some(config), _) => {
-                check_name(config, &name, &namespace)?;
-                let request = apply::Apply { update: *update, force, versions: &OneVersion };
-                apply::apply(&request, Some(&present), config).map_err(|error| refused(&error))?
+    let expected = Expected { group: GROUP, version: VERSION, kind: KIND, message, resource: None };
+    let validation = params.validation;
+    write(call, context, output, &params, &mut |context, present, update| {
+        let wanted = match &config {
+            Some(config) => apply_configuration(context, config, &present, update)?,
+            None => {
+                let patch = Patch::parse(kind, &bytes, validation)?;
+                let mut wanted = patch.apply(context, &expected, &|| present.clone())?.value;
+                apply::track_update(update, Some(&present), &mut wanted);
+                wanted
             }
-            (None, PatchType::Json) => json_patch::parse(&bytes)?.apply(present.clone())?,
-            (None, PatchType::Strategic) => {
-                strategic::apply(present.clone(), &free_form()?, message).map_err(|e| e.to_status())?
-            }
-            (None, _) => merge::apply(present.clone(), &free_form()?),
         };
-        let decoded = decode::value(patched, message).map_err(|e| Status::bad_request(e.to_string()))?;
-        if let (FieldValidation::Strict, Some(why)) = (validation, decoded.findings.strict_error()) {
-            return Err(Status::bad_request(why));
-        }
-        let mut wanted = decoded.value;
-        check_name(&wanted, &name, &namespace)?;
-        if config.is_none() {
-            apply::track_update(update, Some(&present), &mut wanted);
-        }
+        check_name(&wanted, &name, &resource, context)?;
         Ok(wanted)
     })
     .await
+}
+
+/// Server-side apply of a scale.
+fn apply_configuration(
+    context: &Context,
+    config: &Configuration,
+    present: &Value,
+    update: &apply::Update<'_>,
+) -> Result<Value, Status> {
+    config.check(&GroupVersionKind::new(GROUP, VERSION, KIND))?;
+    let request = apply::Apply { update: *update, force: config.force, versions: &OneVersion };
+    let applied = apply::apply(&request, Some(present), &config.value).map_err(|error| refused(&error))?;
+    let decoded = decode::value(applied, update.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
+    config.judge_duplicates(context)?;
+    Ok(decoded.value)
 }
 
 /// A scale has one version.
@@ -106,7 +113,7 @@ impl apply::Versions for OneVersion {
 }
 
 /// Makes the wanted scale of the present one, managers included.
-type Change<'a> = dyn FnMut(Value, &apply::Update<'_>) -> Result<Value, Status> + Send + 'a;
+type Change<'a> = dyn FnMut(&Context, Value, &apply::Update<'_>) -> Result<Value, Status> + Send + 'a;
 
 /// Writes the replicas of the scale that `change` makes.
 async fn write(call: Call, context: Context, output: Output, params: &WriteParams, change: &mut Change<'_>) -> Answer {
@@ -131,11 +138,15 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             let owners = live.list_at(&["metadata", "managedFields"]);
             let mut present = scale_of(live);
             object::set_metadata(&mut present, "managedFields", managers.to_scale(owners));
-            let wanted = change(present, &update)?;
+            let wanted = change(&context, present, &update)?;
             validate(&wanted)?;
             let uid = object::uid(&wanted);
             if !uid.is_empty() && uid != object::uid(live) {
-                return Err(resource.uid_conflict(&context, &name, uid, object::uid(live)));
+                let found = object::uid(live);
+                let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
+                let described = resource.description;
+                let resource = GroupResource::new(described.group, format!("{}/scale", described.plural));
+                return Err(Status::conflict(&resource, &name, why));
             }
             let mut object = live.clone();
             let version = object::resource_version(&wanted);

@@ -20,7 +20,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let content_type = call.request.header("content-type");
     let mut sent = body::object(&context, &resource, content_type, &bytes, params.validation)?;
     audit::note_request_object(&call.request.record, &sent);
-    check_name(&sent, call.name(), &context.namespace)?;
+    check_name(&sent, call.name(), &resource, &context)?;
     if object::dedup_owner_references(&mut sent) {
         context.warn(DUPLICATE_OWNERS);
     }

@@ -16,6 +16,10 @@ pub(crate) struct MutatingAdmissionPolicy;
 pub(crate) struct ValidatingAdmissionPolicy;
 
 impl Strategy for MutatingAdmissionPolicy {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         set_defaults(object);
     }
@@ -42,6 +46,10 @@ impl Strategy for MutatingAdmissionPolicy {
 }
 
 impl Strategy for ValidatingAdmissionPolicy {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         set_defaults(object);
     }

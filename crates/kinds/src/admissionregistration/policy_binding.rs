@@ -16,6 +16,10 @@ pub(crate) struct MutatingAdmissionPolicyBinding;
 pub(crate) struct ValidatingAdmissionPolicyBinding;
 
 impl Strategy for MutatingAdmissionPolicyBinding {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn set_defaults(&self, version: &str, object: &mut Value) {
         set_defaults(version, object);
     }
@@ -38,6 +42,10 @@ impl Strategy for MutatingAdmissionPolicyBinding {
 }
 
 impl Strategy for ValidatingAdmissionPolicyBinding {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn set_defaults(&self, version: &str, object: &mut Value) {
         set_defaults(version, object);
     }

@@ -18,6 +18,10 @@ pub(crate) struct MutatingWebhookConfiguration;
 pub(crate) struct ValidatingWebhookConfiguration;
 
 impl Strategy for MutatingWebhookConfiguration {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         for webhook in objects_at(object, &["webhooks"]) {
             webhook_defaults(webhook);
@@ -47,6 +51,10 @@ impl Strategy for MutatingWebhookConfiguration {
 }
 
 impl Strategy for ValidatingWebhookConfiguration {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         objects_at(object, &["webhooks"]).for_each(webhook_defaults);
     }

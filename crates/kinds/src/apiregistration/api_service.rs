@@ -11,6 +11,10 @@ use crate::{Situation, Strategy};
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         if let Some(service) = object.at_mut(&["spec", "service"]).and_then(Value::as_object_mut) {
             default_to(service, "port", 443i64);

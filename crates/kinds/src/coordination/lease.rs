@@ -17,6 +17,10 @@ const GATED: &[Gated] = &[
 ];
 
 impl Strategy for Lease {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         drop_disabled(object, None, GATED);
     }

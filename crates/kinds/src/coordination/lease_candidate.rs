@@ -12,6 +12,10 @@ use crate::{Situation, Strategy};
 pub(crate) struct LeaseCandidate;
 
 impl Strategy for LeaseCandidate {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (spec, path) = (member(object, "spec"), spec_path());

@@ -16,6 +16,10 @@ const NOTE_MAX: usize = 1024;
 pub(super) struct Event;
 
 impl Strategy for Event {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = legacy(situation, object);
         if is_lenient(situation) {

@@ -2,7 +2,7 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value, value};
-use binnacle_validation::{checks, names};
+use binnacle_validation::{checks, metadata, names};
 
 use crate::tree::{default_zero, keep, keep_at, struct_mut, text};
 use crate::{Situation, Strategy};
@@ -87,9 +87,8 @@ impl Strategy for Namespace {
 /// A finalizer has a domain, but for those of the system.
 fn finalizer(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     checks::qualified_name(path, name, errors);
-    if !name.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&name) {
-        let why = "name is neither a standard finalizer name nor is it fully qualified";
-        errors.push(FieldError::invalid(path, name, why));
+    if metadata::lacks_domain(name) {
+        errors.push(FieldError::invalid(path, name, metadata::NO_DOMAIN));
     }
 }
 

@@ -12,6 +12,10 @@ use crate::{Situation, Strategy, internal};
 pub(crate) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (handler, path) = (object.str_at(&["handler"]), FieldPath::new("handler"));

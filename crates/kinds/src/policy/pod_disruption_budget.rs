@@ -11,6 +11,10 @@ use crate::{Situation, Strategy, internal};
 pub(crate) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         clear_status(object);
         first_generation(object);

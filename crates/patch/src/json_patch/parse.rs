@@ -8,8 +8,31 @@ use super::{Operation, Patch};
 /// How many operations a patch may have.
 const MAX_OPERATIONS: usize = 10_000;
 
+/// How refusals name what was expected.
+struct Words {
+    prefix: &'static str,
+    patch: &'static str,
+    operation: &'static str,
+}
+
+/// Where fields are validated, kube-apiserver reads a patch with types of its own first.
+const VALIDATED: Words =
+    Words { prefix: "error decoding patch: ", patch: "[]handlers.jsonPatchOp", operation: "handlers.jsonPatchOp" };
+/// Otherwise the library that applies it does, and looks at the members of an operation only when it gets there.
+const UNVALIDATED: Words = Words { prefix: "", patch: "jsonpatch.Patch", operation: "jsonpatch.Operation" };
+
 /// Reads a patch: 400 for what is no list of operations, 413 for more operations than the reference allows.
 pub fn parse(bytes: &[u8]) -> Result<Patch, Status> {
+    read(bytes, &VALIDATED, true)
+}
+
+/// [`parse`] where fields are not validated: members of an operation that are not text are as good as absent.
+pub fn parse_unvalidated(bytes: &[u8]) -> Result<Patch, Status> {
+    read(bytes, &UNVALIDATED, false)
+}
+
+fn read(bytes: &[u8], words: &Words, validates: bool) -> Result<Patch, Status> {
+    let undecodable = |why: &str| Status::bad_request(format!("{}{why}", words.prefix));
     let (document, duplicates) =
         json::parse_strict(bytes, &Limits::default()).map_err(|error| undecodable(&error.to_string()))?;
     let items = match document {
@@ -17,26 +40,26 @@ pub fn parse(bytes: &[u8]) -> Result<Patch, Status> {
         Value::Null => Vec::new(),
         other => {
             let found = kind(&other);
-            return Err(undecodable(&format!(
-                "json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
-            )));
+            return Err(undecodable(&format!("json: cannot unmarshal {found} into Go value of type {}", words.patch)));
         }
     };
-    let mut findings = Findings::default();
-    findings.extend(duplicates.iter().cloned());
+    let mut found: Vec<(usize, Finding)> =
+        duplicates.iter().map(|finding| (operation_of(finding), finding.clone())).collect();
     let mut operations = Vec::with_capacity(items.len().min(MAX_OPERATIONS));
     let mut wrong = None;
     for (at, item) in items.iter().enumerate() {
         match item {
             Value::Object(object) => {
-                check_members(at, object, &mut findings, &mut wrong);
+                if validates {
+                    check_members(at, object, &mut found, &mut wrong);
+                }
                 operations.push(Operation::new(object));
             }
             Value::Null => operations.push(Operation::default()),
             other => {
                 let found = kind(other);
                 wrong.get_or_insert_with(|| {
-                    format!("json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp")
+                    format!("json: cannot unmarshal {found} into Go value of type {}", words.operation)
                 });
             }
         }
@@ -50,10 +73,20 @@ pub fn parse(bytes: &[u8]) -> Result<Patch, Status> {
             operations.len()
         )));
     }
+    found.sort_by_key(|(at, _)| *at);
+    let mut findings = Findings::default();
+    findings.extend(found.into_iter().map(|(_, finding)| finding));
     Ok(Patch { operations, findings })
 }
 
-fn check_members(at: usize, object: &Object, findings: &mut Findings, wrong: &mut Option<String>) {
+/// The operation that a finding of the JSON parser is about: its text has the path `[7].op`.
+fn operation_of(finding: &Finding) -> usize {
+    let text = finding.to_string();
+    let index = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    index.and_then(|(index, _)| index.parse().ok()).unwrap_or(0)
+}
+
+fn check_members(at: usize, object: &Object, found: &mut Vec<(usize, Finding)>, wrong: &mut Option<String>) {
     for (name, value) in object.iter() {
         match name.as_str() {
             "value" => {}
@@ -64,13 +97,11 @@ fn check_members(at: usize, object: &Object, findings: &mut Findings, wrong: &mu
                     format!("json: cannot unmarshal {found} into Go struct field jsonPatchOp.{name} of type string")
                 });
             }
-            _ => findings.push(Finding::UnknownField(format!("[{at}].{name}"))),
+            // There may be very many; more than some hundreds are not told anyway.
+            _ if found.len() >= MAX_OPERATIONS => {}
+            _ => found.push((at, Finding::UnknownField(format!("[{at}].{name}")))),
         }
     }
-}
-
-fn undecodable(why: &str) -> Status {
-    Status::bad_request(format!("error decoding patch: {why}"))
 }
 
 /// What Go's JSON decoder calls the type of a value.
@@ -126,9 +157,27 @@ mod tests {
     }
 
     #[test]
+    fn refuses_unvalidated() {
+        for (patch, message) in [
+            ("{}", "json: cannot unmarshal object into Go value of type jsonpatch.Patch"),
+            ("[1]", "json: cannot unmarshal number into Go value of type jsonpatch.Operation"),
+            ("[", "unexpected end of JSON input"),
+        ] {
+            let status = parse_unvalidated(patch.as_bytes()).unwrap_err();
+            assert_eq!((status.code(), status.message()), (400, message));
+        }
+        let odd = parse_unvalidated(br#"[{"op":1}]"#).unwrap();
+        assert_eq!(odd.apply(Value::Object(Object::new())).unwrap_err().code(), 422);
+    }
+
+    #[test]
     fn findings() {
-        let patch = parse(br#"[{"op":"add","path":"/a","op":"add"},{"op":"add","path":"/b","extra":1}]"#).unwrap();
+        let patch = br#"[{"op":"add","path":"/a","more":1},{"op":"add","path":"/b","op":"add"},{"extra":1}]"#;
+        let patch = parse(patch).unwrap();
         let told: Vec<String> = patch.findings().iter().map(ToString::to_string).collect();
-        assert_eq!(told, [r#"duplicate field "[0].op""#, r#"unknown field "[1].extra""#]);
+        assert_eq!(
+            told,
+            [r#"unknown field "[0].more""#, r#"duplicate field "[1].op""#, r#"unknown field "[2].extra""#]
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_authz::{Attributes, Authorizer, ask};
+use binnacle_authz::Authorizer;
 use binnacle_endpoints::{Answer, Special, SpecialCall};
 use binnacle_features::enabled;
 use binnacle_kubelet::Kubelet;
@@ -13,7 +13,7 @@ use binnacle_registry::object;
 use binnacle_request::{BoxFuture, Request, RequestInfo};
 
 use super::{Nodes, Options, StreamMetrics, container};
-use crate::connect::{Caller, unless_stopped};
+use crate::connect::{Caller, may_create, unless_stopped};
 
 /// What a session is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,25 +51,9 @@ impl Remote {
         };
         let caller = Caller::of(&request, warnings)?;
         caller.admit(&self.admission, options.object(self.session.options_kind())).await?;
-        self.may_create(&caller).await?;
+        may_create(&*self.authorizer, &caller).await?;
         let (kubelet, path_and_query) = self.locate(&caller.info, &options).await?;
         self.stream(request, kubelet, path_and_query, &options).await
-    }
-
-    /// Who may only `get` the subresource may not open a session. WebSockets are opened by GET, SPDY by POST, which
-    /// policies took for a difference in what is done (<https://issues.k8s.io/133515>).
-    async fn may_create(&self, caller: &Caller) -> Result<(), Status> {
-        let info = &caller.info;
-        if info.verb == "create" || !enabled("AuthorizePodWebsocketUpgradeCreatePermission") {
-            return Ok(());
-        }
-        let attributes = Attributes { verb: "create", ..Attributes::of(info, &caller.user) };
-        let asked = ask(&*self.authorizer, &attributes).await;
-        let (decision, permit) = asked.map_err(|error| Status::unknown(500, &error.to_string()))?;
-        match permit {
-            Some(_) => Ok(()),
-            None => Err(Status::forbidden(&info.group_resource(), &info.name, decision.reason())),
-        }
     }
 
     /// Where the session is at the kubelet.

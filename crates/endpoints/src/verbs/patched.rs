@@ -1,0 +1,379 @@
+//! What JSON patches, merge patches and strategic merge patches make of an object, with kube-apiserver's words for
+//! patches and results that are none.
+
+use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_quote};
+use binnacle_patch::{json_patch, merge, strategic};
+use binnacle_registry::{Context, Resource};
+use binnacle_schema::decode::{self, Decoded};
+use binnacle_schema::{Finding, Findings, Limits, Message, Value, json};
+
+use crate::body;
+use crate::params::FieldValidation;
+use crate::patch_type::PatchType;
+
+/// The kind that a patch must leave an object of.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) message: &'static Message,
+    /// Converts results that name another version; without it they are read as if they named the expected one.
+    pub(crate) resource: Option<&'a Resource>,
+}
+
+/// A patch in one of the three formats, to be applied once or, where somebody else is quicker, again.
+pub(crate) struct Patch {
+    content: Content,
+    validation: FieldValidation,
+    /// Complaints of strict decoding about the patch itself.
+    complaints: Vec<String>,
+}
+
+enum Content {
+    Json(json_patch::Patch),
+    Merge(Value),
+    Strategic(Value),
+}
+
+impl Patch {
+    /// Reads a patch.
+    ///
+    /// Errors: 400 for what is not one, 413 for one with too many operations.
+    pub(crate) fn parse(kind: PatchType, bytes: &[u8], validation: FieldValidation) -> Result<Self, Status> {
+        let is_strict = validation != FieldValidation::Ignore;
+        let (content, findings, prefix) = match kind {
+            PatchType::Json => {
+                let patch = if is_strict { json_patch::parse(bytes) } else { json_patch::parse_unvalidated(bytes) }?;
+                let findings = patch.findings().clone();
+                (Content::Json(patch), findings, "json patch ")
+            }
+            PatchType::Merge => {
+                let (value, findings) = merge_patch(bytes, is_strict)?;
+                (Content::Merge(value), findings, "")
+            }
+            PatchType::Strategic | PatchType::Apply => {
+                let (value, findings) = object_of(bytes).map_err(Status::bad_request)?;
+                (Content::Strategic(value), findings, "")
+            }
+        };
+        let complaints = findings.iter().map(|finding| format!("{prefix}{finding}")).collect();
+        Ok(Self { content, validation, complaints })
+    }
+
+    /// The patched object. `live` gives the object as it stands, and again where a refusal shows the result.
+    ///
+    /// Errors: 422 when the patch does not apply or leaves something else than the expected kind.
+    pub(crate) fn apply(
+        &self,
+        context: &Context,
+        expected: &Expected<'_>,
+        live: &dyn Fn() -> Value,
+    ) -> Result<Decoded, Status> {
+        let apply = || {
+            Ok(match &self.content {
+                Content::Json(patch) => patch.apply(live())?,
+                Content::Merge(patch) => merge::apply(live(), patch),
+                Content::Strategic(patch) => {
+                    strategic::apply(live(), patch, expected.message).map_err(|error| error.to_status())?
+                }
+            })
+        };
+        let refuse = |why: &str| apply().map_or_else(|status| status, |patched| self.invalid(patched, why));
+        let decoded = match &self.content {
+            Content::Strategic(_) => as_it_was(apply()?, expected),
+            _ => as_it_says(apply()?, expected),
+        };
+        let decoded = decoded.map_err(|why| refuse(&why))?;
+        let found = decoded.findings.iter().map(ToString::to_string);
+        let complaints: Vec<String> = self.complaints.iter().cloned().chain(found).collect();
+        match self.validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => complaints.into_iter().for_each(|complaint| context.warn(complaint)),
+            FieldValidation::Strict if complaints.is_empty() => {}
+            FieldValidation::Strict => {
+                return Err(refuse(&format!("strict decoding error: {}", complaints.join(", "))));
+            }
+        }
+        Ok(decoded)
+    }
+
+    /// The refusal of a result, which it shows as text: members of what the patch went into are sorted by name, the
+    /// rest stands as it was.
+    fn invalid(&self, mut patched: Value, why: &str) -> Status {
+        let shown = match &self.content {
+            Content::Json(patch) => {
+                patch.paths().for_each(|path| sort_along(&mut patched, path));
+                json::to_string(&patched)
+            }
+            Content::Merge(patch) => {
+                sort_like(&mut patched, patch);
+                json::to_string(&patched)
+            }
+            // kube-apiserver shows the patch here, as Go prints maps.
+            Content::Strategic(patch) => strategic::go_print(patch),
+        };
+        let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why);
+        Status::invalid(&GroupKind::new("", ""), "", &error.into())
+    }
+}
+
+/// The object that a patch must be. `null` is one without members.
+fn object_of(bytes: &[u8]) -> Result<(Value, Findings), String> {
+    let (value, findings) = json::parse_strict(bytes, &Limits::default()).map_err(|error| error.to_string())?;
+    match value {
+        Value::Object(_) => Ok((value, findings)),
+        Value::Null => Ok((Value::Object(binnacle_schema::Object::new()), findings)),
+        other => {
+            let found = json_type(&other);
+            Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
+        }
+    }
+}
+
+/// Reads a merge patch. Where fields are validated it is read twice in kube-apiserver, and the first reading refuses
+/// what is no object; where they are not, a list takes the place of the object (which is refused later).
+fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<(Value, Findings), Status> {
+    let none = || Status::bad_request("Invalid JSON Patch");
+    match json::parse_strict(bytes, &Limits::default()) {
+        Ok((value @ Value::Object(_), findings)) => Ok((value, findings)),
+        Ok((Value::Null, _)) => Err(none()),
+        Ok((value @ Value::List(_), findings)) if !is_strict => Ok((value, findings)),
+        _ if !is_strict => Err(none()),
+        _ => object_of(bytes).map_err(|why| Status::bad_request(format!("error decoding patch: {why}"))),
+    }
+}
+
+/// Reads a result as the expected kind, whatever it says of itself: kube-apiserver applies strategic merge patches to
+/// fields of a struct that has its type already.
+fn as_it_was(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, String> {
+    for member in ["kind", "apiVersion"] {
+        match patched.get(member) {
+            None | Some(Value::Str(_) | Value::Raw(_) | Value::Null) => {}
+            Some(Value::Int(_)) => return Err("cannot convert int64 to string".to_owned()),
+            Some(Value::Float(_)) => return Err("cannot convert float64 to string".to_owned()),
+            Some(Value::Bool(_)) => return Err("cannot convert bool to string".to_owned()),
+            Some(Value::List(_) | Value::Object(_)) => return Err("unrecognized type: string".to_owned()),
+        }
+    }
+    expected.name(&mut patched);
+    decode::value(patched, expected.message).map_err(|error| error.to_string())
+}
+
+/// Reads a result as what it says it is, and converts that to the expected kind.
+fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, String> {
+    let Some(members) = patched.as_object() else {
+        return Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            json_type(&patched)
+        ));
+    };
+    for (name, member) in members.iter().filter(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind")) {
+        if !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null) {
+            let found = json_type(member);
+            return Err(format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field .{name} of type string"
+            ));
+        }
+    }
+    let api_version = patched.str_at(&["apiVersion"]).to_owned();
+    let kind = Some(patched.str_at(&["kind"])).filter(|kind| !kind.is_empty()).unwrap_or(expected.kind).to_owned();
+    if api_version.is_empty() {
+        return internal(&patched, &kind, expected);
+    }
+    let given =
+        GroupVersion::parse(&api_version).ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?;
+    let Some(message) = body::registered(&given, &kind) else {
+        return Err(not_registered(&kind, &format!("version {}", go_quote(&api_version))));
+    };
+    if given.group == expected.group && given.version == expected.version && kind == expected.kind {
+        expected.name(&mut patched);
+        return decode::value(patched, expected.message).map_err(|error| error.to_string());
+    }
+    // It is read as what it says it is first, and may fail as that.
+    patched.make_object().insert("kind", kind.as_str());
+    let read = decode::value(patched, message).map_err(|error| error.to_string())?;
+    if kind != expected.kind {
+        return Err(body::unknown_conversion(&given, &kind, expected.group, expected.kind));
+    }
+    let mut value = read.value;
+    if let (Some(resource), Some(conversion)) =
+        (expected.resource, binnacle_registry::conversion(&given.group, &given.version, &kind))
+    {
+        (conversion.to_stored)(&mut value);
+        resource.from_stored(&mut value);
+    }
+    expected.name(&mut value);
+    let converted = decode::value(value, expected.message).map_err(|error| error.to_string())?;
+    Ok(Decoded { findings: read.findings, ..converted })
+}
+
+/// Without a version, a result is taken for one of kube-apiserver's internal type, none of whose fields is called as in
+/// JSON: all are unknown, and nothing is left.
+fn internal(patched: &Value, kind: &str, expected: &Expected<'_>) -> Result<Decoded, String> {
+    if kind != expected.kind {
+        return Err(not_registered(kind, &format!("the internal version of group {}", go_quote(expected.group))));
+    }
+    let mut findings = Findings::default();
+    let members = patched.as_object().into_iter().flat_map(|members| members.iter());
+    let unknown = members.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind"));
+    findings.extend(unknown.map(|(name, _)| Finding::UnknownField(name.to_string())));
+    let mut nothing = Value::Object(binnacle_schema::Object::new());
+    expected.name(&mut nothing);
+    let decoded = decode::value(nothing, expected.message).map_err(|error| error.to_string())?;
+    Ok(Decoded { findings, ..decoded })
+}
+
+fn not_registered(kind: &str, place: &str) -> String {
+    let kind = go_quote(kind);
+    format!("no kind {kind} is registered for {place} in scheme \"pkg/api/legacyscheme/scheme.go:30\"")
+}
+
+impl Expected<'_> {
+    fn name(&self, object: &mut Value) {
+        let members = object.make_object();
+        members.insert("kind", self.kind);
+        members.insert("apiVersion", GroupVersion::new(self.group, self.version).to_string());
+    }
+}
+
+/// Sorts the objects that a JSON pointer leads through.
+fn sort_along(value: &mut Value, path: &str) {
+    let mut place = value;
+    for segment in path.split('/').skip(1) {
+        if let Some(members) = place.as_object_mut() {
+            members.sort_by_name();
+        }
+        let name = segment.replace("~1", "/").replace("~0", "~");
+        let next = match place {
+            Value::Object(members) => members.get_mut(&name),
+            Value::List(items) => name.parse::<usize>().ok().and_then(|i| items.get_mut(i)),
+            _ => None,
+        };
+        let Some(next) = next else { return };
+        place = next;
+    }
+}
+
+/// Sorts the objects for which the patch has an object.
+fn sort_like(value: &mut Value, patch: &Value) {
+    let (Some(members), Some(changes)) = (value.as_object_mut(), patch.as_object()) else { return };
+    members.sort_by_name();
+    for (name, change) in changes.iter() {
+        if let Some(member) = members.get_mut(name) {
+            sort_like(member, change);
+        }
+    }
+}
+
+/// What Go's JSON decoder calls the type of a value.
+pub(super) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::List(_) => "array",
+        Value::Str(_) | Value::Raw(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::Null => "null",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected() -> Expected<'static> {
+        let message = binnacle_kinds::tables::kind("apps", "v1", "Deployment").unwrap();
+        Expected { group: "apps", version: "v1", kind: "Deployment", message, resource: None }
+    }
+
+    fn value(text: &str) -> Value {
+        json::parse(text.as_bytes(), &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn results_that_name_a_type() {
+        let unregistered = |kind: &str, place: &str| {
+            format!("no kind \"{kind}\" is registered for {place} in scheme \"pkg/api/legacyscheme/scheme.go:30\"")
+        };
+        for (patched, want) in [
+            (r#"{"apiVersion":"apps/v1","kind":"Deployment"}"#, Ok(())),
+            (r#"{"apiVersion":"apps/v1"}"#, Ok(())),
+            (r#"{"apiVersion":"apps/v1","kind":null}"#, Ok(())),
+            (r#"{"apiVersion":"apps/v1","kind":""}"#, Ok(())),
+            (r#"{"apiVersion":"extensions/v1beta1","kind":"Deployment"}"#, Ok(())),
+            (r#"{"apiVersion":"apps/v1beta2","kind":"Deployment"}"#, Ok(())),
+            (
+                r#"{"apiVersion":"v1","kind":"Pod"}"#,
+                Err("converting (v1.Pod) to (apps.Deployment): unknown conversion".to_owned()),
+            ),
+            (r#"{"apiVersion":"apps/v2"}"#, Err(unregistered("Deployment", "version \"apps/v2\""))),
+            (r#"{"apiVersion":"apps/v1","kind":"Pod"}"#, Err(unregistered("Pod", "version \"apps/v1\""))),
+            (r#"{"kind":"Pod"}"#, Err(unregistered("Pod", "the internal version of group \"apps\""))),
+            (r#"{"apiVersion":"a/b/c"}"#, Err("unexpected GroupVersion string: a/b/c".to_owned())),
+            (
+                r#"{"apiVersion":1}"#,
+                Err("couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .apiVersion of type string".to_owned()),
+            ),
+        ] {
+            let read = as_it_says(value(patched), &expected());
+            assert_eq!(read.as_ref().map(|_| ()).map_err(Clone::clone), want, "{patched}");
+            if let Ok(read) = read {
+                assert_eq!(read.value.str_at(&["apiVersion"]), "apps/v1");
+                assert_eq!(read.value.str_at(&["kind"]), "Deployment");
+            }
+        }
+        let list = as_it_says(value("[]"), &expected()).err().unwrap();
+        assert!(
+            list.starts_with("couldn't get version/kind; json parse error: json: cannot unmarshal array"),
+            "{list}"
+        );
+    }
+
+    /// kube-apiserver reads such a result as its internal type, whose fields have other names.
+    #[test]
+    fn a_result_without_a_version_is_empty() {
+        let read =
+            as_it_says(value(r#"{"kind":"Deployment","metadata":{"name":"a"},"spec":{}}"#), &expected()).unwrap();
+        assert_eq!(read.value.str_at(&["metadata", "name"]), "");
+        let found: Vec<String> = read.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(found, [r#"unknown field "metadata""#, r#"unknown field "spec""#]);
+    }
+
+    #[test]
+    fn a_strategic_patch_does_not_change_the_type() {
+        for (patched, want) in [
+            (r#"{"apiVersion":"v1","kind":"Pod"}"#, Ok(())),
+            (r#"{"apiVersion":"a/b/c"}"#, Ok(())),
+            (r#"{"kind":1}"#, Err("cannot convert int64 to string")),
+            (r#"{"kind":{}}"#, Err("unrecognized type: string")),
+        ] {
+            let read = as_it_was(value(patched), &expected());
+            assert_eq!(read.as_ref().map(|_| ()).map_err(String::as_str), want, "{patched}");
+        }
+    }
+
+    #[test]
+    fn bodies_that_are_no_patches() {
+        use FieldValidation::{Ignore, Warn};
+        let map = "json: cannot unmarshal array into Go value of type map[string]interface {}";
+        for (kind, body, validation, want) in [
+            (PatchType::Merge, "null", Warn, Some("Invalid JSON Patch".to_owned())),
+            (PatchType::Merge, "null", Ignore, Some("Invalid JSON Patch".to_owned())),
+            (PatchType::Merge, "[]", Warn, Some(format!("error decoding patch: {map}"))),
+            (PatchType::Merge, "[]", Ignore, None),
+            (PatchType::Merge, "\"\"", Ignore, Some("Invalid JSON Patch".to_owned())),
+            (PatchType::Merge, "{\"a\":", Ignore, Some("Invalid JSON Patch".to_owned())),
+            (PatchType::Merge, "{}", Warn, None),
+            (PatchType::Strategic, "null", Warn, None),
+            (PatchType::Strategic, "[]", Warn, Some(map.to_owned())),
+            (PatchType::Strategic, "{\"a\":", Ignore, Some("unexpected end of JSON input".to_owned())),
+            (PatchType::Json, "{\"a\":", Warn, Some("error decoding patch: unexpected end of JSON input".to_owned())),
+            (PatchType::Json, "{\"a\":", Ignore, Some("unexpected end of JSON input".to_owned())),
+        ] {
+            let read = Patch::parse(kind, body.as_bytes(), validation);
+            let refused = read.err().map(|status| (status.code(), status.message().to_owned()));
+            assert_eq!(refused, want.map(|message| (400, message)), "{kind:?} {body} {validation:?}");
+        }
+    }
+}
