@@ -64,7 +64,7 @@ impl Own {
                     let set = step(before.0, now, seen.1 - before.1);
                     if let Some(by) = set {
                         let way = if by.is_positive() { "forward" } else { "back" };
-                        tracing::warn!("the clock went {way} by {} at once, to {now}", by.abs());
+                        tracing::warn!("the clock went {way} by {} seconds at once", by.whole_seconds().abs());
                     }
                     if set.is_none() && now < self.current.due {
                         continue;
