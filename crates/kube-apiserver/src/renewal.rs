@@ -74,7 +74,13 @@ impl Own {
                         let outcome = self.turn(now);
                         (self, outcome)
                     });
-                    let Ok((own, outcome)) = turned.await else { return };
+                    let (own, outcome) = match turned.await {
+                        Ok(turned) => turned,
+                        // Health must hear of it.
+                        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                        // The runtime goes away.
+                        Err(_) => return,
+                    };
                     self = own;
                     failed = outcome.is_err();
                     match outcome {
