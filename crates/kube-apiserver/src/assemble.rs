@@ -14,6 +14,7 @@ use binnacle_controlplane::ControlPlane;
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kubelet::Kubelets;
+use binnacle_metrics::keep;
 use binnacle_openapi::OpenApiLink;
 use binnacle_registry::{ROOT, ResourceSet};
 use binnacle_request::{Link, ShutdownTrigger};
@@ -26,6 +27,7 @@ use binnacle_specials::Outward;
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
+use prometheus::{GaugeVec, Opts, Registry};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -154,6 +156,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
     let url = format!("https://{}", reachable(port.address()));
     let metrics = Metrics::of(&BUILD).map_err(not_registered)?;
+    tell_version(&config, metrics.registry()).map_err(not_registered)?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
     let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
     let mut data = open_data(&config)?;
@@ -395,6 +398,20 @@ fn limits(config: &Config) -> Option<InFlightLimits> {
     let generic = &config.generic;
     (!generic.priority_and_fairness)
         .then_some(InFlightLimits { read_only: generic.max_requests, mutating: generic.max_mutating_requests })
+}
+
+/// The family `version_info`: what is served, and what it is compatible with.
+fn tell_version(config: &Config, registry: &Registry) -> Result<(), prometheus::Error> {
+    let help = "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the \
+                component, usually kube, but is relevant for aggregated-apiservers.";
+    let labels = ["binary", "component", "emulation", "min_compat"];
+    let info = keep(registry, GaugeVec::new(Opts::new("version_info", help), &labels)?)?;
+    let own =
+        KUBERNETES_VERSION.trim_start_matches('v').rsplit_once('.').map_or(KUBERNETES_VERSION, |(minor, _)| minor);
+    let emulated = config.generic.emulated();
+    let [emulation, before] = [emulated.minor, emulated.minor - 1].map(|minor| format!("{}.{minor}", emulated.major));
+    info.with_label_values(&[own, "kube", &emulation, &before]).set(1.0);
+    Ok(())
 }
 
 /// How documents name this server.

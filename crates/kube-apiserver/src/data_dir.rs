@@ -45,14 +45,21 @@ impl DataDir {
     /// Opens or creates a directory that stays.
     pub(crate) fn open(path: &Path) -> Result<Self, DataDirError> {
         let failed = |error| DataDirError { path: path.display().to_string(), error };
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
+        let missing: Vec<&Path> = path.ancestors().skip(1).take_while(|path| !path.exists()).collect();
+        for parent in missing.into_iter().rev().filter(|path| !path.as_os_str().is_empty()) {
+            match create_private(parent) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                _ => {}
+            }
         }
         let at_end = match create_private(path) {
             Ok(()) => AtEnd::RemoveIfEmpty,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
                 keep_to_itself(path).map_err(failed)?;
                 AtEnd::Keep
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(failed(io::Error::new(io::ErrorKind::NotADirectory, "it is not a directory")));
             }
             Err(error) => return Err(failed(error)),
         };
@@ -197,7 +204,7 @@ fn keep_to_itself(path: &Path) -> io::Result<()> {
         if !name.to_str().is_some_and(|name| OURS.contains(&name.trim_end_matches(".new"))) {
             return Err(io::Error::other(format!(
                 "others can read it (mode {mode:04o}) and there are other things in it, such as {}; name a directory of \
-                 its own, or take the rights of others away (chmod 0700)",
+                 its own",
                 name.to_string_lossy()
             )));
         }
@@ -246,7 +253,7 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
         let error = DataDir::open(&file).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("cannot use the data directory {}: ", file.display())), "{error}");
+        assert_eq!(error, format!("cannot use the data directory {}: it is not a directory", file.display()));
     }
 
     #[test]

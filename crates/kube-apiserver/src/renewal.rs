@@ -64,7 +64,7 @@ impl Own {
                     let set = step(before.0, now, seen.1 - before.1);
                     if let Some(by) = set {
                         let way = if by.is_positive() { "forward" } else { "back" };
-                        tracing::warn!("the clock went {way} by {} at once, to {now}", by.abs());
+                        tracing::warn!("the clock went {way} by {} seconds at once", by.whole_seconds().abs());
                     }
                     if set.is_none() && now < self.current.due {
                         continue;
@@ -74,7 +74,13 @@ impl Own {
                         let outcome = self.turn(now);
                         (self, outcome)
                     });
-                    let Ok((own, outcome)) = turned.await else { return };
+                    let (own, outcome) = match turned.await {
+                        Ok(turned) => turned,
+                        // Health must hear of it.
+                        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                        // The runtime goes away.
+                        Err(_) => return,
+                    };
                     self = own;
                     failed = outcome.is_err();
                     match outcome {

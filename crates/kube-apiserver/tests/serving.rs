@@ -24,6 +24,8 @@ async fn health() {
         ("/readyz?verbose", "[+]shutdown ok\nreadyz check passed\n"),
         ("/version", "\"minor\": \"36\""),
         ("/", "\"/readyz/etcd-readiness\""),
+        ("/metrics", "version_info{binary=\"1.36\",component=\"kube\",emulation=\"1.36\",min_compat=\"1.35\"} 1"),
+        ("/metrics", "process_max_fds "),
         ("/metrics/slis", "kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1"),
         (
             "/metrics",

@@ -162,10 +162,13 @@ async fn ephemeral_leaves_nothing() {
         command.args(["--ephemeral", "--secure-port=0"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     let mut line = || lines.next().unwrap().unwrap();
-    let (_, data, kubectl) = (line(), line(), line());
+    let (_, data, kubectl, controllers) = (line(), line(), line(), line());
     assert_eq!(data, "Data: memory only, gone at the end");
     let path = kubectl.split_whitespace().nth(3).unwrap().to_owned();
     assert!(Path::new(&path).starts_with(temp.path()) && Path::new(&path).exists(), "{path}");
+    let key = path.replace("admin.kubeconfig", "pki/sa.key");
+    let command = format!("kube-controller-manager --kubeconfig {path} --service-account-private-key-file {key} ");
+    assert!(controllers.contains(&command) && Path::new(&key).exists(), "{controllers}");
     std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);

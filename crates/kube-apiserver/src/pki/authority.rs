@@ -45,19 +45,21 @@ impl Authorities {
         if all.newest_ends() - OVERLAP <= now && all.0.len() < MOST {
             let next = all.0.len() + 1;
             tracing::warn!(
-                "the authority in {} ends at {} and the clock says {now}: {} joins it; both are trusted from now on, so \
-                 hand out admin.kubeconfig and pki/ca-bundle.crt again to whoever has a copy",
+                "the authority in {} ends on {} and the clock says {}: {} joins it; both are trusted from now on, so hand out \
+                 admin.kubeconfig and pki/ca-bundle.crt again to whoever has a copy",
                 files.path(&format!("{}.crt", name(all.0.len()))).display(),
-                all.newest_ends(),
+                all.newest_ends().date(),
+                now.date(),
                 files.path(&format!("{}.crt", name(next))).display(),
             );
             all.0.push(make(files, next, now)?);
         }
         if let Some(issuer) = Some(all.issuer(now)).filter(|issuer| issuer.begins > now) {
             tracing::warn!(
-                "the clock says {now}, which is before the server's own authority begins at {}: clients with such a clock \
-                 cannot trust it; nothing is replaced",
-                issuer.begins
+                "the clock says {}, which is before the server's own authority begins on {}: clients with such a clock cannot \
+                 trust it; nothing is replaced",
+                now.date(),
+                issuer.begins.date()
             );
         }
         Ok(all)

@@ -10,16 +10,20 @@ pub(super) struct Process {
     /// A gauge here and typed as a counter in the answer, because it is set and not counted.
     cpu_seconds: Counter,
     open_files: Gauge,
+    most_files: Gauge,
     resident: Gauge,
     virtual_memory: Gauge,
+    most_virtual_memory: Gauge,
     started: Gauge,
 }
 
 struct Snapshot {
     cpu_seconds: f64,
     open_files: f64,
+    most_files: f64,
     resident: f64,
     virtual_memory: f64,
+    most_virtual_memory: f64,
     /// Since the machine's boot.
     started: f64,
 }
@@ -40,17 +44,27 @@ impl Process {
         Ok(Self {
             cpu_seconds: Counter::new("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")?,
             open_files: Gauge::new("process_open_fds", "Number of open file descriptors.")?,
+            most_files: Gauge::new("process_max_fds", "Maximum number of open file descriptors.")?,
             resident: Gauge::new("process_resident_memory_bytes", "Resident memory size in bytes.")?,
             virtual_memory: Gauge::new("process_virtual_memory_bytes", "Virtual memory size in bytes.")?,
+            most_virtual_memory: Gauge::new(
+                "process_virtual_memory_max_bytes",
+                "Maximum amount of virtual memory available in bytes.",
+            )?,
             started: Gauge::new(START_TIME, START_TIME_HELP)?,
         })
+    }
+
+    fn gauges(&self) -> [&Gauge; 6] {
+        let (memory, most_memory) = (&self.virtual_memory, &self.most_virtual_memory);
+        [&self.open_files, &self.most_files, &self.resident, memory, most_memory, &self.started]
     }
 }
 
 impl Collector for Process {
     fn desc(&self) -> Vec<&Desc> {
         let mut all = self.cpu_seconds.desc();
-        for gauge in [&self.open_files, &self.resident, &self.virtual_memory, &self.started] {
+        for gauge in self.gauges() {
             all.extend(gauge.desc());
         }
         all
@@ -61,11 +75,13 @@ impl Collector for Process {
         self.cpu_seconds.reset();
         self.cpu_seconds.inc_by(now.cpu_seconds);
         self.open_files.set(now.open_files);
+        self.most_files.set(now.most_files);
         self.resident.set(now.resident);
         self.virtual_memory.set(now.virtual_memory);
+        self.most_virtual_memory.set(now.most_virtual_memory);
         self.started.set(boot_time().unwrap_or_default() + now.started);
         let mut all = self.cpu_seconds.collect();
-        for gauge in [&self.open_files, &self.resident, &self.virtual_memory, &self.started] {
+        for gauge in self.gauges() {
             all.extend(gauge.collect());
         }
         all
@@ -82,11 +98,19 @@ fn snapshot() -> Option<Snapshot> {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
         line.split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib * 1024.0)
     };
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    // The soft limit; none is told as the greatest number, as by the reference.
+    let limit = |name: &str| {
+        let value = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?;
+        if value == "unlimited" { Some(u64::MAX as f64) } else { value.parse::<f64>().ok() }
+    };
     Some(Snapshot {
         cpu_seconds: (field(14)? + field(15)?) / TICKS,
         open_files: std::fs::read_dir("/proc/self/fd").ok()?.count() as f64,
+        most_files: limit("Max open files")?,
         resident: kib("VmRSS:")?,
         virtual_memory: kib("VmSize:")?,
+        most_virtual_memory: limit("Max address space")?,
         started: field(22)? / TICKS,
     })
 }
@@ -108,6 +132,7 @@ mod tests {
         }
         let now = snapshot().unwrap();
         assert!(now.resident > 100_000.0 && now.virtual_memory >= now.resident && now.open_files >= 3.0);
-        assert_eq!(Process::new().unwrap().collect().len(), 5);
+        assert!(now.most_files >= now.open_files && now.most_virtual_memory >= now.virtual_memory);
+        assert_eq!(Process::new().unwrap().collect().len(), 7);
     }
 }
