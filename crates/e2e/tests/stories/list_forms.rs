@@ -27,7 +27,7 @@ async fn get(client: &mut Client, path: &str, accept: &str) -> String {
 }
 
 fn from_yaml(text: &str) -> Value {
-    let limits = Limits { max_bytes: 64 << 20, max_depth: 64, max_yaml_nodes: 1 << 20 };
+    let limits = Limits { max_bytes: 64 << 20, max_depth: 64, max_yaml_nodes: 1 << 20, max_memory: usize::MAX };
     let (value, _) = yaml::parse(text.as_bytes(), &limits).unwrap();
     serde_json::from_str(&json::to_string(&value)).unwrap()
 }
@@ -75,7 +75,8 @@ async fn all_forms_say_the_same() {
                 assert_eq!(pretty, String::from_utf8(indented).unwrap(), "{list} {json_type}");
                 let text = get(&mut client, list, &yaml_type).await;
                 assert_eq!(from_yaml(&text), plain(&compact), "{list} {yaml_type}");
-                let limits = Limits { max_bytes: 64 << 20, max_depth: 64, max_yaml_nodes: 1 << 20 };
+                let limits =
+                    Limits { max_bytes: 64 << 20, max_depth: 64, max_yaml_nodes: 1 << 20, max_memory: usize::MAX };
                 let whole = json::parse(compact.as_bytes(), &limits).unwrap();
                 assert_eq!(text, yaml::to_string(&whole), "{list} {yaml_type}");
             } else {

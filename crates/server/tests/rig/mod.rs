@@ -27,7 +27,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
 /// What a server is started with.
-pub struct Options {
+pub(crate) struct Options {
     pub limits: ConnectionLimits,
     pub request_timeout: Duration,
     /// A runtime of its own for the listener.
@@ -41,7 +41,7 @@ impl Default for Options {
 }
 
 /// A link with a watch that sends one event and then waits for the server to stop, and some short requests.
-pub struct TestLink {
+pub(crate) struct TestLink {
     /// Told when the slow request is being handled.
     pub slow: Arc<Notify>,
 }
@@ -83,7 +83,7 @@ impl Link for TestLink {
     }
 }
 
-pub struct Running {
+pub(crate) struct Running {
     pub address: SocketAddr,
     pub authority: String,
     pub issuer: Issuer<'static, KeyPair>,
@@ -93,11 +93,11 @@ pub struct Running {
 }
 
 impl Running {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(Options::default()).await
     }
 
-    pub async fn with(options: Options) -> Self {
+    pub(crate) async fn with(options: Options) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -141,20 +141,20 @@ impl Running {
         Self { address, authority, issuer, stop, done, slow }
     }
 
-    pub fn handshake(&self) -> Handshake {
+    pub(crate) fn handshake(&self) -> Handshake {
         Handshake::new(&self.authority)
     }
 
-    pub fn identity(&self, name: &str) -> Handshake {
+    pub(crate) fn identity(&self, name: &str) -> Handshake {
         identity(self.handshake(), name, &self.issuer)
     }
 
-    pub async fn connect(&self, handshake: &Handshake) -> Client {
+    pub(crate) async fn connect(&self, handshake: &Handshake) -> Client {
         Client::connect(self.address, handshake).await.unwrap()
     }
 
     /// Stops the server and says how long that took.
-    pub async fn stop(self) -> Duration {
+    pub(crate) async fn stop(self) -> Duration {
         let began = Instant::now();
         self.stop.send(()).unwrap();
         self.done.await.unwrap();
@@ -162,7 +162,7 @@ impl Running {
     }
 }
 
-pub fn identity(handshake: Handshake, name: &str, issuer: &Issuer<'static, KeyPair>) -> Handshake {
+pub(crate) fn identity(handshake: Handshake, name: &str, issuer: &Issuer<'static, KeyPair>) -> Handshake {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
