@@ -29,13 +29,16 @@ const WANTED: usize = 2;
 // === impl Spares ===
 
 impl Spares {
-    /// Takes one, or makes one now.
+    /// Takes one, or makes one now: on a full disk one without any room, that grows as far as it can.
     pub(crate) fn take(&self, inner: &Inner) -> io::Result<Spare> {
         if let Some(spare) = self.ready.lock().pop() {
             return Ok(spare);
         }
         let capacity = inner.table.read().capacity(&inner.options);
-        self.make(&*inner.files, capacity)
+        match self.make(&*inner.files, capacity) {
+            Err(error) if is_full(&error) => self.make(&*inner.files, 0),
+            made => made,
+        }
     }
 
     /// Sees to it that there are enough, and notes whether that can be done.
@@ -75,7 +78,8 @@ impl Spares {
         let name = format!("{PREFIX}{}", self.made.fetch_add(1, Ordering::Relaxed));
         let file = files.create(&name)?;
         let spare = Spare { name, file, len };
-        match spare.file.allocate(len) {
+        let allocated = if len == 0 { Ok(()) } else { spare.file.allocate(len) };
+        match allocated {
             Ok(()) => Ok(spare),
             Err(error) => {
                 spare.remove(files);

@@ -9,7 +9,9 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::acknowledged::{Acknowledged, AcknowledgedFile, UNFINISHED};
-use super::format::{Cover, End, FRAME_HEADER, FrameBuilder, FrameHeader, Head, LENGTH, Notes, StoreId, each_note};
+use super::format::{
+    Cover, End, FRAME_HEADER, FrameBuilder, FrameHeader, Head, LENGTH, Notes, StoreId, each_note, record_places,
+};
 use super::segment::{Records, Segment};
 use super::spares::{PREFIX, Spare};
 use super::{Inner, Pending, records};
@@ -95,10 +97,17 @@ impl Writer {
             tracing::warn!(segment = writer.number, at = writer.end.at, "left out a write that was never finished");
         }
         // They were read, but whether they are durable the process that wrote them did not live to see; and a sync that
-        // failed is not told again. So they are written again, elsewhere.
-        writer.broken |= !pending.tail.unconfirmed.is_empty();
-        for (header, frame) in pending.tail.unconfirmed {
-            writer.rewrite(inner, &header, &frame)?;
+        // failed is not told again. So their bytes are written again, which needs no room, or else all of them elsewhere.
+        let unconfirmed = &pending.tail.unconfirmed;
+        match writer.write_again(unconfirmed) {
+            Ok(()) => unconfirmed.iter().try_for_each(|(header, frame)| writer.adopt(inner, header, frame))?,
+            Err(error) => {
+                tracing::error!(%error, segment = writer.number, "writing failed, going on in a new segment");
+                writer.broken = true;
+                for (header, frame) in unconfirmed {
+                    writer.rewrite(inner, header, frame)?;
+                }
+            }
         }
         *inner.writer.lock() = Some(writer);
         Ok(())
@@ -216,7 +225,39 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what an earlier process wrote once more.
+    /// Writes the same bytes to the same place, so that a sync has something to make durable.
+    fn write_again(&self, frames: &[(FrameHeader, Bytes)]) -> io::Result<()> {
+        if frames.is_empty() {
+            return Ok(());
+        }
+        let mut at = self.end.at;
+        for (_, frame) in frames {
+            write_all(&*self.file, frame, at)?;
+            at += frame.len() as u64;
+        }
+        self.file.sync_data()
+    }
+
+    /// Goes on behind a frame that is there.
+    fn adopt(&mut self, inner: &Inner, header: &FrameHeader, frame: &Bytes) -> io::Result<()> {
+        let places =
+            record_places(frame, header).ok_or_else(|| super::damaged("a frame that was whole is not".to_owned()))?;
+        let at = self.end.at;
+        let records: Vec<_> =
+            places.into_iter().map(|(place, len)| (place - LENGTH, frame.slice(place..place + len))).collect();
+        let seen = records.iter().filter_map(|(place, record)| Some((record::peek(record)?.revision, *place, record)));
+        let places: Vec<_> = seen.collect();
+        self.end = End { at: at + frame.len() as u64, chain: header.checksum };
+        self.sequence = header.sequence + 1;
+        if let Some((revision, ..)) = places.last() {
+            self.next_revision = revision + 1;
+        }
+        self.publish(inner, at, &places, &[]);
+        self.note_acknowledged();
+        Ok(())
+    }
+
+    /// Writes what an earlier process wrote to a new place.
     fn rewrite(&mut self, inner: &Inner, header: &FrameHeader, frame: &Bytes) -> io::Result<()> {
         let damaged = || super::damaged("a frame that was whole is not".to_owned());
         let mut notes = frame.get(FRAME_HEADER..FRAME_HEADER + header.notes as usize).ok_or_else(damaged)?;

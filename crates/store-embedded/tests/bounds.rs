@@ -1,0 +1,106 @@
+//! What the files take: not more than they may, whatever is written, and what happens when there is no room for it.
+
+mod support;
+
+use std::sync::Arc;
+
+use binnacle_store::{Expect, Op, Store, StoreError, Txn};
+use binnacle_store_embedded::disk::LogOptions;
+use binnacle_store_embedded::{EmbeddedStore, Options};
+use bytes::Bytes;
+use support::model::Model;
+use support::sim_files::{SimFiles, Survives};
+use support::work::{Rng, Work};
+
+const SEGMENT: u64 = 64 << 10;
+
+fn open(files: &SimFiles) -> EmbeddedStore {
+    let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
+    EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }).expect("the store opens")
+}
+
+fn put(key: String, len: usize) -> Work {
+    let op = Op::Put { value: Bytes::from(vec![b'v'; len]), lease: None };
+    Work::Txn(Txn { key: key.into(), expect: Expect::Anything, op })
+}
+
+fn delete(key: String) -> Work {
+    Work::Txn(Txn { key: key.into(), expect: Expect::Anything, op: Op::Delete })
+}
+
+/// Objects of all sizes are updated, made and deleted; a compaction follows some time behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_stay_within_twice_what_is_kept_and_two_segments() {
+    for (keys, len) in [(4, 20_000), (4, 60_000), (40, 1500), (200, 100)] {
+        let files = SimFiles::default();
+        let store = open(&files);
+        let mut rng = Rng::new(keys);
+        let mut written = 0;
+        let mut last = 0;
+        let mut moved = 0;
+        while written < 3 << 20 {
+            let key = format!("/a/{}", rng.below(keys));
+            let op = match rng.below(4) {
+                0 => Op::Delete,
+                _ => Op::Put { value: Bytes::from(vec![b'v'; len / 2 + rng.below(len as u64) as usize]), lease: None },
+            };
+            written += match &op {
+                Op::Put { value, .. } => value.len(),
+                Op::Delete => 50,
+            };
+            store.txn(Txn { key: key.into(), expect: Expect::Anything, op }).await.expect("a write");
+            let revision = store.current_revision().await.expect("a revision");
+            if revision.0 >= last + 20 {
+                last = revision.0;
+                store.compact(revision).await.expect("a compaction");
+            }
+            let stats = store.stats();
+            // One large value may need a segment of its own size.
+            let bound = 2 * stats.needed_bytes + 2 * SEGMENT + 2 * len as u64;
+            let disk = stats.disk_bytes - stats.reserve_bytes;
+            assert!(disk <= bound, "{keys} keys of {len}: {disk} of {bound}, {stats:?}");
+            moved = stats.moved_bytes;
+        }
+        assert!(moved < 2 * written as u64, "{keys} keys of {len}: {moved} bytes moved for {written} written");
+    }
+}
+
+/// A disk fills up: puts are refused with a word, deletions and compactions go on, and with them the room comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_takes_deletions_and_heals() {
+    let files = SimFiles::default();
+    let store = open(&files);
+    let mut model = Model::default();
+    files.limit_space(Some(12 * SEGMENT));
+    let mut written = 0;
+    let refused = loop {
+        match put(format!("/a/{written}"), 6000).run(&store, &mut model).await {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(&refused, StoreError::NoSpace(why) if why.contains("KiB are free")), "{refused:?}");
+    assert!(written > 50, "{written}");
+    assert!(matches!(store.readiness().await, Err(StoreError::NoSpace(_))));
+    store.health().await.expect("it serves");
+    assert!(store.stats().full);
+    model.check(&store, "full").await;
+    Work::Grant.run(&store, &mut model).await.expect("leases are taken");
+    for n in 0..written / 2 {
+        delete(format!("/a/{n}")).run(&store, &mut model).await.expect("deletions are taken");
+    }
+    let again = put("/a/x".to_owned(), 10).run(&store, &mut model).await;
+    assert!(matches!(again, Err(StoreError::NoSpace(_))), "{again:?}");
+    // A process that starts on it finds it as it is.
+    drop(store);
+    let files = files.restarted(Survives::Synced);
+    let store = open(&files);
+    model.check(&store, "full, started again").await;
+    Work::Compact(model.revision()).run(&store, &mut model).await.expect("compactions are taken");
+    for n in 0..50 {
+        put(format!("/b/{n}"), 1000).run(&store, &mut model).await.expect("there is room again");
+    }
+    store.readiness().await.expect("it is ready");
+    model.check(&store, "healed").await;
+    assert!(files.used() <= 12 * SEGMENT);
+}
