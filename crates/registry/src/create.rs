@@ -92,7 +92,8 @@ impl Resource {
         if !context.dry_run && sent.parse::<u64>().is_ok_and(|version| version != 0) {
             return Err(Status::unknown(500, "resourceVersion should not be set on objects to be created"));
         }
-        let value = collection.encode(object);
+        let value = collection.encode(object)?;
+        let size = value.len();
         if context.dry_run {
             let (existing, _) = collection.store.get(key, None).await.map_err(store_failure)?;
             return match existing {
@@ -121,7 +122,7 @@ impl Resource {
                 let unreadable = collection.store.get(key, None).await.is_err_and(|error| error.is_unreadable());
                 return Err(if unreadable { self.exists(object, None) } else { store_failure(error) });
             }
-            Err(error) => return Err(store_failure(error)),
+            Err(error) => return Err(collection.write_failure(error, object, size)),
         };
         match response {
             TxnResponse::Done { revision, .. } => {
