@@ -12,9 +12,9 @@ use binnacle_schema::{Message, Value};
 /// An object sent in fewer bytes does not become too large for the store by what is noted about it.
 const LARGE: usize = 128 << 10;
 
-/// Whether the store refused a write for its size. etcd takes 1.5 MiB, unless it was told otherwise.
+/// Whether a write was refused for its size, here or by etcd.
 fn is_too_large(status: &Status) -> bool {
-    status.is(StatusReason::InternalError) && status.message().ends_with("etcdserver: request is too large")
+    status.is(StatusReason::RequestEntityTooLarge)
 }
 
 /// Takes the notes away, which may be half of a large object: without them it may be stored after all, and nobody but

@@ -124,7 +124,8 @@ impl Resource {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unknown(500, why).into());
         }
-        let value = collection.encode(object);
+        let value = collection.encode(object)?;
+        let size = value.len();
         if context.dry_run {
             let (existing, _) = collection.store.get(key, None).await.map_err(store_failure)?;
             return match existing {
@@ -153,7 +154,7 @@ impl Resource {
                 let unreadable = collection.store.get(key, None).await.is_err_and(|error| error.is_unreadable());
                 return Err(if unreadable { self.exists(object, None) } else { store_failure(error) }.into());
             }
-            Err(error) => return Err(WriteFailure::of_write(error)),
+            Err(error) => return Err(collection.write_failure(error, object, size)),
         };
         match response {
             TxnResponse::Done { revision, .. } => {

@@ -111,6 +111,7 @@ impl Resource {
         let mut options = options.clone();
         let mut marked = false;
         loop {
+            binnacle_request::large(kv.value.len()).await;
             let stored = collection.open(&kv).map_err(unread)?;
             let mut nothing = Value::Null;
             let step = self.delete_step(context, name, &mut options, &stored, marked)?;
@@ -229,12 +230,14 @@ impl Resource {
     /// Writes a marked object; one that was marked so before is not written again.
     async fn replace(&self, old: &KeyValue, object: &mut Value) -> Result<Result<Stored, Option<KeyValue>>, Status> {
         let collection = &self.collection;
-        let value = collection.encode(object);
+        let value = collection.encode_marked(object)?;
         let mut revision = old.mod_revision;
+        let size = value.len();
         if value != old.value {
             let op = Op::Put { value, lease: old.lease };
             let txn = Txn { key: old.key.clone(), expect: Expect::ModRevision(revision), op };
-            match collection.store.txn(txn).await.map_err(store_failure)? {
+            let written = collection.store.txn(txn).await;
+            match written.map_err(|error| collection.write_failure(error, object, size).status)? {
                 TxnResponse::Done { revision: written, .. } => revision = written,
                 TxnResponse::Unmet { current, .. } => return Ok(Err(current)),
             }

@@ -1,7 +1,9 @@
 //! Access to the metadata of an object tree: what the generic verbs read and set, whatever the kind.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{Status, Text, go_quote};
-use binnacle_schema::{Object, Value};
+use binnacle_schema::{Object, Value, json};
 
 /// Finalizers that stand for a propagation policy (garbage collection).
 pub const FINALIZER_ORPHAN: &str = "orphan";
@@ -76,13 +78,11 @@ pub fn dedup_owner_references(object: &mut Value) -> bool {
         return false;
     };
     let before = references.len();
-    let mut kept: Vec<Value> = Vec::with_capacity(before);
-    for reference in references.drain(..) {
-        if !kept.contains(&reference) {
-            kept.push(reference);
-        }
+    if before < 2 {
+        return false;
     }
-    *references = kept;
+    let mut met = HashSet::with_capacity(before);
+    references.retain(|reference| met.insert(json::to_string(reference)));
     references.len() < before
 }
 

@@ -18,12 +18,15 @@ pub struct Remarks {
 #[derive(Clone, Debug, Default)]
 pub struct Warnings(Arc<Mutex<Vec<String>>>);
 
+/// More are never sent: what all headers together may hold is reached by far fewer.
+const MAX_WARNINGS: usize = 1024;
+
 impl Warnings {
-    /// Adds a text; one that was said already is not said again.
+    /// Adds a text; one that was said already is not said again, and none where there are very many.
     pub fn add(&self, text: impl Into<String>) {
         let text = text.into();
         let mut warnings = self.0.lock();
-        if !warnings.contains(&text) {
+        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
         }
     }
@@ -91,5 +94,7 @@ mod tests {
         let remarks = Remarks::default();
         ["a", "b", "a"].into_iter().for_each(|text| remarks.warn(text));
         assert_eq!(remarks.warnings.take(), ["a", "b"]);
+        (0..100_000).for_each(|i| remarks.warn(i.to_string()));
+        assert_eq!(remarks.warnings.take().len(), MAX_WARNINGS);
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::object;
 use crate::resource::Collection;
+use crate::size::Write;
 
 /// An object together with the revision that it has in the store.
 #[derive(Clone, Debug)]
@@ -18,8 +19,21 @@ pub struct Stored {
 }
 
 impl Collection {
-    /// The bytes to store. Brings the object into canonical form on the way.
-    pub fn encode(&self, object: &mut Value) -> Bytes {
+    /// The bytes to store, 413 where they are more than may be. Brings the object into canonical form on the way.
+    pub fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
+        let value = self.stored_form(object);
+        self.check_size(object, value.len(), Write::Content)?;
+        Ok(value)
+    }
+
+    /// [`Collection::encode`] of an object to which nothing was added but the marks of its deletion.
+    pub(crate) fn encode_marked(&self, object: &mut Value) -> Result<Bytes, Status> {
+        let value = self.stored_form(object);
+        self.check_size(object, value.len(), Write::Deletion)?;
+        Ok(value)
+    }
+
+    fn stored_form(&self, object: &mut Value) -> Bytes {
         let metadata = object::metadata_mut(object);
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");

@@ -88,6 +88,7 @@ impl Resource {
                     created => return created.map(|stored| Updated { stored, created: true }),
                 }
             };
+            binnacle_request::large(kv.value.len()).await;
             let old = collection.decode_kv(&kv)?;
             match self.update_once(context, name, options, change, &key, &old, &kv.value).await? {
                 Outcome::Updated(stored) => return Ok(Updated { stored, created: false }),
@@ -301,7 +302,11 @@ impl Resource {
                 Err(status) => Err((object, status.into())),
             };
         }
-        let value = collection.encode(&mut object);
+        let value = match collection.encode(&mut object) {
+            Ok(value) => value,
+            Err(status) => return Err((object, status.into())),
+        };
+        let size = value.len();
         collection.as_stored(&mut object);
         // Nothing changed: nothing is written, and the version stays. Unless a new encryption key waits to be used.
         let same = value == *old_value;
@@ -328,7 +333,10 @@ impl Resource {
                 Ok(Ok(Stored { object, revision }))
             }
             Ok(TxnResponse::Unmet { current, .. }) => Ok(Err((object, current))),
-            Err(error) => Err((object, WriteFailure::of_write(error))),
+            Err(error) => {
+                let failure = collection.write_failure(error, &object, size);
+                Err((object, failure))
+            }
         }
     }
 

@@ -373,7 +373,7 @@ async fn notes_yield_to_the_size() {
     let kube::Error::Api(status) = maps.patch("created", &PatchParams::apply("a"), &apply).await.unwrap_err() else {
         panic!("no status")
     };
-    assert_eq!(status.message, "Internal error occurred: etcdserver: request is too large");
+    assert_eq!(status.code, 413, "{}", status.message);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! The rules of a service's cluster addresses and their families: one of each family, and none changes once given.
 
+use binnacle_validation::repeated;
 use std::net::IpAddr;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
@@ -90,11 +91,12 @@ pub(super) fn validate_update(spec: &Value, old: &Value, path: &FieldPath, error
 
 fn families(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let list = spec.list_at(&["ipFamilies"]);
+    let repeated = repeated(list, Value::as_str);
     for (i, family) in list.iter().enumerate() {
         let at = path.child("ipFamilies").index(i);
         let text = family.as_str().unwrap_or("");
         checks::one_of(&at, text, &["IPv4", "IPv6"], errors);
-        if list[..i].contains(family) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&at, text));
         }
     }

@@ -2,6 +2,7 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
+use binnacle_validation::repeated;
 use binnacle_validation::{checks, endpoint, ip, metadata, ports};
 
 use super::{cluster_ips, is_externally_accessible};
@@ -226,12 +227,13 @@ fn type_rules(spec: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErro
 
 fn port_rules(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let list = spec.list_at(&["ports"]);
+    let repeated = repeated(list, |port| port.str_at(&["name"]));
     for (i, port) in list.iter().enumerate() {
         let at = path.index(i);
         let name = port.str_at(&["name"]);
         if !name.is_empty() {
             checks::label(&at.child("name"), name, errors);
-            if list[..i].iter().any(|earlier| earlier.str_at(&["name"]) == name) {
+            if repeated[i] {
                 errors.push(FieldError::duplicate(&at.child("name"), name));
             }
         } else if list.len() > 1 {
@@ -280,17 +282,16 @@ fn session_affinity(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 /// A port, and a node port, belongs to one entry of each protocol.
 fn duplicate_ports(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let list = spec.list_at(&["ports"]);
-    let protocol = |port: &Value| port.str_at(&["protocol"]).to_owned();
+    let number = |port: &Value| port.int_at(&["port"]).unwrap_or(0);
+    let same_node_port = repeated(list, |port| (node_port(port), port.str_at(&["protocol"])));
+    let same_port = repeated(list, |port| (number(port), port.str_at(&["protocol"])));
     for (i, port) in list.iter().enumerate().filter(|(_, port)| node_port(port) != 0) {
-        let same = |earlier: &Value| node_port(earlier) == node_port(port) && protocol(earlier) == protocol(port);
-        if list[..i].iter().any(same) {
+        if same_node_port[i] {
             errors.push(FieldError::duplicate(&path.index(i).child("nodePort"), node_port(port)));
         }
     }
     for (i, port) in list.iter().enumerate() {
-        let number = |port: &Value| port.int_at(&["port"]).unwrap_or(0);
-        let same = |earlier: &Value| number(earlier) == number(port) && protocol(earlier) == protocol(port);
-        if list[..i].iter().any(same) {
+        if same_port[i] {
             let key = Object::from_iter([
                 ("protocol", Value::from(port.str_at(&["protocol"]))),
                 ("port", number(port).into()),

@@ -7,17 +7,24 @@ use binnacle_schema::Value;
 
 use crate::pod_spec::validation::containers::all;
 
+/// Each port may be warned about together with each other one: no more are compared, and no more are ever told.
+const ENOUGH: usize = 1024;
+
 pub(super) fn warnings(spec: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     let mut seen: Vec<Port<'_>> = Vec::new();
+    let mut alike: BTreeMap<(i64, &str), Vec<usize>> = BTreeMap::new();
     for port in ports(spec, path) {
+        if warnings.len() > ENOUGH {
+            return;
+        }
         if !port.host_ip.is_empty() && port.host == 0 {
             warnings.push(format!(
                 "{}: hostIP set without hostPort: {{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
                 port.at, port.name, port.host, port.number, port.protocol, port.host_ip
             ));
         }
-        let same = |other: &&Port<'_>| (other.number, other.protocol) == (port.number, port.protocol);
-        for other in seen.iter().filter(same) {
+        let alike = alike.entry((port.number, port.protocol)).or_default();
+        for other in alike.iter().take(ENOUGH).map(|place| &seen[*place]) {
             let what = if (other.host_ip, other.host) == (port.host_ip, port.host) {
                 "duplicate"
             } else if port.host == 0 || other.host == 0 {
@@ -29,6 +36,7 @@ pub(super) fn warnings(spec: &Value, path: &FieldPath, warnings: &mut Vec<String
             };
             warnings.push(format!("{}: {what} port definition with {}", port.at, other.at));
         }
+        alike.push(seen.len());
         seen.push(port);
     }
     let mut named: BTreeMap<&str, FieldPath> = BTreeMap::new();
@@ -71,6 +79,15 @@ fn ports<'a>(spec: &'a Value, path: &FieldPath) -> impl Iterator<Item = Port<'a>
 mod tests {
     use super::*;
     use binnacle_schema::value;
+
+    #[test]
+    fn warnings_of_many_ports_are_bounded() {
+        let ports: Vec<Value> = (0..3000).map(|_| value!({"containerPort": 80i64})).collect();
+        let mut found = Vec::new();
+        let spec = value!({"containers": [{"name": "c", "ports": (Value::List(ports))}]});
+        warnings(&spec, &FieldPath::new("spec"), &mut found);
+        assert!(found.len() > ENOUGH && found.len() < 2 * ENOUGH, "{}", found.len());
+    }
 
     #[test]
     fn pairs() {

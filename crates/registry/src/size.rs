@@ -1,0 +1,178 @@
+//! How large a stored object may be, and what a client is told of one that is larger.
+
+use std::collections::BinaryHeap;
+
+use binnacle_meta::{FieldPath, Status};
+use binnacle_schema::{Message, Ty, Value};
+
+use crate::object;
+use crate::resource::Collection;
+use crate::write_failure::WriteFailure;
+
+/// What etcd takes in one request, unless it was told otherwise.
+const MAX_REQUEST: usize = 1536 << 10;
+/// Left to what comes with a value: its key, the conditions of the transaction, the envelope of its encryption, and the
+/// marks of a deletion, which must always be possible.
+const RESERVE: usize = 16 << 10;
+/// The largest value that clients may store, on any engine.
+pub const MAX_STORED: usize = MAX_REQUEST - RESERVE;
+
+/// How many fields a refusal names.
+const NAMED: usize = 3;
+
+/// What is about to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    Content,
+    /// Nothing is added but the marks of a deletion.
+    Deletion,
+}
+
+impl Collection {
+    /// Refuses a value that is larger than may be stored.
+    pub(crate) fn check_size(&self, object: &Value, size: usize, write: Write) -> Result<(), Status> {
+        let limit = match write {
+            Write::Content => MAX_STORED,
+            Write::Deletion => MAX_REQUEST,
+        };
+        if size <= limit { Ok(()) } else { Err(self.too_large(object, size, limit)) }
+    }
+
+    /// The refusal of a write: the store has found the value too large although it is within the limit, or failed otherwise.
+    pub(crate) fn write_failure(&self, error: binnacle_store::StoreError, object: &Value, size: usize) -> WriteFailure {
+        match &error {
+            binnacle_store::StoreError::Unavailable(why) if why.ends_with("etcdserver: request is too large") => {
+                let what = self.described(object, size);
+                Status::request_entity_too_large(format!("{what}; etcd refuses it (etcdserver: request is too large)"))
+                    .into()
+            }
+            _ => WriteFailure::of_write(error),
+        }
+    }
+
+    fn too_large(&self, object: &Value, size: usize, limit: usize) -> Status {
+        let what = self.described(object, size);
+        Status::request_entity_too_large(format!("{what}; the limit is {limit} bytes"))
+    }
+
+    fn described(&self, object: &Value, size: usize) -> String {
+        let fields: Vec<String> = largest_fields(object, self.message)
+            .into_iter()
+            .map(|(field, size)| format!("{field} ({size} bytes)"))
+            .collect();
+        format!(
+            "{} {:?} would take {size} bytes in the store, its largest fields being {}",
+            self.storage.kind,
+            object::name(object),
+            fields.join(", ")
+        )
+    }
+}
+
+/// The fields that make an object large, largest first. A struct or map is named by its members where one of them makes
+/// up half of it.
+fn largest_fields(object: &Value, message: &Message) -> Vec<(FieldPath, usize)> {
+    let mut fields = BinaryHeap::new();
+    add_members(object, &FieldPath::root(), Some(message), &mut fields);
+    let mut found = Vec::with_capacity(NAMED);
+    while found.len() < NAMED
+        && let Some(field) = fields.pop()
+    {
+        let heavy = field
+            .value
+            .as_object()
+            .is_some_and(|members| members.values().any(|member| 2 * size_of_value(member) >= field.size));
+        if heavy {
+            add_members(field.value, &field.path, field.message, &mut fields);
+        } else if field.size > 0 {
+            found.push((field.path, field.size));
+        }
+    }
+    found
+}
+
+struct Field<'v> {
+    size: usize,
+    path: FieldPath,
+    value: &'v Value,
+    /// The schema of a struct, none for maps.
+    message: Option<&'v Message>,
+}
+
+fn add_members<'v>(
+    value: &'v Value,
+    path: &FieldPath,
+    message: Option<&'v Message>,
+    fields: &mut BinaryHeap<Field<'v>>,
+) {
+    for (name, member) in value.as_object().into_iter().flat_map(|members| members.iter()) {
+        let known = message.and_then(|message| message.get(name));
+        let path = if known.is_some() { path.child(name) } else { path.key(name) };
+        let message = match known.map(|field| &field.ty) {
+            Some(Ty::Message(message)) => Some(&**message),
+            _ => None,
+        };
+        fields.push(Field { size: size_of_value(member), path, value: member, message });
+    }
+}
+
+/// About how many bytes a value takes in the store.
+fn size_of_value(value: &Value) -> usize {
+    match value {
+        Value::Null => 0,
+        Value::Bool(_) => 2,
+        Value::Int(_) => 4,
+        Value::Float(_) => 8,
+        Value::Str(text) | Value::Raw(text) => text.len(),
+        Value::List(items) => items.iter().map(|item| 2 + size_of_value(item)).sum(),
+        Value::Object(members) => members.iter().map(|(name, member)| name.len() + 4 + size_of_value(member)).sum(),
+    }
+}
+
+impl PartialEq for Field<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Field<'_> {}
+
+impl PartialOrd for Field<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Field<'_> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.size.cmp(&other.size).then_with(|| other.path.as_str().cmp(self.path.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn largest() {
+        let message = binnacle_kinds::tables::kind("", "v1", "ConfigMap").unwrap();
+        let long = |length: usize| "x".repeat(length);
+        for (object, want) in [
+            (value!({}), vec![]),
+            (
+                value!({"metadata": {"name": "a", "annotations": {"a/b": (long(500)), "c": "d"}}, "data": {"k": (long(1000)), "l": (long(100))}}),
+                vec![("data[k]", 1000), ("metadata.annotations[a/b]", 500), ("data[l]", 100)],
+            ),
+            (
+                value!({"metadata": {"finalizers": ["a/b", "c/d"]}, "data": {"a": "1", "b": "2", "c": "3"}}),
+                vec![("data", 18), ("metadata.finalizers", 10)],
+            ),
+        ] {
+            let found = largest_fields(&object, message);
+            let found: Vec<_> = found.iter().map(|(path, size)| (path.as_str(), *size)).collect();
+            assert_eq!(found, want);
+        }
+    }
+}
