@@ -26,6 +26,7 @@ use binnacle_specials::Outward;
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
+use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in, served_apis};
@@ -133,6 +134,7 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
     let url = format!("https://{}", reachable(port.address()));
     let metrics = Metrics::new().map_err(not_registered)?;
+    binnacle_supervise::register(metrics.registry()).map_err(not_registered)?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
     let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
     let mut data = open_data(&config)?;
@@ -187,7 +189,11 @@ pub(crate) async fn assemble(config: Config) -> Result<Assembled, StartError> {
         let (file, told) = ((flags.client_ca_file.clone(), proxies), authorities::of_proxies(header.clone()));
         authorities::follow(&mut followers, &shutdown, file, &resources, told);
     }
-    followers.spawn(issuers.issuers.follow(issuers.file, shutdown.clone()));
+    let (issuers, stopped) = ((issuers.issuers, Arc::new(tokio::sync::Mutex::new(issuers.file))), shutdown.clone());
+    followers.spawn(supervise("authentication config", move || {
+        let ((issuers, file), stopped) = (issuers.clone(), stopped.clone());
+        async move { issuers.follow(&mut *file.lock().await, stopped).await }
+    }));
     authorization.follow(&resources, &mut followers, &shutdown);
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
