@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_request::BoxFuture;
+use binnacle_supervise::supervise;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, Receiver, Sender, error::TrySendError};
 use tokio::task::{JoinHandle, JoinSet};
@@ -35,7 +36,11 @@ impl Buffered {
             throttle: options.throttle_enable.then(|| Throttle::new(options.throttle_qps, options.throttle_burst)),
             concurrent,
         };
-        let worker = tokio::spawn(worker.run());
+        let worker = Arc::new(tokio::sync::Mutex::new(worker));
+        let worker = tokio::spawn(supervise("audit queue", move || {
+            let worker = worker.clone();
+            async move { worker.lock().await.run().await }
+        }));
         Self { name, queue: Mutex::new(Some(sender)), worker: Mutex::new(Some(worker)), metrics }
     }
 
@@ -86,7 +91,7 @@ struct Worker {
 
 impl Worker {
     /// Until the queue is closed and empty and everything in it has been dealt with.
-    async fn run(mut self) {
+    async fn run(&mut self) {
         let mut sending = JoinSet::new();
         while let Some(batch) = self.collect().await {
             if let Some(throttle) = &mut self.throttle {

@@ -53,14 +53,14 @@ impl Issuers {
     }
 
     /// Finds the issuers' keys, and follows the file, if there is one, until shutdown.
-    pub async fn follow(self: Arc<Self>, file: Option<IssuersFile>, shutdown: Shutdown) {
+    pub async fn follow(self: Arc<Self>, file: &mut Option<IssuersFile>, shutdown: Shutdown) {
         let fired = shutdown.fired();
         let following = async {
             let mut searching = search(&self.current.load());
-            let Some(mut file) = file else { return std::future::pending::<()>().await };
+            let Some(file) = file else { return std::future::pending::<()>().await };
             file.metrics.configured(file.file.known());
             loop {
-                if self.replaced(&mut file).await {
+                if self.replaced(file).await {
                     searching.abort_all();
                 }
             }

@@ -41,7 +41,7 @@ pub struct ConfigFile {
 
 impl ConfigFile {
     /// Follows the file until shutdown.
-    pub async fn follow(mut self, authorizers: Arc<Reloading>, shutdown: Shutdown) {
+    pub async fn follow(&mut self, authorizers: Arc<Reloading>, shutdown: Shutdown) {
         // Modes beside webhooks cannot come or go: what they look at is read from the start or not at all.
         let required = self.config.fixed_modes();
         self.metrics.configured(self.file.known());

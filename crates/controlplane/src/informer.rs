@@ -10,6 +10,7 @@ use binnacle_meta::{Status, Text};
 use binnacle_registry::{Context, ListOptions, Resource, WatchFrom};
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
+use binnacle_supervise::supervise;
 use binnacle_watchcache::{BLOCK_TIMEOUT, WatchError, WatchItem, Watcher};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -50,9 +51,24 @@ impl<H: Handler> Informer<H> {
         Arc::new(Self { resource, handler, watcher, open, emptied })
     }
 
-    /// Follows the resource until shutdown; `read` is called when everything has been read for the first time.
+    /// Follows the resource until shutdown; `read` is called when everything has been read for the first time. After a
+    /// panic everything is read anew.
     pub(crate) async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
-        let mut read = Some(read);
+        let read = Mutex::new(Some(read));
+        supervise("informer", || {
+            // What it had when it broke off may have been taken and not told.
+            *self.watcher.lock() = None;
+            self.open.send_replace(false);
+            self.follow(&shutdown, || {
+                if let Some(read) = read.lock().take() {
+                    read();
+                }
+            })
+        })
+        .await;
+    }
+
+    async fn follow(&self, shutdown: &Shutdown, read: impl Fn() + Send) {
         let fired = shutdown.fired();
         tokio::pin!(fired);
         loop {
@@ -66,9 +82,7 @@ impl<H: Handler> Informer<H> {
                     () = &mut fired => return,
                 }
             }
-            if let Some(read) = read.take() {
-                read();
-            }
+            read();
             self.open.send_replace(true);
             loop {
                 let emptied = self.emptied.notified();

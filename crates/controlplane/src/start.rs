@@ -6,6 +6,7 @@ use std::time::Duration;
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::ResourceSet;
 use binnacle_request::{BoxFuture, Shutdown};
+use binnacle_supervise::supervise;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -66,7 +67,9 @@ pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> Cont
             }
             begun += stage.iter().map(|(each, _)| each.names().count()).sum::<usize>();
             for (each, report) in stage {
-                tasks.spawn(each.run(work.clone(), report, shutdown.clone()));
+                let (work, shutdown) = (work.clone(), shutdown.clone());
+                let name = each.name;
+                tasks.spawn(supervise(name, move || each.clone().run(work.clone(), report.clone(), shutdown.clone())));
             }
         }
         while let Some(ended) = tasks.join_next().await {
@@ -97,6 +100,7 @@ impl Work {
 }
 
 /// One loop, and the name of its step.
+#[derive(Clone)]
 struct Loop {
     name: &'static str,
     /// What else the reference has a hook for, and this loop does as well.
@@ -104,6 +108,7 @@ struct Loop {
     how: How,
 }
 
+#[derive(Clone)]
 enum How {
     /// Done at the start, and again from time to time.
     Repeat {

@@ -27,6 +27,7 @@ use binnacle_specials::Outward;
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
+use binnacle_supervise::supervise;
 use prometheus::{GaugeVec, Opts, Registry};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -157,6 +158,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let url = format!("https://{}", reachable(port.address()));
     let metrics = Metrics::of(&BUILD).map_err(not_registered)?;
     tell_version(&config, metrics.registry()).map_err(not_registered)?;
+    binnacle_supervise::register(metrics.registry()).map_err(not_registered)?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
     let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
     let mut data = open_data(&config)?;
@@ -218,7 +220,11 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         resources: resources.clone(),
     };
     own.follow(users, clock, &mut followers, &shutdown);
-    followers.spawn(issuers.issuers.follow(issuers.file, shutdown.clone()));
+    let (issuers, stopped) = ((issuers.issuers, Arc::new(tokio::sync::Mutex::new(issuers.file))), shutdown.clone());
+    followers.spawn(supervise("authentication config", move || {
+        let ((issuers, file), stopped) = (issuers.clone(), stopped.clone());
+        async move { issuers.follow(&mut *file.lock().await, stopped).await }
+    }));
     authorization.follow(&resources, &mut followers, &shutdown);
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;

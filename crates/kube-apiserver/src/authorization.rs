@@ -13,6 +13,7 @@ use binnacle_endpoints::UnsafeDeletes;
 use binnacle_meta::read_error;
 use binnacle_registry::ResourceSet;
 use binnacle_request::{BoxFuture, RequestInfo, Shutdown, User};
+use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
 use crate::flags::{Authorization, Source};
@@ -119,7 +120,11 @@ impl Made {
             follow_nodes(graph, resources, tasks, shutdown);
         }
         if let Some((file, reloading)) = self.file {
-            tasks.spawn(file.follow(reloading, shutdown.clone()));
+            let (file, shutdown) = (Arc::new(tokio::sync::Mutex::new(file)), shutdown.clone());
+            tasks.spawn(supervise("authorization config", move || {
+                let (file, reloading, shutdown) = (file.clone(), reloading.clone(), shutdown.clone());
+                async move { file.lock().await.follow(reloading, shutdown).await }
+            }));
         }
     }
 }

@@ -8,6 +8,7 @@ use binnacle_registry::StorageOptions;
 use binnacle_request::BoxFuture;
 use binnacle_resources::key_prefixes;
 use binnacle_server::{Health, HealthCheck};
+use binnacle_supervise::supervise;
 use prometheus::Registry;
 use tokio::task::JoinHandle;
 
@@ -32,7 +33,10 @@ impl AtRest {
         let encryption = Arc::new(Encryption::new(keys, loaded.transformers, metrics));
         let reloading = storage.encryption_reload.then(|| {
             let (path, encryption): (PathBuf, _) = (path.clone(), Arc::clone(&encryption));
-            tokio::spawn(async move { follow(&path, loaded.hash, encryption).await })
+            tokio::spawn(supervise("encryption config", move || {
+                let (path, encryption) = (path.clone(), Arc::clone(&encryption));
+                async move { follow(&path, loaded.hash, encryption).await }
+            }))
         });
         Ok(Some(Self { encryption, reloading }))
     }

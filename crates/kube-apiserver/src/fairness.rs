@@ -7,6 +7,7 @@ use binnacle_flowcontrol::{FlowControl, ListSize};
 use binnacle_registry::ResourceSet;
 use binnacle_request::{RequestInfo, Shutdown};
 use binnacle_server::Metrics;
+use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
 use crate::assemble::{StartError, not_registered};
@@ -34,10 +35,10 @@ pub(crate) fn start(
         // Without its objects, what every server has holds: administrators first, the others share a little.
         tracing::warn!("flow schemas are not followed: {}", status.message());
     }
-    let (adjusting, stopped) = (control.clone().run(), shutdown.fired());
+    let (adjusted, stopped) = (control.clone(), shutdown.fired());
     tasks.spawn(async move {
         tokio::select! {
-            () = adjusting => {}
+            () = supervise("flow control seats", || adjusted.clone().run()) => {}
             () = stopped => {}
         }
     });

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use binnacle_request::Shutdown;
+use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -20,15 +21,17 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
 ) {
     let stopped = shutdown.fired();
     tasks.spawn(async move {
-        let mut seen = mark(&path).await;
-        let watching = async {
+        // Outlives a panic of `apply`: contents that it cannot bear are not tried again.
+        let seen = tokio::sync::Mutex::new(mark(&path).await);
+        let watching = supervise("followed file", || async {
+            let mut seen = seen.lock().await;
             loop {
                 tokio::time::sleep(INTERVAL).await;
                 let now = mark(&path).await;
-                if now.is_none() || now == seen {
+                if now.is_none() || now == *seen {
                     continue;
                 }
-                seen = now;
+                *seen = now;
                 let applied = match tokio::fs::read(&path).await {
                     Ok(contents) => apply(&contents).map_err(|error| error.to_string()),
                     Err(error) => Err(error.to_string()),
@@ -39,7 +42,7 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
                     Err(error) => tracing::error!("{path} has changed, but cannot be used: {error}"),
                 }
             }
-        };
+        });
         tokio::select! {
             () = watching => {}
             () = stopped => {}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use binnacle_metrics::keep;
 use binnacle_registry::Resource;
 use binnacle_store::{Compactor, RangeRequest, prefix_range, spawn_compactor};
+use binnacle_supervise::supervise;
 use prometheus::{GaugeVec, Opts, Registry};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -82,25 +83,28 @@ fn count_objects(
     let resources: Vec<_> =
         resources.iter().filter(|resource| seen.insert(resource.collection.prefix.clone())).cloned().collect();
     Ok(tokio::spawn(async move {
-        let mut turn = interval(every);
-        turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            turn.tick().await;
-            for resource in &resources {
-                let collection = &resource.collection;
-                let range = prefix_range(&collection.prefix);
-                let request = RangeRequest { range, revision: None, limit: 0, count_only: true };
-                let count = collection.store.range(request).await.map_or(-1.0, |counted| counted.count as f64);
-                let name = resource.group_resource();
-                objects.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(count);
-                deprecated.with_label_values(&[name.to_string()]).set(count);
-                // What nobody reads is not in memory, so that its size is not known.
-                let stats = collection.cache.stats();
-                let unknown = count < 0.0 || (count > 0.0 && stats.objects == 0);
-                let size = if unknown { -1.0 } else { stats.value_bytes as f64 };
-                sizes.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(size);
+        supervise("object counts", || async {
+            let mut turn = interval(every);
+            turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                turn.tick().await;
+                for resource in &resources {
+                    let collection = &resource.collection;
+                    let range = prefix_range(&collection.prefix);
+                    let request = RangeRequest { range, revision: None, limit: 0, count_only: true };
+                    let count = collection.store.range(request).await.map_or(-1.0, |counted| counted.count as f64);
+                    let name = resource.group_resource();
+                    objects.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(count);
+                    deprecated.with_label_values(&[name.to_string()]).set(count);
+                    // What nobody reads is not in memory, so that its size is not known.
+                    let stats = collection.cache.stats();
+                    let unknown = count < 0.0 || (count > 0.0 && stats.objects == 0);
+                    let size = if unknown { -1.0 } else { stats.value_bytes as f64 };
+                    sizes.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(size);
+                }
             }
-        }
+        })
+        .await;
     }))
 }
 
@@ -113,16 +117,19 @@ fn measure_databases(
     let size = gauge(registry, "apiserver_storage_size_bytes", help, &["storage_cluster_id"])?;
     let clusters = stores.clusters().to_vec();
     Ok(tokio::spawn(async move {
-        let mut turn = interval(every);
-        turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            turn.tick().await;
-            for (n, cluster) in clusters.iter().enumerate() {
-                match cluster.database_size().await {
-                    Ok(bytes) => size.with_label_values(&[format!("etcd-{n}")]).set(bytes as f64),
-                    Err(error) => tracing::debug!(%error, "etcd did not tell the size of its database"),
+        supervise("database size", || async {
+            let mut turn = interval(every);
+            turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                turn.tick().await;
+                for (n, cluster) in clusters.iter().enumerate() {
+                    match cluster.database_size().await {
+                        Ok(bytes) => size.with_label_values(&[format!("etcd-{n}")]).set(bytes as f64),
+                        Err(error) => tracing::debug!(%error, "etcd did not tell the size of its database"),
+                    }
                 }
             }
-        }
+        })
+        .await;
     }))
 }

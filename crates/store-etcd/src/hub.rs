@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use binnacle_store::{Barrier, Revision, StoreError};
+use binnacle_supervise::supervise;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -98,7 +99,11 @@ impl Hub {
             let mut task = self.task.lock();
             if task.is_none() {
                 let hub = Arc::clone(self);
-                *task = Some(tokio::spawn(async move { hub.run().await }).abort_handle());
+                let watching = supervise("etcd watch", move || {
+                    let hub = Arc::clone(&hub);
+                    async move { hub.run().await }
+                });
+                *task = Some(tokio::spawn(watching).abort_handle());
             }
         }
         let waiting = async {
@@ -200,7 +205,12 @@ impl Hub {
     pub(crate) fn enter(self: &Arc<Self>, watcher: &Arc<Watcher>, after: u64) {
         if !self.join(watcher, after) {
             let (hub, reader) = (Arc::clone(self), Arc::clone(watcher));
-            let task = tokio::spawn(async move { hub.read_history(&reader, after).await });
+            // What the watcher has heard is passed over when it is read again.
+            let reading = supervise("etcd history", move || {
+                let (hub, reader) = (Arc::clone(&hub), Arc::clone(&reader));
+                async move { hub.read_history(&reader, after).await }
+            });
+            let task = tokio::spawn(reading);
             watcher.set_task(task.abort_handle());
         }
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_supervise::supervise;
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 
@@ -28,24 +29,27 @@ pub struct Compactor {
 pub fn spawn_compactor(
     store: Arc<dyn Store>,
     interval: Duration,
-    forgotten: impl Fn(Revision) + Send + 'static,
+    forgotten: impl Fn(Revision) + Send + Sync + 'static,
 ) -> Compactor {
-    let task = tokio::spawn(async move {
-        let mut turn = Turn::default();
-        loop {
-            tokio::time::sleep(interval).await;
-            match turn.take(&*store).await {
-                Ok(Some(revision)) => {
-                    tracing::debug!(revision = revision.0, "compacted the store");
-                    forgotten(revision);
-                }
-                Ok(None) => {}
-                Err(StoreError::Closed) => return,
-                Err(error) => tracing::warn!(%error, "cannot compact the store"),
-            }
-        }
-    });
+    let forgotten = Arc::new(forgotten);
+    let task = tokio::spawn(supervise("compactor", move || compact(store.clone(), interval, forgotten.clone())));
     Compactor { task }
+}
+
+async fn compact(store: Arc<dyn Store>, interval: Duration, forgotten: Arc<impl Fn(Revision)>) {
+    let mut turn = Turn::default();
+    loop {
+        tokio::time::sleep(interval).await;
+        match turn.take(&*store).await {
+            Ok(Some(revision)) => {
+                tracing::debug!(revision = revision.0, "compacted the store");
+                forgotten(revision);
+            }
+            Ok(None) => {}
+            Err(StoreError::Closed) => return,
+            Err(error) => tracing::warn!(%error, "cannot compact the store"),
+        }
+    }
 }
 
 /// What the previous turn saw.

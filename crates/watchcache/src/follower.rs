@@ -26,10 +26,11 @@ const PAGE: usize = 5_000;
 const TURN: usize = 256;
 const UPKEEP: Duration = Duration::from_secs(15);
 
-/// Runs until it is aborted.
-pub(crate) async fn run(shared: Arc<Shared>) {
+/// Runs until it is aborted. `again` after a panic, which may have left a change half made: then all is read anew.
+pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
+    shared.control.store(None);
     let mut pause = FIRST_PAUSE;
-    let mut continues = true;
+    let mut continues = !again;
     let mut unreadable = false;
     loop {
         let begun = Instant::now();

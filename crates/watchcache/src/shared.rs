@@ -132,7 +132,12 @@ impl Shared {
             return;
         };
         if let Some(shared) = self.me.upgrade() {
-            *task = Some(runtime.spawn(follower::run(shared)).abort_handle());
+            let mut begun = false;
+            let following = binnacle_supervise::supervise("watch cache", move || {
+                let again = std::mem::replace(&mut begun, true);
+                follower::run(Arc::clone(&shared), again)
+            });
+            *task = Some(runtime.spawn(following).abort_handle());
         }
     }
 

@@ -448,3 +448,25 @@ async fn an_initial_state_that_nobody_reads_is_let_go() {
     assert_eq!((read, cache.stats().terminated), (0, 1));
     assert!(matches!(ended, WatchError::Expired { .. }), "{ended:?}");
 }
+
+/// A follower that panics is begun again: the cache goes on, and watches are told of the gap.
+#[tokio::test]
+async fn a_follower_that_panics_is_begun_again() {
+    let (store, cache) = setup(WindowLimits::default());
+    let start = put(&*store, "a/x", "||0").await;
+    let selection = cache.selection(interest("a", "", ""));
+    let mut watcher = cache.subscribe(selection.clone(), Start::After(start), soon()).await.unwrap();
+    let before = binnacle_supervise::restarts("watch cache");
+    store.panics.store(true, Ordering::Relaxed);
+    store.cut();
+    let last = put(&*store, "a/x", "||1").await;
+    let snapshot = cache.wait_consistent(soon()).await.unwrap();
+    assert_eq!(snapshot.get("a/x").map(|entry| entry.revision()), Some(last));
+    assert_eq!(binnacle_supervise::restarts("watch cache"), before + 1);
+    let mut items = Vec::new();
+    let ended = watcher.next_batch(10, &mut items).await;
+    assert!(matches!(ended, Err(WatchError::Expired { .. })), "{ended:?} {items:?}");
+    let mut again = cache.subscribe(selection, Start::After(last), soon()).await.unwrap();
+    let next = put(&*store, "a/x", "||2").await;
+    assert_eq!(words(&read_until(&mut again, next).await), ["Modified a/x ||2"]);
+}

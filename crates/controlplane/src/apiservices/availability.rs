@@ -8,6 +8,7 @@ use binnacle_meta::{LabelSelector, Operator, Requirement, Status, StatusReason, 
 use binnacle_registry::{Match, rfc3339};
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_schema::{Value, value};
+use binnacle_supervise::supervise;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -120,7 +121,13 @@ impl Remotes {
         }
         self.forget(&name);
         let changed = Arc::new(Notify::new());
-        let task = self.tasks.spawn(watch_over(work.clone(), name.clone(), service.clone(), changed.clone()));
+        let watching = {
+            let (work, name, service, changed) = (work.clone(), name.clone(), service.clone(), changed.clone());
+            supervise("APIService availability", move || {
+                watch_over(work.clone(), name.clone(), service.clone(), changed.clone())
+            })
+        };
+        let task = self.tasks.spawn(watching);
         self.by_name.insert(name, Remote { service, changed, task });
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use binnacle_meta::{Time, aggregate};
+use binnacle_supervise::supervise;
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
@@ -83,15 +84,18 @@ impl Plugin {
             current: RwLock::new(None),
             probe: Mutex::default(),
         });
-        let mut well = plugin.check_and_log().await;
+        let well = plugin.check_and_log().await;
         let weak = Arc::downgrade(&plugin);
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(if well { ASK_WELL } else { ASK_UNWELL }).await;
-                let Some(plugin) = weak.upgrade() else { return };
-                well = plugin.check_and_log().await;
+        tokio::spawn(supervise("kms plugin", move || {
+            let (weak, mut well) = (weak.clone(), well);
+            async move {
+                loop {
+                    tokio::time::sleep(if well { ASK_WELL } else { ASK_UNWELL }).await;
+                    let Some(plugin) = weak.upgrade() else { return };
+                    well = plugin.check_and_log().await;
+                }
             }
-        });
+        }));
         plugin
     }
 

@@ -227,6 +227,8 @@ pub(crate) struct Faulty {
     pub(crate) down: AtomicBool,
     /// No value can be read.
     pub(crate) sealed: AtomicBool,
+    /// The next watch panics.
+    pub(crate) panics: AtomicBool,
     cut: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
     pub(crate) ranges: AtomicUsize,
 }
@@ -238,6 +240,7 @@ impl Faulty {
             inner: EmbeddedStore::ephemeral(),
             down: false.into(),
             sealed: false.into(),
+            panics: false.into(),
             cut: Mutex::default(),
             ranges: 0.into(),
         })
@@ -287,6 +290,7 @@ impl Store for Faulty {
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
         Box::pin(async move {
             self.up()?;
+            assert!(!self.panics.swap(false, Ordering::Relaxed), "a task that nobody expected to panic");
             let watch = self.inner.watch(range, after).await?;
             let (cut, end) = tokio::sync::oneshot::channel();
             self.cut.lock().push(cut);

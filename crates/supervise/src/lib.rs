@@ -1,0 +1,87 @@
+//! Tasks that go on for as long as the server. A task that panics would be missed by nobody: what it looks after would
+//! stand still while everything seems well. So it is begun again after a pause, and counted.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use futures::FutureExt;
+use prometheus::{IntCounterVec, Opts, Registry};
+use tokio::time::Instant;
+
+/// The pause before a task is begun again: first, and at most. It doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A task that went on for so long begins with the first pause again.
+const STABLE: Duration = Duration::from_secs(60);
+
+static RESTARTS: LazyLock<IntCounterVec> = LazyLock::new(|| {
+    let help = "[ALPHA] Counter of tasks of the server that ended in a panic and were begun again, by name.";
+    let opts = Opts::new("binnacle_task_restarts_total", help);
+    // Name, help and label are constants that fit.
+    IntCounterVec::new(opts, &["task"]).unwrap_or_else(|error| panic!("a metric without fault: {error}"))
+});
+
+/// Offers how often tasks were begun again.
+pub fn register(registry: &Registry) -> Result<(), prometheus::Error> {
+    registry.register(Box::new(RESTARTS.clone()))
+}
+
+/// How often tasks of this name were begun again.
+pub fn restarts(name: &str) -> u64 {
+    RESTARTS.with_label_values(&[name]).get()
+}
+
+/// Runs a task until it returns. When it panics, `begin` makes it anew.
+///
+/// What the task leaves behind in memory that it shares must be good for a new beginning: locks are released, and
+/// everything else is as it was at the panic.
+pub async fn supervise<F, T>(name: &'static str, mut begin: F)
+where
+    F: FnMut() -> T,
+    T: Future<Output = ()>,
+{
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let begun = Instant::now();
+        // Making the future may panic as well as running it.
+        let task = AssertUnwindSafe(async { begin().await });
+        let Err(panic) = task.catch_unwind().await else { return };
+        if begun.elapsed() >= STABLE {
+            pause = FIRST_PAUSE;
+        }
+        RESTARTS.with_label_values(&[name]).inc();
+        tracing::error!(task = name, panic = message(&*panic), ?pause, "a task ended in a panic and is begun again");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_is_begun_again() {
+        let begun = Instant::now();
+        let mut times = 0;
+        supervise("of a test", || {
+            times += 1;
+            let now = times;
+            async move { assert_eq!(now, 12, "not yet") }
+        })
+        .await;
+        assert_eq!((times, restarts("of a test")), (12, 11));
+        // 0.1 s, doubled eight times, and then the longest.
+        let pauses = begun.elapsed();
+        assert!((100.0..130.0).contains(&pauses.as_secs_f64()), "{pauses:?}");
+        let registry = Registry::new();
+        register(&registry).unwrap();
+        assert_eq!(registry.gather().len(), 1);
+    }
+}
