@@ -181,6 +181,42 @@ async fn a_watch_does_not_write() {
     assert!(kept["data"].is_null());
 }
 
+/// Who may do everything in a namespace may do nothing with others, nor with its own, by paths that put one into another.
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_are_in_no_namespace() {
+    let rig = rig(json!([]), &[]).await;
+    rig.make_namespace("other").await;
+    let all = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+    rig.make(&format!("{RBAC}/namespaces/team/roles"), json!({"metadata": {"name": "all"}, "rules": all})).await;
+    rig.make(&format!("{RBAC}/namespaces/team/rolebindings"), binding("all", "all", "User", "bob")).await;
+    until("the binding counts", async || rig.code("bob", "GET", MAPS).await == 200).await;
+    let inside = "/api/v1/namespaces/team/namespaces";
+    let labels = json!({"metadata": {"labels": {"mine": "true"}}});
+    for (method, path, content_type, body) in [
+        ("GET", "", JSON, &Value::Null),
+        ("GET", "/other", JSON, &Value::Null),
+        ("GET", "/team", JSON, &Value::Null),
+        ("POST", "", JSON, &json!({"metadata": {"name": "made"}})),
+        ("PUT", "/other", JSON, &json!({"metadata": {"name": "other"}})),
+        ("PATCH", "/other", MERGE, &labels),
+        ("PATCH", "/other/status", MERGE, &labels),
+        ("PATCH", "/made?fieldManager=f", APPLY, &json!({"apiVersion": "v1", "kind": "Namespace"})),
+        ("PUT", "/other/finalize", JSON, &json!({"metadata": {"name": "other"}})),
+        ("DELETE", "/other", JSON, &Value::Null),
+    ] {
+        for token in ["bob", "root"] {
+            let answer = send(&rig, token, method, &format!("{inside}{path}"), content_type, body).await;
+            assert_eq!(answer.status, 404, "{token} {method} {path}: {}", answer.body);
+            assert!(answer.body.contains("could not find the requested resource"), "{}", answer.body);
+        }
+    }
+    let watched = "/api/v1/watch/namespaces/team/namespaces/other";
+    assert_eq!(rig.code("bob", "GET", watched).await, 404);
+    let other = rig.send("root", "GET", "/api/v1/namespaces/other", &Value::Null).await;
+    assert!(other.status == 200 && !other.body.contains("mine") && other.body.contains("Active"), "{}", other.body);
+    assert_eq!(rig.code("root", "GET", "/api/v1/namespaces/made").await, 404);
+}
+
 /// The verb and the resource that each request is authorized as.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_each_request_needs() {
