@@ -119,7 +119,7 @@ async fn an_update_does_not_create() {
     assert_eq!(send(&rig, "alice", "PATCH", &format!("{LEASES}/l?fieldManager=f"), APPLY, &named).await.status, 200);
 }
 
-/// Who loses the race to create by apply changes what the winner has made.
+/// An apply that loses the race to create changes the object that the winner has made.
 #[tokio::test(flavor = "multi_thread")]
 async fn applies_that_race_create_once() {
     let rig = rig(json!([]), &[]).await;
@@ -181,7 +181,7 @@ async fn a_watch_does_not_write() {
     assert!(kept["data"].is_null());
 }
 
-/// Who may do everything in a namespace may do nothing with others, nor with its own, by paths that put one into another.
+/// Rights in a namespace do not reach namespaces, neither others nor that one, by paths that put one into another.
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_are_in_no_namespace() {
     let rig = rig(json!([]), &[]).await;
