@@ -150,7 +150,7 @@ impl Api {
         let old_watch = info.verb == "watch" && (!info.name.is_empty() || !request.query.flag("watch"));
         let has_namespace = !info.namespace.is_empty() && info.resource != "namespaces";
         let depth = info.parts.len();
-        if has_namespace && !description.namespaced {
+        if has_namespace && !description.namespaced || is_namespace_in_another(info) {
             return Err(Status::path_not_found());
         }
         // What cannot be watched has no such paths.
@@ -200,7 +200,8 @@ impl Api {
                 let subresource = description.subresource(&info.subresource).ok_or_else(Status::path_not_found)?;
                 let connects = subresource.role == SubresourceRole::Connect;
                 // There are no watches of subresources, and what was allowed as one is nothing else.
-                if depth > 3 && !connects || info.verb == "watch" {
+                let has_paths = connects && subresource.name == "proxy";
+                if depth > 3 && !has_paths || info.verb == "watch" {
                     return Err(Status::path_not_found());
                 }
                 let verb = match request.method {
@@ -358,6 +359,13 @@ fn item_verb(method: &Method) -> Option<Verb> {
     }
 }
 
+/// True for `/api/v1/namespaces/a/namespaces/b`: it would be authorized in the one namespace and be about the other.
+fn is_namespace_in_another(info: &RequestInfo) -> bool {
+    let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
+    let before = segments.len().saturating_sub(info.parts.len());
+    info.resource == "namespaces" && segments[..before].contains(&"namespaces")
+}
+
 /// True when the request was allowed as what it is going to do. `/watch/` in the path makes a watch of any method for
 /// the authorizers: it must not get to a handler that writes.
 fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
@@ -409,4 +417,56 @@ fn router_checks(request: &Request, verb: Verb, offer: Offer) -> Result<(), Stat
         return Err(Status::router_unsupported_media_type());
     }
     negotiate::router_accepts(request.header("accept").unwrap_or(""), offer)
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::Query;
+
+    use super::*;
+
+    fn info(method: &Method, path: &str) -> RequestInfo {
+        RequestInfo::parse(method, path, &Query::default(), path).unwrap()
+    }
+
+    #[test]
+    fn namespaces_in_namespaces() {
+        for (path, nested) in [
+            ("/api/v1/namespaces", false),
+            ("/api/v1/namespaces/a", false),
+            ("/api/v1/namespaces/namespaces", false),
+            ("/api/v1/namespaces/namespaces/status", false),
+            ("/api/v1/namespaces/a/finalize", false),
+            ("/api/v1/watch/namespaces/a", false),
+            ("/api/v1/namespaces/a/pods/namespaces", false),
+            ("/api/v1/namespaces/a/namespaces", true),
+            ("/api/v1/namespaces/a/namespaces/", true),
+            ("/api/v1/namespaces/a/namespaces/a", true),
+            ("/api/v1/namespaces/a/namespaces/b", true),
+            ("/api/v1/namespaces/a/namespaces/b/finalize", true),
+            ("/api/v1/watch/namespaces/a/namespaces/b", true),
+        ] {
+            assert_eq!(is_namespace_in_another(&info(&Method::GET, path)), nested, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_watch_is_no_other_verb() {
+        let all =
+            [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection, Verb::List, Verb::Get];
+        for (method, path, want) in [
+            (Method::POST, "/api/v1/watch/namespaces/a/pods", &[Verb::List, Verb::Get][..]),
+            (Method::DELETE, "/api/v1/watch/namespaces/a/pods", &[Verb::List, Verb::Get]),
+            (Method::POST, "/api/v1/namespaces/a/pods", &[Verb::Create]),
+            (Method::DELETE, "/api/v1/namespaces/a/pods", &[Verb::DeleteCollection]),
+            (Method::DELETE, "/api/v1/namespaces/a/pods/p", &[Verb::Delete]),
+            (Method::PUT, "/api/v1/namespaces/a/pods/p", &[Verb::Update]),
+            (Method::GET, "/api/v1/namespaces/a/pods/p", &[Verb::Get]),
+            (Method::GET, "/api/v1/namespaces/a/pods", &[Verb::List]),
+        ] {
+            let info = info(&method, path);
+            let allowed: Vec<Verb> = all.into_iter().filter(|verb| is_allowed_as(&info, *verb)).collect();
+            assert_eq!(allowed, want, "{method} {path}");
+        }
+    }
 }

@@ -29,7 +29,7 @@ pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send 
 pub struct UpdateOptions {
     /// Empty for the resource itself.
     pub subresource: Text,
-    /// Who is asked for the right to create an absent object; without it (the rule but for server-side apply and for
+    /// Gives the right to create an absent object; without it (the rule but for server-side apply and for
     /// the kinds that allow it on PUT) nothing is created.
     pub create: Option<Arc<dyn CreateGate>>,
     /// The object must have this uid.

@@ -47,7 +47,7 @@ impl Caller {
     }
 }
 
-/// Who may only `get` what runs commands may not run them. WebSockets are opened by GET and SPDY connections by POST,
+/// The right to `get` what runs commands is not the right to run them. WebSockets are opened by GET and SPDY connections by POST,
 /// which policies took for a difference in what is done (<https://issues.k8s.io/133515>).
 pub(crate) async fn may_create(authorizer: &dyn Authorizer, caller: &Caller) -> Result<(), Status> {
     let info = &caller.info;

@@ -189,7 +189,7 @@ pub fn lacks_domain(finalizer: &str) -> bool {
     !finalizer.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer)
 }
 
-/// What is wrong with a finalizer that [`lacks_domain`].
+/// The error of a finalizer that [`lacks_domain`].
 pub const NO_DOMAIN: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
 fn no_new_finalizers(new: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {

@@ -119,7 +119,7 @@ async fn an_update_does_not_create() {
     assert_eq!(send(&rig, "alice", "PATCH", &format!("{LEASES}/l?fieldManager=f"), APPLY, &named).await.status, 200);
 }
 
-/// Who loses the race to create by apply changes what the winner has made.
+/// An apply that loses the race to create changes the object that the winner has made.
 #[tokio::test(flavor = "multi_thread")]
 async fn applies_that_race_create_once() {
     let rig = rig(json!([]), &[]).await;
@@ -179,6 +179,42 @@ async fn a_watch_does_not_write() {
     assert!(names.contains(&"kept") && !names.contains(&"made"), "{names:?}");
     let kept = list["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "kept").unwrap();
     assert!(kept["data"].is_null());
+}
+
+/// Rights in a namespace do not reach namespaces, neither others nor that one, by paths that put one into another.
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_are_in_no_namespace() {
+    let rig = rig(json!([]), &[]).await;
+    rig.make_namespace("other").await;
+    let all = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+    rig.make(&format!("{RBAC}/namespaces/team/roles"), json!({"metadata": {"name": "all"}, "rules": all})).await;
+    rig.make(&format!("{RBAC}/namespaces/team/rolebindings"), binding("all", "all", "User", "bob")).await;
+    until("the binding counts", async || rig.code("bob", "GET", MAPS).await == 200).await;
+    let inside = "/api/v1/namespaces/team/namespaces";
+    let labels = json!({"metadata": {"labels": {"mine": "true"}}});
+    for (method, path, content_type, body) in [
+        ("GET", "", JSON, &Value::Null),
+        ("GET", "/other", JSON, &Value::Null),
+        ("GET", "/team", JSON, &Value::Null),
+        ("POST", "", JSON, &json!({"metadata": {"name": "made"}})),
+        ("PUT", "/other", JSON, &json!({"metadata": {"name": "other"}})),
+        ("PATCH", "/other", MERGE, &labels),
+        ("PATCH", "/other/status", MERGE, &labels),
+        ("PATCH", "/made?fieldManager=f", APPLY, &json!({"apiVersion": "v1", "kind": "Namespace"})),
+        ("PUT", "/other/finalize", JSON, &json!({"metadata": {"name": "other"}})),
+        ("DELETE", "/other", JSON, &Value::Null),
+    ] {
+        for token in ["bob", "root"] {
+            let answer = send(&rig, token, method, &format!("{inside}{path}"), content_type, body).await;
+            assert_eq!(answer.status, 404, "{token} {method} {path}: {}", answer.body);
+            assert!(answer.body.contains("could not find the requested resource"), "{}", answer.body);
+        }
+    }
+    let watched = "/api/v1/watch/namespaces/team/namespaces/other";
+    assert_eq!(rig.code("bob", "GET", watched).await, 404);
+    let other = rig.send("root", "GET", "/api/v1/namespaces/other", &Value::Null).await;
+    assert!(other.status == 200 && !other.body.contains("mine") && other.body.contains("Active"), "{}", other.body);
+    assert_eq!(rig.code("root", "GET", "/api/v1/namespaces/made").await, 404);
 }
 
 /// The verb and the resource that each request is authorized as.

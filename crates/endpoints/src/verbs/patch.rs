@@ -93,7 +93,7 @@ impl Target<'_> {
     }
 }
 
-/// What a server-side apply asks for.
+/// The request of a server-side apply.
 pub(crate) struct Configuration {
     pub(crate) value: Value,
     pub(crate) force: bool,
@@ -133,7 +133,7 @@ impl Configuration {
         Err(Status::bad_request(format!("invalid object type: {given}")))
     }
 
-    /// What `fieldValidation` makes of members that are given twice: kube-apiserver looks for them once it has applied
+    /// Applies `fieldValidation` to members that are given twice: kube-apiserver looks for them once it has applied
     /// the rest.
     pub(crate) fn judge_duplicates(&self, context: &Context) -> Result<(), Status> {
         body::judge(context, &self.duplicates, self.validation, |_| {

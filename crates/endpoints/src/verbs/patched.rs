@@ -1,4 +1,4 @@
-//! What JSON patches, merge patches and strategic merge patches make of an object, with kube-apiserver's words for
+//! Applying JSON patches, merge patches and strategic merge patches to an object, with kube-apiserver's words for
 //! patches and results that are none.
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_quote};
@@ -266,7 +266,7 @@ fn sort_like(value: &mut Value, patch: &Value) {
     }
 }
 
-/// What Go's JSON decoder calls the type of a value.
+/// The name of a value's type in errors of Go's JSON decoder.
 pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::List(_) => "array",
