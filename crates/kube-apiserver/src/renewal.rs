@@ -66,7 +66,7 @@ impl Own {
                         let way = if by.is_positive() { "forward" } else { "back" };
                         tracing::warn!("the clock went {way} by {} seconds at once", by.whole_seconds().abs());
                     }
-                    if set.is_none() && now < self.current.due {
+                    if set.is_none() && now < self.current.due && !self.told.follows_others() {
                         continue;
                     }
                     // Files are read and written: not on a thread that answers requests.
@@ -99,6 +99,7 @@ impl Own {
     /// Makes anew what is due.
     fn turn(&mut self, now: OffsetDateTime) -> Result<Renewed, StartError> {
         let new = Pki::open(&self.files, &self.names, now)?;
+        self.told.read_again();
         self.told.write(&new)?;
         let renewed = Renewed {
             serving: new.serving != self.current.serving,

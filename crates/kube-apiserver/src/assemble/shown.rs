@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use binnacle_server::{CertificateFiles, DefaultCertificate, TlsError};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 
 use super::StartError;
 use crate::authentication::Bundle;
@@ -84,6 +86,7 @@ impl Shown {
             quoted(signing),
             quoted(&root),
         );
+        let foreign = foreign.map(|text| Foreign { path: root.clone(), text });
         let told = Told {
             url: url.to_owned(),
             shape: kubeconfig,
@@ -102,11 +105,17 @@ impl Shown {
 pub(crate) struct Told {
     url: String,
     shape: Shape,
-    /// The text of a serving certificate that is not the server's own: clients trust just that.
-    foreign: Option<String>,
+    /// A serving certificate that is not the server's own: clients trust just that.
+    foreign: Option<Foreign>,
     /// Where the operator wants a copy of the serving certificate.
     cert_dir: Option<PathBuf>,
     durability: Durability,
+}
+
+/// A certificate of the operator, which may be replaced while the server runs.
+struct Foreign {
+    path: PathBuf,
+    text: String,
 }
 
 /// What clients get.
@@ -123,6 +132,21 @@ impl Told {
         matches!(self.shape, Shape::Kubeconfig(_))
     }
 
+    /// Whether somebody else replaces the certificate that clients trust.
+    pub(crate) fn follows_others(&self) -> bool {
+        self.foreign.is_some()
+    }
+
+    /// Reads a certificate of the operator again. Half of a file is none.
+    pub(crate) fn read_again(&mut self) {
+        if let Some(foreign) = &mut self.foreign
+            && let Ok(text) = std::fs::read_to_string(&foreign.path)
+            && CertificateDer::from_pem_slice(text.as_bytes()).is_ok()
+        {
+            foreign.text = text;
+        }
+    }
+
     pub(crate) fn write(&self, pki: &Pki) -> Result<(), StartError> {
         if let Some(directory) = &self.cert_dir {
             let files = serving_pair(directory);
@@ -131,7 +155,7 @@ impl Told {
             self.write_file(&files.key, &pki.serving.key)?;
             self.write_file(&files.certificate, &pki.serving.certificate)?;
         }
-        let trusted = self.foreign.as_ref().unwrap_or(&pki.bundle);
+        let trusted = self.foreign.as_ref().map_or(&pki.bundle, |foreign| &foreign.text);
         match &self.shape {
             Shape::Authority(path) => self.write_file(path, trusted),
             Shape::Kubeconfig(path) => {
@@ -173,7 +197,36 @@ pub(super) fn read_text(path: &Path) -> Result<String, StartError> {
 
 #[cfg(test)]
 mod tests {
+    use time::OffsetDateTime;
+
     use super::*;
+
+    #[test]
+    fn clients_are_told_of_a_certificate_that_was_replaced() {
+        let place = DataDir::temporary().unwrap();
+        let files = Files::new(place.private("pki").unwrap(), Durability::Passing);
+        let names = Names::new([127, 0, 0, 1].into(), [10, 0, 0, 1].into());
+        let pki = Pki::open(&files, &names, OffsetDateTime::now_utc()).unwrap();
+        let (path, out) = (place.path().join("tls.crt"), place.path().join("server-ca.crt"));
+        let mut told = Told {
+            url: String::new(),
+            shape: Shape::Authority(out.clone()),
+            foreign: Some(Foreign { path: path.clone(), text: pki.admin.certificate.clone() }),
+            cert_dir: None,
+            durability: Durability::Passing,
+        };
+        for (text, want) in [
+            (&pki.serving.certificate[..], &pki.serving.certificate),
+            ("-----BEGIN CERTIFICATE-----\nhalf", &pki.serving.certificate),
+            ("", &pki.serving.certificate),
+            (&pki.admin.certificate, &pki.admin.certificate),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            told.read_again();
+            told.write(&pki).unwrap();
+            assert_eq!(std::fs::read_to_string(&out).unwrap(), *want);
+        }
+    }
 
     #[test]
     fn paths_for_a_shell() {
