@@ -139,6 +139,7 @@ impl Chain {
     }
 
     /// From the first look at the path to the link that answers, or the first filter that refuses.
+    #[expect(clippy::too_many_arguments, reason = "all that `serve` has found out, in one place")]
     async fn answer(
         &self,
         request: http::Request<Body>,

@@ -28,6 +28,7 @@ pub(crate) struct Handlers {
 }
 
 /// The body of an answer.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 pub(crate) enum Outgoing {
     Tracked(Tracked),
     Relayed(Relayed),
@@ -128,7 +129,7 @@ impl HttpBody for Relayed {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.left.clone()
+        self.left
     }
 }
 

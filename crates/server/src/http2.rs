@@ -89,12 +89,12 @@ where
 struct Alive {
     pings: Option<PingPong>,
     next: Pin<Box<Sleep>>,
-    asked: bool,
+    asked: Option<Instant>,
 }
 
 impl Alive {
     fn new(pings: Option<PingPong>) -> Self {
-        Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), asked: false }
+        Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), asked: None }
     }
 
     /// Resolves when the client is gone.
@@ -103,15 +103,16 @@ impl Alive {
         let _ = pings.poll_pong(cx);
         while self.next.as_mut().poll(cx).is_ready() {
             let silent = Duration::from_millis(connection.silent_ms());
-            let wait = if self.asked && silent >= PING_TIMEOUT {
+            // Anything that came since counts as an answer.
+            if self.asked.take().is_some_and(|asked| silent >= asked.elapsed()) {
                 self.pings = None;
                 return Poll::Ready(());
-            } else if silent >= PING_INTERVAL {
-                self.asked = pings.send_ping(Ping::opaque()).is_ok();
-                PING_TIMEOUT
-            } else {
-                self.asked = false;
+            }
+            let wait = if silent < PING_INTERVAL {
                 PING_INTERVAL - silent
+            } else {
+                self.asked = pings.send_ping(Ping::opaque()).ok().map(|()| Instant::now());
+                PING_TIMEOUT
             };
             self.next.as_mut().reset(tokio::time::Instant::now() + wait);
         }
@@ -127,11 +128,15 @@ async fn answer(
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
 ) {
-    let _turn = tokio::select! {
+    let turn = tokio::select! {
         biased;
         turn = connection.turn() => turn,
         _ = poll_fn(|cx| reply.poll_reset(cx)) => return,
     };
+    if turn.is_err() {
+        // Nobody has looked at it: the client may send it again, on another connection.
+        return reply.send_reset(Reason::REFUSED_STREAM);
+    }
     let _answering = connection.begin();
     let length = request.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
     let request = request.map(|stream| Body::new(Incoming::new(stream, length)));

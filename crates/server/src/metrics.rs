@@ -434,7 +434,7 @@ pub(crate) fn exposition(text: Result<String, prometheus::Error>, request: &Requ
             response
         }
         Err(error) => Refusal::Text(http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-            .into_response(json_failure, &Preferences::of_request(&request)),
+            .into_response(json_failure, &Preferences::of_request(request)),
     }
 }
 

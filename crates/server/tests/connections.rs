@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use binnacle_testkit::https::Client;
 use http_body_util::BodyExt;
-use rcgen::{CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ProtocolVersion;
 
 use rig::{Running, identity};

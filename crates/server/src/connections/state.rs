@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{AcquireError, Notify, Semaphore, SemaphorePermit};
 
 use super::Connections;
 
@@ -135,13 +135,12 @@ impl Connection {
         self.upgraded.load(Ordering::Relaxed)
     }
 
-    /// Waits while too many requests of a caller without identity run.
-    pub(crate) async fn turn(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+    /// Waits while too many requests of a caller without identity run. An error when they are told to go meanwhile.
+    pub(crate) async fn turn(&self) -> Result<Option<SemaphorePermit<'_>>, AcquireError> {
         if self.is_known() {
-            return None;
+            return Ok(None);
         }
-        // Never closed.
-        self.turns.acquire().await.ok()
+        self.turns.acquire().await.map(Some)
     }
 
     /// A request has begun.
@@ -211,6 +210,9 @@ impl Connection {
         if self.left.load(Ordering::Relaxed) == 0 {
             self.left.store(self.now(), Ordering::Relaxed);
             self.leave.notify_one();
+            if !self.is_known() {
+                self.turns.close();
+            }
         }
     }
 
