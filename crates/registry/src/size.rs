@@ -78,10 +78,9 @@ fn largest_fields(object: &Value, message: &Message) -> Vec<(FieldPath, usize)> 
     while found.len() < NAMED
         && let Some(field) = fields.pop()
     {
-        let heavy = field
-            .value
-            .as_object()
-            .is_some_and(|members| members.values().any(|member| 2 * size_of_value(member) >= field.size));
+        let heavy = field.value.as_object().is_some_and(|members| {
+            members.iter().any(|(name, member)| 2 * (name.len() + 4 + size_of_value(member)) >= field.size)
+        });
         if heavy {
             add_members(field.value, &field.path, field.message, &mut fields);
         } else if field.size > 0 {
