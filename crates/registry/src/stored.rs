@@ -105,6 +105,8 @@ pub fn store_failure(error: StoreError) -> Status {
         StoreError::Timeout => {
             Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
         }
+        // Retrying at once does not help, and neither does another request body: the operator has to make room.
+        StoreError::NoSpace(why) => Status::unknown(507, &format!("Insufficient Storage: {why}")),
         other => {
             tracing::error!(error = %other, "storage failed");
             Status::internal(other)
