@@ -54,7 +54,7 @@ impl OpenIdLink {
 
     fn answer(&self, request: &Request) -> Response {
         if request.method != Method::GET {
-            return failure_response(&Status::method_not_allowed(), &Preferences::of_request(&request));
+            return failure_response(&Status::method_not_allowed(), &Preferences::of_request(request));
         }
         let (body, kind) = match request.info.path.trim_end_matches('/') {
             KEYS => (&self.keys, "application/jwk-set+json"),

@@ -45,7 +45,7 @@ impl Subject {
             Self::ConfigMaps => json!({"data": {PADDING: "x".repeat(size(value))}}),
             Self::Leases => json!({"spec": {"holderIdentity": value}}),
             Self::Services => {
-                let kind = if number(value) % 3 == 0 { "ClusterIP" } else { "NodePort" };
+                let kind = if number(value).is_multiple_of(3) { "ClusterIP" } else { "NodePort" };
                 json!({"spec": {"type": kind, "ports": [{"port": 80}], "selector": {"app": name}}})
             }
         };
