@@ -7,6 +7,7 @@ mod authorities;
 mod authorization;
 mod bound_objects;
 mod data_dir;
+mod embedded_metrics;
 mod encryption;
 mod fairness;
 mod flags;

@@ -1,6 +1,7 @@
 //! Repository tasks, run as `cargo xtask TASK`.
 
 mod import_api;
+mod mutants;
 mod release;
 
 use std::process::ExitCode;
@@ -13,10 +14,12 @@ fn main() -> ExitCode {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(import_api::command())
+        .subcommand(mutants::command())
         .subcommand(release::command())
         .get_matches();
     let outcome = match matches.subcommand() {
         Some(("import-api", matches)) => import_api::run(matches),
+        Some(("mutants", matches)) => mutants::run(matches),
         Some(("release", matches)) => release::run(matches),
         _ => unreachable!("clap knows no other subcommand"),
     };
