@@ -17,6 +17,8 @@ pub(crate) struct StoreCheck {
     pub(crate) store: Arc<dyn Store>,
     /// How long the store may take.
     pub(crate) patience: Duration,
+    /// Ask whether the store should be sent work, not only whether it can serve.
+    pub(crate) ready: bool,
 }
 
 impl HealthCheck for StoreCheck {
@@ -26,7 +28,8 @@ impl HealthCheck for StoreCheck {
 
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
-            match tokio::time::timeout(self.patience, self.store.health()).await {
+            let asked = if self.ready { self.store.readiness() } else { self.store.health() };
+            match tokio::time::timeout(self.patience, asked).await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(error)) => Err(format!("error getting data from etcd: {error}")),
                 Err(_) => Err("error getting data from etcd: context deadline exceeded".to_owned()),

@@ -8,6 +8,7 @@ mod authorization;
 mod bound_objects;
 mod data_dir;
 mod descriptors;
+mod embedded_metrics;
 mod encryption;
 mod fairness;
 mod flags;

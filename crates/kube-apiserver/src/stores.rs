@@ -47,7 +47,12 @@ impl Stores {
             Some(data) if !storage.ephemeral => {
                 let directory = data.private("store")?;
                 // The store's lock keeps a second server out of the directory.
-                let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(&directory))?);
+                let options = EmbeddedOptions {
+                    on_failure: Some(Arc::new(|why| end_process(why))),
+                    ..EmbeddedOptions::new(&directory)
+                };
+                let store = Arc::new(EmbeddedStore::open(options)?);
+                crate::embedded_metrics::register(&store, registry).map_err(not_registered)?;
                 data.locked();
                 Ok(Self::Embedded { store, directory: Some(directory) })
             }
@@ -124,6 +129,14 @@ impl Stores {
         }
     }
 
+    /// The embedded store, if it has a directory.
+    pub(crate) fn embedded(&self) -> Option<Arc<EmbeddedStore>> {
+        match self {
+            Self::Embedded { store, directory: Some(_) } => Some(store.clone()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn are_elsewhere(&self) -> bool {
         matches!(self, Self::Etcd(_))
     }
@@ -144,8 +157,12 @@ impl Stores {
                 None => ("etcd".to_owned(), "etcd-readiness".to_owned()),
                 Some(n) => (format!("etcd-override-{n}"), format!("etcd-override-readiness-{n}")),
             };
-            let check = |name, patience| Arc::new(StoreCheck { name, store: store.clone(), patience });
-            health = health.alive(check(alive, storage.health_timeout)).ready(check(ready, storage.ready_timeout));
+            let check = |name, patience, ready| Arc::new(StoreCheck { name, store: store.clone(), patience, ready });
+            health = health.alive(check(alive, storage.health_timeout, false)).ready(check(
+                ready,
+                storage.ready_timeout,
+                true,
+            ));
         }
         health
     }
@@ -163,6 +180,15 @@ impl Stores {
             Self::Etcd(clusters) => clusters.stores[0].clone(),
         }
     }
+}
+
+/// The exit status after the disk of the embedded store has failed: "input/output error" of sysexits.h.
+const DISK_FAILED: i32 = 74;
+
+/// Nothing may be written on top of what a failing disk may or may not hold. The next process reads what is there.
+fn end_process(why: &str) {
+    tracing::error!(why, status = DISK_FAILED, "the disk of the store has failed: ending the process");
+    std::process::exit(DISK_FAILED);
 }
 
 impl Clusters {

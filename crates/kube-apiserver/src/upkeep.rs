@@ -116,12 +116,16 @@ fn measure_databases(
     let help = "[STABLE] Size of the storage database file physically allocated in bytes.";
     let size = gauge(registry, "apiserver_storage_size_bytes", help, &["storage_cluster_id"])?;
     let clusters = stores.clusters().to_vec();
+    let embedded = stores.embedded();
     Ok(tokio::spawn(async move {
         supervise("database size", || async {
             let mut turn = interval(every);
             turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 turn.tick().await;
+                if let Some(embedded) = &embedded {
+                    size.with_label_values(&["embedded"]).set(embedded.stats().disk_bytes as f64);
+                }
                 for (n, cluster) in clusters.iter().enumerate() {
                     match cluster.database_size().await {
                         Ok(bytes) => size.with_label_values(&[format!("etcd-{n}")]).set(bytes as f64),

@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod import_api;
+mod mutants;
 mod release;
 
 use std::process::ExitCode;
@@ -15,11 +16,13 @@ fn main() -> ExitCode {
         .arg_required_else_help(true)
         .subcommand(dependencies::command())
         .subcommand(import_api::command())
+        .subcommand(mutants::command())
         .subcommand(release::command())
         .get_matches();
     let outcome = match matches.subcommand() {
         Some(("dependencies", _)) => dependencies::run(),
         Some(("import-api", matches)) => import_api::run(matches),
+        Some(("mutants", matches)) => mutants::run(matches),
         Some(("release", matches)) => release::run(matches),
         _ => unreachable!("clap knows no other subcommand"),
     };
