@@ -16,11 +16,14 @@ pub(crate) fn register(store: &Arc<EmbeddedStore>, registry: &Registry) -> Resul
     registry.register(Box::new(Families::new(store)?))
 }
 
+/// One figure of the store.
+type Read<T> = fn(&LogStats) -> T;
+
 struct Families {
     store: Weak<EmbeddedStore>,
     /// Made anew whenever somebody asks.
-    gauges: Vec<(Gauge, fn(&LogStats) -> f64)>,
-    counters: Vec<(IntCounter, fn(&LogStats) -> u64)>,
+    gauges: Vec<(Gauge, Read<f64>)>,
+    counters: Vec<(IntCounter, Read<u64>)>,
     /// What the histogram is described by; it is written out by hand.
     syncs: Gauge,
 }

@@ -48,7 +48,7 @@ impl Stores {
                 let directory = data.private("store")?;
                 // The store's lock keeps a second server out of the directory.
                 let options = EmbeddedOptions {
-                    on_failure: Some(Arc::new(|why| end_process(why))),
+                    on_failure: Some(Arc::new(end_process)),
                     ..EmbeddedOptions::new(&directory)
                 };
                 let store = Arc::new(EmbeddedStore::open(options)?);
