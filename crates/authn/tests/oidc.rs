@@ -124,11 +124,12 @@ fn options(algorithms: &[Algorithm]) -> IssuerOptions {
     }
 }
 
-fn run(config: AuthenticationConfig, algorithms: &[Algorithm], file: Option<IssuersFile>) -> Running {
+fn run(config: AuthenticationConfig, algorithms: &[Algorithm], mut file: Option<IssuersFile>) -> Running {
     let checked = config.check(&[]).unwrap();
     let issuers = Arc::new(Issuers::new(checked, options(algorithms)).unwrap());
     let (trigger, shutdown): (_, Shutdown) = ShutdownTrigger::new();
-    tokio::spawn(issuers.clone().follow(file, shutdown));
+    let followed = issuers.clone();
+    tokio::spawn(async move { followed.follow(&mut file, shutdown).await });
     Running { issuers, _trigger: trigger }
 }
 

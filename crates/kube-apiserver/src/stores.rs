@@ -47,10 +47,8 @@ impl Stores {
             Some(data) if !storage.ephemeral => {
                 let directory = data.private("store")?;
                 // The store's lock keeps a second server out of the directory.
-                let options = EmbeddedOptions {
-                    on_failure: Some(Arc::new(end_process)),
-                    ..EmbeddedOptions::new(&directory)
-                };
+                let options =
+                    EmbeddedOptions { on_failure: Some(Arc::new(end_process)), ..EmbeddedOptions::new(&directory) };
                 let store = Arc::new(EmbeddedStore::open(options)?);
                 crate::embedded_metrics::register(&store, registry).map_err(not_registered)?;
                 data.locked();
