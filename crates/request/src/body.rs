@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use binnacle_meta::Status;
 use bytes::{Buf, Bytes, BytesMut};
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 
@@ -70,7 +70,8 @@ impl Body {
         P: Buf + Into<Pieces> + 'static,
         E: Into<BoxError> + 'static,
     {
-        Self::new(StreamBody(Box::pin(stream)))
+        // Wrappers may ask once more for the end.
+        Self::new(StreamBody(Box::pin(stream.fuse())))
     }
 
     /// Any other body, for example one that a connection brings or a wrapper around another.

@@ -4,115 +4,23 @@
 
 mod support;
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, Txn, TxnResponse, prefix_range};
 use binnacle_store_embedded::{EmbeddedStore, Options};
-use bytes::Bytes;
-use support::model::list;
+use support::victim::{self, Told};
 use support::work::Rng;
-
-const DIR: &str = "BINNACLE_KILL_DIR";
-const CLIENTS: usize = 8;
-const KEYS: u64 = 5;
 
 /// Not a test of its own: the process that is killed.
 #[test]
 fn victim() {
-    let Ok(dir) = std::env::var(DIR) else { return };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let store = Arc::new(EmbeddedStore::open(Options::new(dir)).expect("the store opens"));
-        say("open");
-        // Numbers go on from where the last process was, so that every value is written once.
-        let start = store.current_revision().await.expect("a revision").0 * 1000;
-        let clients = (0..CLIENTS).map(|client| tokio::spawn(write(store.clone(), client, start)));
-        let clients: Vec<_> = clients.collect();
-        tokio::spawn(lease(store.clone(), start));
-        tokio::spawn(compact(store.clone()));
-        for client in clients {
-            client.await.expect("a client");
-        }
-    });
-}
-
-/// One line at once, so that a kill does not tear it.
-fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    out.write_all(format!("\n{line}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent listens");
-}
-
-async fn write(store: Arc<EmbeddedStore>, client: usize, start: u64) {
-    let mut rng = Rng::new(start + client as u64);
-    for number in start.. {
-        let key = format!("/k/{client}/{}", number % KEYS);
-        let value = format!("{number}:{}", "x".repeat(rng.below(3000) as usize));
-        let op = if rng.below(10) == 0 { Op::Delete } else { Op::Put { value: value.into(), lease: None } };
-        let deletes = op == Op::Delete;
-        let txn = Txn { key: Bytes::from(key.clone()), expect: Expect::Anything, op };
-        say(&format!("begin {key} {number}"));
-        match store.txn(txn).await.expect("a write") {
-            TxnResponse::Done { revision, .. } => {
-                let what = if deletes { "deleted" } else { "put" };
-                say(&format!("{what} {key} {number} {}", revision.0));
-            }
-            TxnResponse::Unmet { .. } => panic!("anything was expected"),
-        }
-    }
-}
-
-/// Groups of keys that come into being one by one and go all at once.
-async fn lease(store: Arc<EmbeddedStore>, start: u64) {
-    for group in start.. {
-        let lease = store.grant_lease(3600).await.expect("a lease");
-        for n in 0..3 {
-            let op = Op::Put { value: Bytes::from_static(b"leased"), lease: Some(lease) };
-            let key = Bytes::from(format!("/g/{group}/{n}"));
-            store.txn(Txn { key, expect: Expect::Absent, op }).await.expect("a put");
-        }
-        say(&format!("group {group} {}", lease.0));
-        store.revoke_lease(lease).await.expect("a revocation");
-        say(&format!("revoked {group} 0"));
-    }
-}
-
-async fn compact(store: Arc<EmbeddedStore>) {
-    loop {
-        tokio::time::sleep(Duration::from_millis(15)).await;
-        let revision = store.current_revision().await.expect("a revision");
-        let target = Revision(revision.0.saturating_sub(200));
-        if target > store.compacted_revision().await.expect("a revision") {
-            store.compact(target).await.expect("a compaction");
-            say(&format!("compacted {} 0", target.0));
-        }
-    }
-}
-
-/// What the victims said, over all rounds.
-#[derive(Default)]
-struct Told {
-    /// By key: the newest acknowledged number and revision; `None` in place of the number when it was deleted.
-    keys: HashMap<String, (Option<u64>, u64)>,
-    /// By key: the number whose write was begun last.
-    begun: HashMap<String, u64>,
-    /// Acknowledged puts by revision.
-    puts: HashMap<u64, (String, u64)>,
-    groups: HashMap<u64, i64>,
-    revoked: Vec<u64>,
-    revision: u64,
-    compacted: u64,
-    acknowledged: u64,
+    victim::run();
 }
 
 #[test]
 fn killed_at_any_time() {
-    if std::env::var(DIR).is_ok() {
+    if victim::is_running() {
         return;
     }
     let rounds: u64 = std::env::var("KILL_ROUNDS").map_or(100, |text| text.parse().expect("a number"));
@@ -141,7 +49,7 @@ fn killed_at_any_time() {
 /// Not even the first start has a moment at which it must not be interrupted.
 #[test]
 fn killed_while_it_is_created() {
-    if std::env::var(DIR).is_ok() {
+    if victim::is_running() {
         return;
     }
     let mut rng = Rng::new(std::process::id().into());
@@ -151,7 +59,7 @@ fn killed_while_it_is_created() {
         let dir = tempfile::tempdir().expect("a directory");
         let data = dir.path().join("some/where");
         let mut told = Told::default();
-        let mut victim = start_victim(&data);
+        let mut victim = victim::command(&data).spawn().expect("the victim starts");
         let lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
         std::thread::sleep(Duration::from_micros(rng.below(30_000)));
         victim.kill().expect("the victim is killed");
@@ -162,17 +70,8 @@ fn killed_while_it_is_created() {
     }
 }
 
-fn start_victim(dir: &Path) -> Child {
-    Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "victim", "--nocapture", "--test-threads=1"])
-        .env(DIR, dir)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the victim starts")
-}
-
 fn run_and_kill(dir: &Path, after: Duration, told: &mut Told) {
-    let mut victim = start_victim(dir);
+    let mut victim = victim::command(dir).spawn().expect("the victim starts");
     let mut lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
     let opened = lines.by_ref().map_while(Result::ok).any(|line| line == "open");
     assert!(opened, "the victim opens its store");
@@ -184,100 +83,4 @@ fn run_and_kill(dir: &Path, after: Duration, told: &mut Told) {
     for line in listener.join().expect("the listener") {
         told.hear(&line);
     }
-}
-
-impl Told {
-    fn hear(&mut self, line: &str) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let number = |at: usize| words[at].parse::<u64>().expect("a number");
-        match words[..] {
-            ["begin", key, _] => drop(self.begun.insert(key.to_owned(), number(2))),
-            ["put", key, _, _] => {
-                self.keys.insert(key.to_owned(), (Some(number(2)), number(3)));
-                self.puts.insert(number(3), (key.to_owned(), number(2)));
-                self.heard(number(3));
-            }
-            ["deleted", key, _, _] => {
-                self.keys.insert(key.to_owned(), (None, number(3)));
-                self.heard(number(3));
-            }
-            ["group", _, lease] => drop(self.groups.insert(number(1), lease.parse().expect("a lease"))),
-            ["revoked", _, _] => self.revoked.push(number(1)),
-            ["compacted", _, _] => self.compacted = number(1),
-            _ => {}
-        }
-    }
-
-    fn heard(&mut self, revision: u64) {
-        self.revision = self.revision.max(revision);
-        self.acknowledged += 1;
-    }
-
-    async fn check(&mut self, store: &EmbeddedStore, context: &str) {
-        let revision = store.current_revision().await.expect("a revision").0;
-        assert!(
-            revision >= self.revision,
-            "{context}: revision {} was acknowledged, now it is {revision}",
-            self.revision
-        );
-        let compacted = store.compacted_revision().await.expect("a revision").0;
-        assert!(compacted >= self.compacted, "{context}: compactions do not go back");
-
-        let live = list(store, &prefix_range(b"/k/"), None).await.expect("a list");
-        let live: HashMap<String, KeyValue> =
-            live.into_iter().map(|kv| (String::from_utf8_lossy(&kv.key).into_owned(), kv)).collect();
-        for (key, (number, acknowledged)) in &self.keys {
-            let found = live.get(key).map(|kv| (number_of(kv), kv.mod_revision.0));
-            let begun = self.begun[key];
-            match found {
-                Some((found, at)) if Some(found) == *number => assert_eq!(at, *acknowledged, "{context}: {key}"),
-                // The write that was under way may have been done.
-                Some((found, at)) => assert!(found == begun && at > *acknowledged, "{context}: {key} is {found}@{at}"),
-                None => assert!(number.is_none() || *number != Some(begun), "{context}: {key} is lost"),
-            }
-        }
-        for (key, kv) in &live {
-            let known = self.keys.contains_key(key) || self.begun.get(key) == Some(&number_of(kv));
-            assert!(known, "{context}: {key} was never written");
-        }
-        self.check_history(store, compacted, context).await;
-        self.check_groups(store, context).await;
-        // What was under way is decided now.
-        for (key, kv) in live {
-            self.keys.insert(key, (Some(number_of(&kv)), kv.mod_revision.0));
-        }
-        self.revision = revision;
-        self.compacted = compacted;
-    }
-
-    /// Every acknowledged put can be read at its revision, and only there.
-    async fn check_history(&mut self, store: &EmbeddedStore, compacted: u64, context: &str) {
-        self.puts.retain(|revision, _| *revision >= compacted);
-        for (revision, (key, number)) in &self.puts {
-            let read = store.get(Bytes::from(key.clone()), Some(Revision(*revision))).await;
-            let (kv, _) = read.unwrap_or_else(|error| panic!("{context}: {key}@{revision}: {error}"));
-            let kv = kv.unwrap_or_else(|| panic!("{context}: {key}@{revision} is lost"));
-            assert_eq!((number_of(&kv), kv.mod_revision.0), (*number, *revision), "{context}: {key}");
-        }
-    }
-
-    /// A revocation takes all keys or none.
-    async fn check_groups(&mut self, store: &EmbeddedStore, context: &str) {
-        for (group, lease) in std::mem::take(&mut self.groups) {
-            let left = list(store, &prefix_range(format!("/g/{group}/").as_bytes()), None).await.expect("a list").len();
-            if self.revoked.contains(&group) {
-                assert_eq!(left, 0, "{context}: group {group} was revoked");
-            } else {
-                assert!(left == 0 || left == 3, "{context}: {left} keys of group {group} are left");
-                let revoked = store.revoke_lease(LeaseId(lease)).await;
-                assert_eq!(revoked.is_ok(), left == 3, "{context}: the lease goes with its keys");
-            }
-        }
-        self.revoked.clear();
-    }
-}
-
-fn number_of(kv: &KeyValue) -> u64 {
-    let text = String::from_utf8_lossy(&kv.value);
-    text.split(':').next().and_then(|number| number.parse().ok()).expect("a value that was written")
 }

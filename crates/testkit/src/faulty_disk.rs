@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::TempDir;
+use crate::program::with_environment_of;
 
 /// Programs that run on it wait at every flush. Needs `python3` and a Linux that lets one process watch another's calls.
 pub struct FaultyDisk {
@@ -96,12 +97,7 @@ impl FaultyDisk {
         let mut slowed = Command::new("python3");
         let directory = self.temp.path().to_str().unwrap();
         slowed.args(["-c", SCRIPT, directory, self.calls]).arg(command.get_program()).args(command.get_args());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => slowed.env(name, value),
-                None => slowed.env_remove(name),
-            };
-        }
+        let mut slowed = with_environment_of(slowed, command);
         slowed.stdin(Stdio::null());
         slowed
     }

@@ -18,6 +18,17 @@ pub fn program() -> Command {
     command
 }
 
+/// A command with the environment that another one has.
+pub(crate) fn with_environment_of(mut command: Command, other: &Command) -> Command {
+    for (name, value) in other.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
 /// A command that starts the operator's program. `BINNACLE_TOOL` names another build of it.
 #[must_use]
 pub fn tool() -> Command {

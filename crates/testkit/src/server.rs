@@ -244,7 +244,7 @@ fn spawn(arguments: &[String], temp: &TempDir, surroundings: &Surroundings) -> R
     // An ephemeral server that is killed leaves its kubeconfig behind: in our directory.
     command.args(arguments).env("TMPDIR", temp.path());
     if let Some(clock) = &surroundings.clock {
-        clock.apply(&mut command);
+        command = clock.under(&command);
     }
     if let Some(disk) = &surroundings.disk {
         command = disk.under(&command);

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::TempDir;
+use crate::program::with_environment_of;
 
 /// The clock of the programs run with it, some seconds off the real one. Time as it passes (timeouts, leases) stays what
 /// it is. Needs Debian's `libfaketime`.
@@ -37,15 +38,22 @@ impl ShiftedClock {
         std::fs::rename(new, self.temp.path().join(SHIFT)).unwrap();
     }
 
-    /// Gives the program this clock.
-    pub(crate) fn apply(&self, command: &mut Command) {
-        command
-            .env("LD_PRELOAD", self.library)
-            .env("FAKETIME_TIMESTAMP_FILE", self.temp.path().join(SHIFT))
-            .env("FAKETIME_NO_CACHE", "1")
-            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+    /// The command with this clock; to the system it is the same process. Nothing that runs beside the program may have
+    /// the clock: the library has the processes of a family wait for each other.
+    #[must_use]
+    pub(crate) fn under(&self, command: &Command) -> Command {
+        let mut shifted = Command::new("env");
+        let place = self.temp.path().join(SHIFT);
+        shifted
+            .arg(format!("LD_PRELOAD={}", self.library.display()))
+            .arg(format!("FAKETIME_TIMESTAMP_FILE={}", place.display()))
+            // The place is looked at once a second.
+            .args(["FAKETIME_CACHE_DURATION=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"])
             // Times of files are the real ones.
-            .env("NO_FAKE_STAT", "1");
+            .arg("NO_FAKE_STAT=1")
+            .arg(command.get_program())
+            .args(command.get_args());
+        with_environment_of(shifted, command)
     }
 }
 

@@ -3,5 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub(crate) mod model;
+pub(crate) mod recording;
 pub(crate) mod sim_files;
+pub(crate) mod victim;
 pub(crate) mod work;

@@ -10,12 +10,14 @@ use std::time::Instant;
 use super::clients::{Asked, Found, LAST, Operation, Outcome, Told, What};
 use super::subjects::is_selected;
 
-pub(super) fn check(history: &[Operation], told: &[Told]) {
+/// `recreates` says that a write of a version that is gone makes the object anew, as the kinds have it that an update may
+/// create.
+pub(super) fn check(history: &[Operation], told: &[Told], recreates: bool) {
     assert!(told.is_sorted_by(|a, b| a.version < b.version), "events come in order, and once");
     nothing_has_two_owners(told);
     let row = Row::new(told);
     nothing_is_invented(history, told, &row);
-    let known = writes_happened_once_and_at_their_base(history, told, &row);
+    let known = writes_happened_once_and_at_their_base(history, told, &row, recreates);
     for operation in history {
         match &operation.what {
             What::Write { outcome: Outcome::Done(version), .. } => known.allows(*version, operation),
@@ -98,6 +100,7 @@ fn writes_happened_once_and_at_their_base<'a>(
     history: &'a [Operation],
     told: &'a [Told],
     row: &Row<'a>,
+    recreates: bool,
 ) -> Knowledge<'a> {
     let written: HashMap<&str, &Told> =
         told.iter().filter_map(|event| Some((event.value.as_deref()?, event))).collect();
@@ -136,7 +139,8 @@ fn writes_happened_once_and_at_their_base<'a>(
             What::Get { .. } | What::Delete { .. } => continue,
         };
         let there = row.version_before(key, at);
-        assert_eq!(there, base, "{operation:?} happened at {at}, when the key was not at its base");
+        let fits = there == base || recreates && there == 0 && matches!(operation.what, What::Write { .. });
+        assert!(fits, "{operation:?} happened at {at}, when the key was at {there} and not at its base");
         known.add(operation, key, at);
     }
     assert!(deletions > 0, "something was deleted");

@@ -67,6 +67,11 @@ impl Subject {
         value
     }
 
+    /// True for the kinds of which an update creates what is not there.
+    pub(super) fn can_be_created_by_update(self) -> bool {
+        matches!(self, Self::Leases | Self::Services)
+    }
+
     /// What an object has to itself as long as it lives.
     pub(super) fn claims(self, object: &DynamicObject) -> Vec<String> {
         if self != Self::Services {

@@ -1,0 +1,70 @@
+//! A process that is recorded while many clients write: whatever it acknowledged before a call would be there if the power
+//! had failed at that call.
+//!
+//! Other than the simulated files of the crash tests, this is about what the real ones ask of the system.
+//! `POWER_CUTS` sets how many points in time are tried (60).
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
+
+use binnacle_store_embedded::{EmbeddedStore, Options};
+use support::recording::Recording;
+use support::victim::{self, Told};
+use support::work::Rng;
+
+/// Not a test of its own: the process that is recorded.
+#[test]
+fn victim() {
+    victim::run();
+}
+
+#[test]
+fn the_power_fails_at_any_call() {
+    if victim::is_running() || !Recording::available() {
+        return;
+    }
+    let cuts: u64 = std::env::var("POWER_CUTS").map_or(60, |text| text.parse().expect("a number"));
+    let place = tempfile::tempdir().expect("a directory");
+    let (dir, record) = (place.path().join("store"), place.path().join("record"));
+    std::fs::create_dir(&dir).expect("a directory");
+    let mut child = Recording::around(&victim::command(&dir), &record, &dir).spawn().expect("the recorder starts");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let (mut opened, mut said) = (None, 0);
+    for line in lines.map_while(Result::ok) {
+        said += usize::from(line.starts_with("put"));
+        if line == "open" {
+            opened = Some(std::time::Instant::now());
+        }
+        // Long enough for segments to be begun and rewritten.
+        if said >= 3000 || opened.is_some_and(|since| since.elapsed() > Duration::from_secs(20)) {
+            break;
+        }
+    }
+    child.kill().expect("the victim is killed");
+    child.wait().expect("the victim is gone");
+
+    let recording = Recording::read(&record);
+    let seed = u64::from(std::process::id());
+    println!("seed {seed}, {} calls, {said} puts", recording.len());
+    let mut rng = Rng::new(seed);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let mut acknowledged = 0;
+    for cut in 0..cuts {
+        let before = rng.below(recording.len() as u64 + 1) as usize;
+        let left = place.path().join(format!("left-{cut}"));
+        std::fs::create_dir(&left).expect("a directory");
+        recording.cut(before, &mut rng, &left);
+        let mut told = Told::default();
+        recording.said(before).flat_map(str::lines).for_each(|line| told.hear(line));
+        let context = format!("seed {seed}, cut {cut} before call {before}");
+        let store = EmbeddedStore::open(Options::new(&left)).unwrap_or_else(|error| panic!("{context}: {error}"));
+        runtime.block_on(told.check(&store, &context));
+        acknowledged += told.acknowledged;
+        runtime.block_on(store.close());
+        std::fs::remove_dir_all(&left).expect("the directory goes");
+    }
+    assert!(acknowledged > cuts, "writes were acknowledged before the cuts");
+}
