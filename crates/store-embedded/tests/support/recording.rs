@@ -80,7 +80,7 @@ impl Recording {
                 recorded.env(name, value);
             }
         }
-        recorded.stdin(Stdio::null());
+        recorded.stdin(Stdio::null()).stdout(Stdio::piped());
         recorded
     }
 
