@@ -89,7 +89,7 @@ fn passes(workspace: &Path, target: &Path) -> Result<bool, String> {
     if !cargo(&["--no-run"])? {
         return Err("it does not compile".to_owned());
     }
-    cargo(&["--lib", "--test", "crash", "--test", "bounds", "--test", "disk"])
+    cargo(&["--lib", "--test", "crash", "--test", "bounds", "--test", "disk", "--test", "power"])
 }
 
 /// Everything but what is built; only what changed, so that a second run builds little.

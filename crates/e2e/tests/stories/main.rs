@@ -36,6 +36,7 @@ mod kubectl_rollout;
 mod kubectl_streams;
 mod kubectl_watch;
 mod kubectl_writes;
+mod large_input;
 mod list_forms;
 mod lost_answers;
 mod migration;
