@@ -12,7 +12,7 @@ use binnacle_schema::{Message, Value};
 /// An object sent in fewer bytes does not become too large for the store by what is noted about it.
 const LARGE: usize = 128 << 10;
 
-/// Whether a write was refused for its size, here or by etcd.
+/// True when a write was refused for its size, here or by etcd.
 fn is_too_large(status: &Status) -> bool {
     status.is(StatusReason::RequestEntityTooLarge)
 }

@@ -30,7 +30,7 @@ pub(crate) struct DataDirError {
     error: io::Error,
 }
 
-/// Whether files must outlive the machine's power.
+/// True when files must outlive the machine's power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
     Lasting,

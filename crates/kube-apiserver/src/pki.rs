@@ -151,7 +151,7 @@ impl Pki {
         Ok(Self { bundle, serving, admin, service_account, due: due.unwrap_or(now + SOON) })
     }
 
-    /// Whether one of the authorities has signed a certificate, by the names that keys have in certificates.
+    /// True when one of the authorities has signed a certificate, by the names that keys have in certificates.
     pub(crate) fn has_signed(&self, certificate_pem: &str) -> bool {
         let signer = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
             .ok()
@@ -173,7 +173,7 @@ impl Pki {
     }
 }
 
-/// Whether a certificate is the issuer's and need not be renewed. One that ends with its issuer could not last longer,
+/// True when a certificate is the issuer's and need not be renewed. One that ends with its issuer could not last longer,
 /// and one that begins with its issuer could not begin earlier.
 fn is_good(certificate: &X509Certificate<'_>, issuer: &Authority, now: OffsetDateTime) -> bool {
     let (begins, ends) = validity(certificate);

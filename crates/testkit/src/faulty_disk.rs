@@ -32,7 +32,7 @@ pub enum DiskCall {
 const SCRIPT: &str = include_str!("faulty_disk.py");
 
 impl FaultyDisk {
-    /// Whether programs can be run so here. Says so when not: the test does without.
+    /// True when programs can be run so here. Says so when not: the test does without.
     #[must_use]
     pub fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();

@@ -78,7 +78,7 @@ fn parse(text: &str) -> Result<Vec<Mutant>, String> {
     Ok(mutants)
 }
 
-/// Whether all tests pass. A mutant that does not compile proves nothing, and is an error.
+/// True when all tests pass. A mutant that does not compile proves nothing, and is an error.
 fn passes(workspace: &Path, target: &Path) -> Result<bool, String> {
     let cargo = |arguments: &[&str]| {
         let mut process = Process::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -127,12 +127,12 @@ enum Shape {
 }
 
 impl Told {
-    /// Whether administrators come with certificates of the server's own authority.
+    /// True when administrators come with certificates of the server's own authority.
     pub(crate) fn has_administrator(&self) -> bool {
         matches!(self.shape, Shape::Kubeconfig(_))
     }
 
-    /// Whether somebody else replaces the certificate that clients trust.
+    /// True when somebody else replaces the certificate that clients trust.
     pub(crate) fn follows_others(&self) -> bool {
         self.foreign.is_some()
     }

@@ -48,7 +48,7 @@ fn usual() -> OffsetDateTime {
     making::EARLIEST + Duration::days(200)
 }
 
-/// Whether a client with this clock that trusts these authorities accepts the server.
+/// True when a client with this clock that trusts these authorities accepts the server.
 fn accepts(trusted: &str, pki: &Pki, at: OffsetDateTime) -> bool {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(trusted.as_bytes()) {

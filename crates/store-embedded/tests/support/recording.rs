@@ -57,7 +57,7 @@ enum What {
 // === impl Recording ===
 
 impl Recording {
-    /// Whether processes can be recorded here. Says so when not: the test does without.
+    /// True when processes can be recorded here. Says so when not: the test does without.
     pub(crate) fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
         *AVAILABLE.get_or_init(|| {

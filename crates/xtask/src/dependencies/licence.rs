@@ -1,6 +1,6 @@
 //! Licence expressions: names joined by AND and OR, with parentheses.
 
-/// Whether one may use what is under this licence when one may use what is under these.
+/// True when one may use what is under this licence when one may use what is under these.
 pub(super) fn permits(expression: &str, allowed: &[String]) -> bool {
     // The slash is how OR was written once.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
