@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::track_update;
-use binnacle_registry::{Context, ListOptions, MANAGER, Match, Resource, ResourceSet, UpdateOptions};
+use binnacle_registry::{Catalog, Context, ListOptions, MANAGER, Match, Resource, UpdateOptions};
 use binnacle_request::{BoxFuture, CreatePermit};
 use binnacle_schema::{Value, value};
 use binnacle_watchcache::Entry;
@@ -161,7 +161,7 @@ pub(crate) async fn get_surely(
 /// Answers from the resources of this server.
 #[derive(Clone)]
 pub struct ResourceLookup {
-    resources: ResourceSet,
+    resources: Catalog,
     /// By kind: found once the set of resources is bound.
     known: Arc<[Known; Kind::COUNT]>,
 }
@@ -173,7 +173,7 @@ struct Known {
 }
 
 impl ResourceLookup {
-    pub fn new(resources: ResourceSet) -> Self {
+    pub fn new(resources: Catalog) -> Self {
         Self { resources, known: Arc::default() }
     }
 
@@ -201,7 +201,7 @@ impl Lookup for ResourceLookup {
             let Some(entry) = unless_absent(found)? else { return Ok(NamespaceState::Absent) };
             // The phase is indexed, so that the object need not be decoded.
             let indexed = namespaces.description.selectable_fields.iter().filter(|f| !f.name.starts_with("metadata."));
-            let phase = indexed.map(|field| field.name).position(|name| name == "status.phase");
+            let phase = indexed.map(|field| &field.name).position(|name| name == "status.phase");
             let terminating = phase.is_some_and(|position| entry.field(position) == "Terminating");
             Ok(if terminating { NamespaceState::Terminating } else { NamespaceState::Active })
         })
@@ -277,9 +277,9 @@ impl Lookup for ResourceLookup {
     }
 
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping> {
-        let described = binnacle_resources::find_kind(group, version, kind)?;
-        let served = self.resources.find(group, version, described.plural)?.description;
-        Some(Mapping { plural: served.plural.into(), namespaced: served.namespaced })
+        let snapshot = self.resources.snapshot();
+        let found = snapshot.find_kind(group, version, kind)?;
+        Some(Mapping { plural: found.description.plural.clone(), namespaced: found.description.namespaced })
     }
 }
 

@@ -90,7 +90,7 @@ impl Lookup for Known {
 
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping> {
         let described = binnacle_resources::find_kind(group, version, kind)?;
-        Some(Mapping { plural: described.plural.into(), namespaced: described.namespaced })
+        Some(Mapping { plural: described.plural.clone(), namespaced: described.namespaced })
     }
 }
 

@@ -120,8 +120,8 @@ impl Doctor {
             return found(Kind::UnknownKeys, "no resource of this release is kept there");
         }
         match self.keys.kept(&kv.key) {
-            Some((group, version, kind)) => {
-                if let Err(why) = decode_stored(group, version, kind, &value) {
+            Some(kind) => {
+                if let Err(why) = decode_stored(kind, &value) {
                     found(Kind::Undecodable, &why);
                 }
             }

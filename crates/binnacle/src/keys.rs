@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use binnacle_builtin::Releases;
 use binnacle_encryption::StorageKeys;
 use binnacle_meta::GroupResource;
-use binnacle_resources::{Storage, all, key_prefixes};
+use binnacle_resources::{all, key_prefixes};
+use binnacle_scheme::StoredType;
 
 /// The layout of the keys below one root.
 pub(crate) struct Keys {
     root: String,
     resources: StorageKeys,
-    kinds: BTreeMap<GroupResource, Storage>,
+    kinds: BTreeMap<GroupResource, StoredType>,
+    /// In the order of [`NOTES`].
+    notes: Vec<Option<StoredType>>,
 }
 
 /// What a key is of, and what is kept under it.
@@ -26,26 +30,31 @@ pub(crate) enum Owner {
     Unknown,
 }
 
-/// What is kept under a key: group, version and kind of the stored object.
-pub(crate) type Kept = (&'static str, &'static str, &'static str);
-
-/// Keys of the servers' own, by what follows the root.
-const NOTES: [(&str, &str, Kept); 5] = [
-    ("ranges/serviceips", "given service addresses", ("", "v1", "RangeAllocation")),
-    ("ranges/servicenodeports", "given node ports", ("", "v1", "RangeAllocation")),
-    ("ranges/secondaryserviceips", "given service addresses", ("", "v1", "RangeAllocation")),
-    ("masterleases/", "addresses of servers", ("", "v1", "Endpoints")),
+/// Keys of the servers' own, by what follows the root: what they are, and group, version and kind of what is kept there.
+const NOTES: [(&str, &str, [&str; 3]); 5] = [
+    ("ranges/serviceips", "given service addresses", ["", "v1", "RangeAllocation"]),
+    ("ranges/servicenodeports", "given node ports", ["", "v1", "RangeAllocation"]),
+    ("ranges/secondaryserviceips", "given service addresses", ["", "v1", "RangeAllocation"]),
+    ("masterleases/", "addresses of servers", ["", "v1", "Endpoints"]),
     // Where servers of several versions find each other (feature gate UnknownVersionInteroperabilityProxy).
-    ("peerserverleases/", "addresses of servers", ("", "v1", "Endpoints")),
+    ("peerserverleases/", "addresses of servers", ["", "v1", "Endpoints"]),
 ];
 
 // === impl Keys ===
 
 impl Keys {
     pub(crate) fn new(root: &str) -> Self {
-        let stored = all().filter_map(|described| Some((described.storage?, described.plural)));
-        let kinds = stored.map(|(storage, plural)| (GroupResource::new(storage.group, plural), storage)).collect();
-        Self { root: root.to_owned(), resources: StorageKeys::new(root, key_prefixes()), kinds }
+        let stored = all().filter_map(|described| binnacle_builtin::stored_type(described, Releases::default()));
+        let kinds = stored.map(|kind| (GroupResource::new(kind.storage.group.clone(), kind.plural.clone()), kind));
+        let note = |(_, _, [group, version, kind]): (_, _, [&'static str; 3])| {
+            binnacle_builtin::noted_type(group, version, kind)
+        };
+        Self {
+            root: root.to_owned(),
+            resources: StorageKeys::new(root, key_prefixes()),
+            kinds: kinds.collect(),
+            notes: NOTES.map(note).into(),
+        }
     }
 
     pub(crate) fn owner(&self, key: &[u8]) -> Owner {
@@ -59,22 +68,21 @@ impl Keys {
         }
     }
 
-    /// What is kept under the key, where this release knows.
-    pub(crate) fn kept(&self, key: &[u8]) -> Option<Kept> {
+    /// The type of what is kept under the key, where this release knows it.
+    pub(crate) fn kept(&self, key: &[u8]) -> Option<&StoredType> {
         match self.owner(key) {
-            Owner::Resource(resource) => {
-                self.kinds.get(&resource).map(|storage| (storage.group, storage.version, storage.kind))
-            }
-            Owner::Note(_) => self.note(key).map(|(_, kept)| kept),
+            Owner::Resource(resource) => self.kinds.get(&resource),
+            Owner::Note(_) => self.note(key)?.1,
             Owner::Custom(_) | Owner::Unknown => None,
         }
     }
 
-    fn note(&self, key: &[u8]) -> Option<(&'static str, Kept)> {
+    fn note(&self, key: &[u8]) -> Option<(&'static str, Option<&StoredType>)> {
         let path = key.strip_prefix(self.root.as_bytes())?;
         let whole =
             |name: &str| if name.ends_with('/') { path.starts_with(name.as_bytes()) } else { path == name.as_bytes() };
-        NOTES.iter().find(|(name, ..)| whole(name)).map(|(_, what, kept)| (*what, *kept))
+        let found = NOTES.iter().zip(&self.notes).find(|((name, ..), _)| whole(name));
+        found.map(|((_, what, _), kept)| (*what, kept.as_ref()))
     }
 }
 
@@ -96,20 +104,25 @@ mod tests {
     fn owners() {
         let keys = Keys::new("/registry/");
         for (key, want, kept) in [
-            ("/registry/pods/default/a", "pods", Some(("", "v1", "Pod"))),
-            ("/registry/services/specs/default/a", "services", Some(("", "v1", "Service"))),
-            ("/registry/services/endpoints/default/a", "endpoints", Some(("", "v1", "Endpoints"))),
-            ("/registry/deployments/default/a", "deployments.apps", Some(("apps", "v1", "Deployment"))),
+            ("/registry/pods/default/a", "pods", Some(["", "v1", "Pod"])),
+            ("/registry/services/specs/default/a", "services", Some(["", "v1", "Service"])),
+            ("/registry/services/endpoints/default/a", "endpoints", Some(["", "v1", "Endpoints"])),
+            ("/registry/deployments/default/a", "deployments.apps", Some(["apps", "v1", "Deployment"])),
             ("/registry/stable.example.com/crontabs/a/b", "crontabs.stable.example.com", None),
-            ("/registry/masterleases/10.0.0.1", "(addresses of servers)", Some(("", "v1", "Endpoints"))),
-            ("/registry/peerserverleases/apiserver-x", "(addresses of servers)", Some(("", "v1", "Endpoints"))),
-            ("/registry/ranges/serviceips", "(given service addresses)", Some(("", "v1", "RangeAllocation"))),
+            ("/registry/masterleases/10.0.0.1", "(addresses of servers)", Some(["", "v1", "Endpoints"])),
+            ("/registry/peerserverleases/apiserver-x", "(addresses of servers)", Some(["", "v1", "Endpoints"])),
+            ("/registry/ranges/serviceips", "(given service addresses)", Some(["", "v1", "RangeAllocation"])),
             ("/registry/ranges/other", "(unknown)", None),
             ("/registry/pod", "(unknown)", None),
             ("/elsewhere/pods/a/b", "(unknown)", None),
         ] {
             assert_eq!(keys.owner(key.as_bytes()).to_string(), want, "{key}");
-            assert_eq!(keys.kept(key.as_bytes()), kept, "{key}");
+            let kept = kept.map(|names| names.map(str::to_owned));
+            let got = keys.kept(key.as_bytes()).map(|kind| {
+                let storage = &kind.storage;
+                [&storage.group, &storage.version, &storage.kind].map(|name| name.to_string())
+            });
+            assert_eq!(got, kept, "{key}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the table of a kind is made of: column definitions, and the function that makes a row's cells.
 
 use std::cmp::Ordering;
+use std::time::SystemTime;
 
 use binnacle_schema::{Value, value};
 
@@ -21,6 +22,8 @@ pub struct Columns {
     /// Annotations that only the versioned form of an object has: tables and partial objects, which the reference makes
     /// of its internal form, are without them.
     pub unseen_annotations: &'static [&'static str],
+    /// True when a table without rows has null in their place.
+    pub null_rows: bool,
 }
 
 /// A `TableColumnDefinition` of meta.k8s.io.
@@ -66,12 +69,38 @@ pub(crate) type Kind = (&'static str, &'static Columns);
 
 impl Columns {
     pub(crate) const fn new(definitions: &'static [ColumnDefinition], cells: fn(&Value, Now) -> Cells) -> Self {
-        Self { definitions, cells, conditions: |_| &[], order: None, unseen_annotations: &[] }
+        Self { definitions, cells, conditions: |_| &[], order: None, unseen_annotations: &[], null_rows: false }
     }
 
     /// The `columnDefinitions` of a `Table`.
     pub fn definitions_value(&self) -> Value {
         Value::List(self.definitions.iter().map(|definition| definition.to_value()).collect())
+    }
+}
+
+impl binnacle_scheme::Columns for Columns {
+    fn definitions(&self) -> Value {
+        self.definitions_value()
+    }
+
+    fn cells(&self, object: &Value, now: SystemTime) -> Cells {
+        (self.cells)(object, now.into())
+    }
+
+    fn conditions(&self, object: &Value) -> Vec<Value> {
+        (self.conditions)(object).iter().map(RowCondition::to_value).collect()
+    }
+
+    fn order(&self) -> Option<fn(&Value, &Value) -> Ordering> {
+        self.order
+    }
+
+    fn unseen_annotations(&self) -> &[&str] {
+        self.unseen_annotations
+    }
+
+    fn has_null_rows(&self) -> bool {
+        self.null_rows
     }
 }
 

@@ -14,16 +14,19 @@ pub(crate) const AGE: ColumnDefinition = string("Age", doc(OBJECT_META, "creatio
 pub(crate) const UNFORMATTED_NAME: ColumnDefinition = string("Name", doc(OBJECT_META, "name"));
 
 /// Name and creation time.
-pub(crate) const DEFAULT: Columns = Columns::new(
-    &[NAME, ColumnDefinition::new("Created At", "date", doc(OBJECT_META, "creationTimestamp"))],
-    |object, _| {
-        let created = match object.str_at(&["metadata", "creationTimestamp"]) {
-            "" => "0001-01-01T00:00:00Z",
-            created => created,
-        };
-        cells![name(object), created]
-    },
-);
+pub(crate) const DEFAULT: Columns = Columns {
+    null_rows: true,
+    ..Columns::new(
+        &[NAME, ColumnDefinition::new("Created At", "date", doc(OBJECT_META, "creationTimestamp"))],
+        |object, _| {
+            let created = match object.str_at(&["metadata", "creationTimestamp"]) {
+                "" => "0001-01-01T00:00:00Z",
+                created => created,
+            };
+            cells![name(object), created]
+        },
+    )
+};
 
 /// Name and age, of kinds that have nothing else to show.
 pub(crate) const NAME_AND_AGE: Columns =

@@ -92,18 +92,18 @@ mod tests {
         let context = Context::internal("");
         objects.resource().delete(&context, "v1.apps", &DeleteOptions::default()).await.unwrap();
         cluster.control_plane.registrations().keep(&api("custom", "v2"));
-        until(objects, "", "v2.custom", |object| condition(object).0 == "True").await;
+        until(&objects, "", "v2.custom", |object| condition(object).0 == "True").await;
         objects.resource().delete(&context, "v2.custom", &DeleteOptions::default()).await.unwrap();
-        let custom = until(objects, "", "v2.custom", |_| true).await;
+        let custom = until(&objects, "", "v2.custom", |_| true).await;
         assert_eq!(custom.str_at(&["metadata", "labels", CREATED]), "true");
         let reset = objects.update("", "v2.custom", "", |object| {
             object.make_at(&["spec"]).insert("groupPriorityMinimum", 7i64);
         });
         reset.await.unwrap();
-        until(objects, "", "v2.custom", |object| priority(object) == Some(100)).await;
+        until(&objects, "", "v2.custom", |object| priority(object) == Some(100)).await;
         put("late", "onstart").await.unwrap();
         cluster.control_plane.registrations().forget("custom", "v2");
-        crate::testing::until_gone(objects, "", "v2.custom").await;
+        crate::testing::until_gone(&objects, "", "v2.custom").await;
         assert!(objects.get("", "v1.apps").await.unwrap().is_none());
         assert!(objects.get("", "v1.late").await.unwrap().is_some());
     }
@@ -133,7 +133,7 @@ mod tests {
         });
         objects.create("", service).await.unwrap();
         let reason = |reason: &'static str| {
-            until(objects, "", "v1.agg.test", move |object: &Value| condition(object).1 == reason)
+            until(&objects, "", "v1.agg.test", move |object: &Value| condition(object).1 == reason)
         };
         let missing = reason("ServiceNotFound").await;
         assert_eq!(condition(&missing), ("False", "ServiceNotFound", "service/agg in \"default\" is not present"));

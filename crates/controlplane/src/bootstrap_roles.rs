@@ -6,7 +6,7 @@ mod table;
 
 use binnacle_authz::{Rule, uncovered};
 use binnacle_meta::{Status, StatusReason};
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_schema::{Object, Value};
 use futures::future::join_all;
 
@@ -15,7 +15,7 @@ use crate::objects::Objects;
 const GROUP: &str = "rbac.authorization.k8s.io";
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
+pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     // Roles first: who may not escalate could otherwise be bound to less than the role says.
     let table = table::parse()?;
     let bindings = Objects::new(resources, GROUP, "v1", "clusterrolebindings")?;
@@ -37,7 +37,7 @@ pub(crate) fn cluster_roles() -> Result<Vec<Value>, Status> {
     Ok(table::parse()?.cluster_roles)
 }
 
-async fn reconcile(objects: &Objects<'_>, wanted: Vec<Value>) -> Result<(), Status> {
+async fn reconcile(objects: &Objects, wanted: Vec<Value>) -> Result<(), Status> {
     let there = objects.list("").await?;
     let (mut missing, mut changes) = (Vec::new(), Vec::new());
     for wanted in wanted {

@@ -2,7 +2,7 @@
 //! extension API servers, which trust the same), and since when the use of legacy tokens is noted.
 
 use binnacle_meta::{Status, StatusReason};
-use binnacle_registry::{Context, ResourceSet, rfc3339};
+use binnacle_registry::{Catalog, Context, rfc3339};
 use binnacle_schema::{Object, Value, value};
 
 use crate::config::{Config, RequestHeader};
@@ -20,7 +20,7 @@ pub(crate) async fn ensure_authentication(work: &Work) -> Result<(), Status> {
 
 /// Adds what this server says of its callers to what is there: several servers may each have authorities of their own, and
 /// those that are no longer in a file may still be in use elsewhere.
-pub async fn publish_authentication(resources: &ResourceSet, config: &Config) -> Result<(), Status> {
+pub async fn publish_authentication(resources: &Catalog, config: &Config) -> Result<(), Status> {
     let maps = Objects::new(resources, "", "v1", "configmaps")?;
     let wanted = authentication(config);
     let Some(there) = maps.get(NAMESPACE, AUTHENTICATION).await? else {
@@ -47,7 +47,7 @@ pub(crate) async fn ensure_legacy_token_tracking(work: &Work) -> Result<(), Stat
     }
 }
 
-async fn create(maps: &Objects<'_>, name: &str, data: Object) -> Result<(), Status> {
+async fn create(maps: &Objects, name: &str, data: Object) -> Result<(), Status> {
     let mut map = value!({"metadata": {"name": name, "namespace": NAMESPACE}});
     if !data.is_empty() {
         map.make_object().insert("data", data);

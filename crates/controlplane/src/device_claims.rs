@@ -7,7 +7,7 @@ use std::sync::Arc;
 use binnacle_authz::{Attributes, Authorizer, forbidden};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_registry::hooks::{Hooks, Review};
-use binnacle_registry::{Context, ResourceSet};
+use binnacle_registry::{Catalog, Context};
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::Value;
 
@@ -21,7 +21,7 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// The checks for claims and for their templates.
 pub struct DeviceClaims {
-    resources: ResourceSet,
+    resources: Catalog,
     authorizer: Arc<dyn Authorizer>,
     /// Where the claim stands: in the object, or in the spec of a template.
     requests: &'static [&'static str],
@@ -29,13 +29,13 @@ pub struct DeviceClaims {
 
 impl DeviceClaims {
     /// For claims.
-    pub fn new(resources: &ResourceSet, authorizer: &Arc<dyn Authorizer>) -> Self {
+    pub fn new(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> Self {
         let requests = &["spec", "devices", "requests"];
         Self { resources: resources.clone(), authorizer: authorizer.clone(), requests }
     }
 
     /// For templates of claims.
-    pub fn templates(resources: &ResourceSet, authorizer: &Arc<dyn Authorizer>) -> Self {
+    pub fn templates(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> Self {
         let requests = &["spec", "spec", "devices", "requests"];
         Self { requests, ..Self::new(resources, authorizer) }
     }

@@ -32,7 +32,7 @@ mod tests {
         let cluster = Cluster::start().await;
         let schemas = cluster.objects(GROUP, SCHEMAS);
         for schema in &defaults::SCHEMAS {
-            let found = until(schemas, "", schema.name, |schema| condition(schema, "status") == "False").await;
+            let found = until(&schemas, "", schema.name, |schema| condition(schema, "status") == "False").await;
             assert_eq!(found.str_at(&["metadata", "annotations", "apf.kubernetes.io/autoupdate-spec"]), "true");
             let managers = found.list_at(&["metadata", "managedFields"]);
             let managers =
@@ -62,7 +62,7 @@ mod tests {
             "spec": {"priorityLevelConfiguration": {"name": "gold"}, "matchingPrecedence": 9000i64, "rules": []}
         });
         schemas.create("", schema).await.unwrap();
-        let dangling = until(schemas, "", "mine", |schema| condition(schema, "status") == "True").await;
+        let dangling = until(&schemas, "", "mine", |schema| condition(schema, "status") == "True").await;
         assert_eq!(condition(&dangling, "reason"), "NotFound");
         assert_eq!(
             condition(&dangling, "message"),
@@ -73,9 +73,9 @@ mod tests {
             "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}
         });
         levels.create("", level).await.unwrap();
-        until(schemas, "", "mine", |schema| condition(schema, "status") == "False").await;
+        until(&schemas, "", "mine", |schema| condition(schema, "status") == "False").await;
         levels.resource().delete(&Context::internal(""), "gold", &DeleteOptions::default()).await.unwrap();
-        until(schemas, "", "mine", |schema| condition(schema, "status") == "True").await;
+        until(&schemas, "", "mine", |schema| condition(schema, "status") == "True").await;
     }
 
     #[tokio::test]

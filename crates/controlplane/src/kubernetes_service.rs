@@ -161,7 +161,7 @@ async fn write(work: &Work, addresses: &[String], port: u16) -> Result<(), Statu
     ensure_slice(work, addresses, if all_v6 { "IPv6" } else { "IPv4" }, i64::from(port)).await
 }
 
-async fn ensure_endpoints(endpoints: &Objects<'_>, addresses: &[String], port: i64) -> Result<(), Status> {
+async fn ensure_endpoints(endpoints: &Objects, addresses: &[String], port: i64) -> Result<(), Status> {
     const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
     let subsets = if addresses.is_empty() {
         value!([])
@@ -245,15 +245,15 @@ async fn ensure_slice(work: &Work, addresses: &[String], address_type: &str, por
     }
 }
 
-fn endpoints(work: &Work) -> Result<Objects<'_>, Status> {
+fn endpoints(work: &Work) -> Result<Objects, Status> {
     Objects::new(&work.resources, "", "v1", "endpoints")
 }
 
-fn store<'a>(objects: &Objects<'a>) -> &'a dyn Store {
+fn store(objects: &Objects) -> &dyn Store {
     &*objects.resource().collection.store
 }
 
-fn lease_key(endpoints: &Objects<'_>, advertised: SocketAddr) -> Bytes {
+fn lease_key(endpoints: &Objects, advertised: SocketAddr) -> Bytes {
     Bytes::from(format!("{}{LEASES}{}", endpoints.resource().collection.root, advertised.ip()))
 }
 

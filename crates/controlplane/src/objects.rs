@@ -1,9 +1,11 @@
 //! The server's own reads and writes. They go the way of any client's from the defaults on, admission included.
 
+use std::sync::Arc;
+
 use binnacle_meta::{Status, StatusReason};
 use binnacle_patch::apply::{Apply, Versions, apply, track_update};
 use binnacle_registry::{
-    Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, ResourceSet, Stored, UpdateOptions,
+    Catalog, Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, Stored, UpdateOptions,
 };
 use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
@@ -11,14 +13,14 @@ use futures::future::join_all;
 
 /// One resource, as the server's own loops use it. Objects are in its version, which is the stored one of all that they
 /// write.
-#[derive(Clone, Copy)]
-pub(crate) struct Objects<'a> {
-    resource: &'a Resource,
+#[derive(Clone)]
+pub(crate) struct Objects {
+    resource: Arc<Resource>,
     manager: &'static str,
 }
 
-impl<'a> Objects<'a> {
-    pub(crate) fn new(resources: &'a ResourceSet, group: &str, version: &str, plural: &str) -> Result<Self, Status> {
+impl Objects {
+    pub(crate) fn new(resources: &Catalog, group: &str, version: &str, plural: &str) -> Result<Self, Status> {
         resources.require(group, version, plural).map(|resource| Self { resource, manager: MANAGER })
     }
 
@@ -27,8 +29,8 @@ impl<'a> Objects<'a> {
         Self { manager, ..self }
     }
 
-    pub(crate) fn resource(&self) -> &'a Resource {
-        self.resource
+    pub(crate) fn resource(&self) -> &Arc<Resource> {
+        &self.resource
     }
 
     /// With all that was acknowledged before; `None` when there is none.
@@ -61,7 +63,7 @@ impl<'a> Objects<'a> {
         let context = Context::internal(namespace);
         let members = object.make_object();
         members.insert("apiVersion", self.resource.api_version());
-        members.insert("kind", self.resource.description.kind);
+        members.insert("kind", self.resource.description.kind.clone());
         self.resource.set_defaults(&mut object);
         self.track(&context, "", None, &mut object);
         self.resource.to_stored(&mut object);
@@ -99,7 +101,7 @@ impl<'a> Objects<'a> {
         &self,
         namespace: &str,
         name: &str,
-        subresource: &'a str,
+        subresource: &str,
         mut change: impl FnMut(&mut Value) + Send,
     ) -> Result<(), Status> {
         let context = Context::internal(namespace);
@@ -132,17 +134,17 @@ impl<'a> Objects<'a> {
         let context = Context::internal("");
         let members = config.make_object();
         members.insert("apiVersion", self.resource.api_version());
-        members.insert("kind", self.resource.description.kind);
+        members.insert("kind", self.resource.description.kind.clone());
         let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
         let mut change = |old: Option<&Value>| {
             let update = self.resource.update_by(&context, manager, "status");
-            let request = Apply { update, force: true, versions: &OneVersion(self.resource) };
+            let request = Apply { update, force: true, versions: &OneVersion(&self.resource) };
             apply(&request, old, &config).map_err(|error| Status::internal(error.to_string()))
         };
         self.resource.update(&context, name, &options, &mut change).await.map(|_| ())
     }
 
-    fn track(&self, context: &Context, subresource: &'a str, live: Option<&Value>, object: &mut Value) {
+    fn track(&self, context: &Context, subresource: &str, live: Option<&Value>, object: &mut Value) {
         track_update(&self.resource.update_by(context, self.manager, subresource), live, object);
     }
 }
@@ -151,7 +153,7 @@ impl<'a> Objects<'a> {
 struct OneVersion<'a>(&'a Resource);
 
 impl Versions for OneVersion<'_> {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
-        (api_version == self.0.api_version()).then(|| (object.clone(), self.0.message))
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
+        (api_version == self.0.api_version()).then(|| (object.clone(), &*self.0.message))
     }
 }

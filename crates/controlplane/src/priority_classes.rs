@@ -1,7 +1,7 @@
 //! The priority classes of what a cluster cannot do without.
 
 use binnacle_meta::Status;
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_schema::value;
 
 use crate::objects::Objects;
@@ -21,7 +21,7 @@ const SYSTEM: [(&str, i64, &str); 2] = [
 ];
 
 /// Makes those that are missing.
-pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
+pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     let classes = Objects::new(resources, "scheduling.k8s.io", "v1", "priorityclasses")?;
     let system = SYSTEM.iter().map(|(name, value, description)| {
         value!({"metadata": {"name": (*name)}, "value": (*value), "description": (*description)})

@@ -43,7 +43,7 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     }
 }
 
-async fn tell_ready(cidrs: &Objects<'_>) -> Result<(), Status> {
+async fn tell_ready(cidrs: &Objects) -> Result<(), Status> {
     let now = rfc3339(Context::internal("").now);
     let status = value!({
         "metadata": {"name": NAME},

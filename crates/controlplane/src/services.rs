@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{FieldError, FieldPath, Status, StatusReason, go_quote};
 use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{Context, DeleteOptions, ResourceSet};
+use binnacle_registry::{Catalog, Context, DeleteOptions};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_validation::ip::parse_ip;
@@ -34,7 +34,7 @@ pub(crate) use range::AddressRange;
 pub(crate) use repair::ensure as repair;
 
 /// The hooks of core services. The resources may be bound later.
-pub fn service_hooks(resources: ResourceSet, config: &Config) -> Arc<ServiceHooks> {
+pub fn service_hooks(resources: Catalog, config: &Config) -> Arc<ServiceHooks> {
     let families = Families::new(config.service_cidrs.iter().map(Family::of_cidr));
     Arc::new(ServiceHooks {
         families,
@@ -46,7 +46,7 @@ pub fn service_hooks(resources: ResourceSet, config: &Config) -> Arc<ServiceHook
 
 /// Gives services their addresses and ports, and takes them back.
 pub struct ServiceHooks {
-    resources: ResourceSet,
+    resources: Catalog,
     families: Families,
     addresses: Addresses,
     node_ports: NodePorts,

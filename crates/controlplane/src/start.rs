@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::{Status, StatusReason};
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_supervise::supervise;
 use parking_lot::Mutex;
@@ -38,7 +38,7 @@ pub struct Step {
 }
 
 /// Begins the loops. What others cannot be made without comes first, and all else as soon as that is there.
-pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> ControlPlane {
+pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work::new(resources, config));
     let registrations = work.registrations.clone();
     let mut steps = Vec::new();
@@ -83,7 +83,7 @@ pub fn start(resources: ResourceSet, config: Config, shutdown: Shutdown) -> Cont
 
 /// What the loops work with.
 pub(crate) struct Work {
-    pub(crate) resources: ResourceSet,
+    pub(crate) resources: Catalog,
     pub(crate) config: Config,
     pub(crate) registrations: Registrations,
     pub(crate) identity: Identity,
@@ -92,7 +92,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) fn new(resources: ResourceSet, config: Config) -> Self {
+    pub(crate) fn new(resources: Catalog, config: Config) -> Self {
         let registrations = Registrations::built_in(&config.local_apis);
         let identity = Identity::of_this_machine();
         Self { resources, config, registrations, identity, leaked_ports: Mutex::default() }

@@ -16,7 +16,8 @@ use crate::start::Work;
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let deadline = Instant::now() + work.config.storage_initialization;
     let mut caches: Vec<(GroupResource, &Arc<Cache>)> = Vec::new();
-    for resource in work.resources.iter().filter(|resource| resource.collection.cached) {
+    let snapshot = work.resources.snapshot();
+    for resource in snapshot.resources().filter(|resource| resource.collection.cached) {
         let cache = &resource.collection.cache;
         // Versions of a resource share their objects.
         if !caches.iter().any(|(_, known)| Arc::ptr_eq(known, cache)) {

@@ -1,7 +1,7 @@
 //! The namespaces that every cluster has.
 
 use binnacle_meta::Status;
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_schema::value;
 
 use crate::objects::Objects;
@@ -9,7 +9,7 @@ use crate::objects::Objects;
 const NAMES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
 /// Makes those that are missing.
-pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
+pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     let namespaces = Objects::new(resources, "", "v1", "namespaces")?;
     namespaces.create_missing(NAMES.iter().map(|name| value!({"metadata": {"name": (*name)}})).collect()).await
 }

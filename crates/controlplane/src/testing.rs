@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_builtin::Releases;
 use binnacle_registry::admission::AdmitAll;
 use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{BuiltIn, ResourceSet, StorageOptions};
+use binnacle_registry::{Catalog, Installer, StorageOptions};
 use binnacle_request::{Shutdown, ShutdownTrigger};
 use binnacle_schema::Value;
 use binnacle_store_embedded::EmbeddedStore;
@@ -15,30 +16,28 @@ use crate::objects::Objects;
 use crate::{Config, ControlPlane, start};
 
 pub(crate) struct Cluster {
-    pub(crate) resources: ResourceSet,
+    pub(crate) resources: Catalog,
     pub(crate) control_plane: ControlPlane,
     _trigger: ShutdownTrigger,
 }
 
 impl Cluster {
     /// Resources alone.
-    pub(crate) fn resources() -> ResourceSet {
+    pub(crate) fn resources() -> Catalog {
         Self::resources_with(|_| HashMap::new())
     }
 
     /// Resources with hooks of their own.
     pub(crate) fn resources_with(
-        hooks: impl FnOnce(&ResourceSet) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
-    ) -> ResourceSet {
-        let set = ResourceSet::new();
-        let built_in = BuiltIn {
-            storage: StorageOptions::new(Arc::new(EmbeddedStore::ephemeral())),
-            admission: Arc::new(AdmitAll),
-            hooks: hooks(&set),
-            form_budget: 1 << 20,
-        };
-        set.bind(&built_in.open(|description| description.feature_gate.is_none()));
-        set
+        hooks: impl FnOnce(&Catalog) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
+    ) -> Catalog {
+        let catalog = Catalog::new(binnacle_builtin::kinds());
+        let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
+        let installer = Installer::new(storage, Arc::new(AdmitAll), hooks(&catalog), 1 << 20);
+        let releases = Releases::default();
+        let served = binnacle_builtin::served(releases, |_, description| description.feature_gate.is_none());
+        binnacle_builtin::install(&catalog, &installer, served, releases);
+        catalog
     }
 
     pub(crate) async fn start() -> Self {
@@ -46,7 +45,7 @@ impl Cluster {
     }
 
     /// Begins the loops, and waits until each has done its part once.
-    pub(crate) async fn with(resources: ResourceSet, config: Config) -> Self {
+    pub(crate) async fn with(resources: Catalog, config: Config) -> Self {
         let (trigger, shutdown): (_, Shutdown) = ShutdownTrigger::new();
         let control_plane = start(resources.clone(), config, shutdown);
         let done = tokio::time::timeout(PATIENCE, control_plane.done()).await;
@@ -54,7 +53,7 @@ impl Cluster {
         Self { resources, control_plane, _trigger: trigger }
     }
 
-    pub(crate) fn objects(&self, group: &str, plural: &str) -> Objects<'_> {
+    pub(crate) fn objects(&self, group: &str, plural: &str) -> Objects {
         Objects::new(&self.resources, group, "v1", plural).unwrap()
     }
 }
@@ -62,7 +61,7 @@ impl Cluster {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reads an object until it is as it should be.
-pub(crate) async fn until(objects: Objects<'_>, namespace: &str, name: &str, good: impl Fn(&Value) -> bool) -> Value {
+pub(crate) async fn until(objects: &Objects, namespace: &str, name: &str, good: impl Fn(&Value) -> bool) -> Value {
     let began = std::time::Instant::now();
     loop {
         let object = objects.get(namespace, name).await.unwrap();
@@ -75,7 +74,7 @@ pub(crate) async fn until(objects: Objects<'_>, namespace: &str, name: &str, goo
 }
 
 /// Waits until there is no such object.
-pub(crate) async fn until_gone(objects: Objects<'_>, namespace: &str, name: &str) {
+pub(crate) async fn until_gone(objects: &Objects, namespace: &str, name: &str) {
     let began = std::time::Instant::now();
     while objects.get(namespace, name).await.unwrap().is_some() {
         assert!(began.elapsed() < PATIENCE, "{name} is still there");

@@ -1,10 +1,11 @@
 //! From path and headers to an answer, with the large documents made at most once for one set of what is served.
 
 use std::net::IpAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::{Encoding, Status, accept_names};
 use binnacle_schema::Limits;
+use binnacle_scheme::Served;
 use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest, Sha512};
@@ -13,12 +14,11 @@ use crate::accept::negotiate;
 use crate::addresses::Addresses;
 use crate::documents::{ApiGroup, ApiGroupList, ApiResourceList, ApiVersions, GroupDiscoveryList};
 use crate::protobuf::{Message, envelope};
-use crate::served::Served;
 
 /// Discovery over one immutable [`Served`]. When that changes, a new one takes its place.
 #[derive(Debug, Default)]
 pub struct Discovery {
-    served: Served,
+    served: Arc<Served>,
     addresses: Addresses,
     groups: OnceLock<Bytes>,
     aggregated_core: OnceLock<Aggregated>,
@@ -81,12 +81,17 @@ enum Place<'a> {
 }
 
 impl Discovery {
-    pub fn new(served: Served, addresses: Addresses) -> Self {
+    pub fn new(served: Arc<Served>, addresses: Addresses) -> Self {
         Self { served, addresses, ..Self::default() }
     }
 
-    pub fn served(&self) -> &Served {
+    pub fn served(&self) -> &Arc<Served> {
         &self.served
+    }
+
+    /// True for the paths of discovery documents, served or not.
+    pub fn claims(path: &str) -> bool {
+        Place::of(path).is_some()
     }
 
     /// The answer to a request for `/api`, `/apis` or a group or version below; `None` for other paths.

@@ -3,12 +3,14 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_meta::GroupVersionKind;
-use binnacle_resources::{Release, ResourceDescription, Storage, SubresourceKind, Verbs};
+use binnacle_scheme::{
+    RemoteResource, ResourceDescription, Resources, Served, ServedGroup, ServedVersion, SubresourceKind, VerbOrder,
+    Verbs,
+};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::addresses::ServerAddress;
-use crate::served::{DynamicResource, Resources, Served, ServedGroup, ServedVersion};
 
 /// `/api`.
 #[derive(Serialize)]
@@ -189,8 +191,10 @@ impl<'a> ApiGroup<'a> {
 impl<'a> ApiResourceList<'a> {
     pub(crate) fn new(group: &str, served: &'a ServedVersion) -> Self {
         let resources = match &served.resources {
-            Resources::BuiltIn(resources) => resources.iter().flat_map(|resource| built_in(resource)).collect(),
-            Resources::Dynamic(resources) => resources.iter().flat_map(dynamic).collect(),
+            Resources::BuiltIn(resources) | Resources::Custom(resources) => {
+                resources.iter().flat_map(|resource| own(resource)).collect()
+            }
+            Resources::Remote(resources) => resources.iter().flat_map(remote).collect(),
         };
         Self {
             kind: "APIResourceList",
@@ -201,22 +205,22 @@ impl<'a> ApiResourceList<'a> {
     }
 }
 
-/// A built-in resource followed by its subresources.
-fn built_in(resource: &'static ResourceDescription) -> impl Iterator<Item = ApiResource<'static>> {
+/// A resource of this server followed by its subresources.
+fn own(resource: &ResourceDescription) -> impl Iterator<Item = ApiResource<'_>> {
     let own = ApiResource {
-        name: resource.plural.to_owned(),
-        singular_name: resource.singular,
+        name: resource.plural.to_string(),
+        singular_name: &resource.singular,
         namespaced: resource.namespaced,
         group: "",
         version: "",
-        kind: resource.kind,
-        verbs: shown(resource.verbs),
-        short_names: resource.short_names.to_vec(),
-        categories: resource.categories.to_vec(),
+        kind: &resource.kind,
+        verbs: shown(resource.verbs, resource.verb_order),
+        short_names: texts(&resource.short_names),
+        categories: texts(&resource.categories),
         storage_version_hash: hash_of(resource),
     };
     let below = resource.subresources.iter().map(|subresource| {
-        let Kind { group, version, kind } = shown_kind(subresource.kind, resource.kind);
+        let Kind { group, version, kind } = shown_kind(&subresource.kind, &resource.kind);
         ApiResource {
             name: format!("{}/{}", resource.plural, subresource.name),
             singular_name: "",
@@ -224,7 +228,7 @@ fn built_in(resource: &'static ResourceDescription) -> impl Iterator<Item = ApiR
             group,
             version,
             kind,
-            verbs: shown(subresource.verbs),
+            verbs: shown(subresource.verbs, VerbOrder::Alphabetical),
             short_names: Vec::new(),
             categories: Vec::new(),
             storage_version_hash: String::new(),
@@ -233,8 +237,8 @@ fn built_in(resource: &'static ResourceDescription) -> impl Iterator<Item = ApiR
     std::iter::once(own).chain(below)
 }
 
-/// A dynamic resource followed by its subresources.
-fn dynamic(resource: &DynamicResource) -> impl Iterator<Item = ApiResource<'_>> {
+/// A resource of another server followed by its subresources.
+fn remote(resource: &RemoteResource) -> impl Iterator<Item = ApiResource<'_>> {
     let own = ApiResource {
         name: resource.plural.to_string(),
         singular_name: &resource.singular,
@@ -283,32 +287,45 @@ impl<'a> GroupDiscoveryList<'a> {
 impl<'a> VersionDiscovery<'a> {
     fn new(served: &'a ServedVersion) -> Self {
         let resources = match &served.resources {
-            Resources::BuiltIn(resources) => resources.iter().map(|resource| built_in_discovery(resource)).collect(),
-            Resources::Dynamic(resources) => resources.iter().map(dynamic_discovery).collect(),
+            Resources::BuiltIn(resources) => resources.iter().map(|resource| own_discovery(resource)).collect(),
+            Resources::Custom(resources) => resources.iter().map(|resource| custom_discovery(resource)).collect(),
+            Resources::Remote(resources) => resources.iter().map(remote_discovery).collect(),
         };
         Self { version: &served.version, resources, freshness: if served.stale { "Stale" } else { "Current" } }
     }
 }
 
-fn built_in_discovery(resource: &'static ResourceDescription) -> ResourceDiscovery<'static> {
+fn own_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
     let subresources = resource.subresources.iter().map(|subresource| SubresourceDiscovery {
-        subresource: subresource.name,
-        response_kind: shown_kind(subresource.kind, resource.kind),
-        verbs: shown(subresource.verbs),
+        subresource: &subresource.name,
+        response_kind: shown_kind(&subresource.kind, &resource.kind),
+        verbs: shown(subresource.verbs, VerbOrder::Alphabetical),
     });
     ResourceDiscovery {
-        resource: resource.plural,
-        response_kind: Kind { group: "", version: "", kind: resource.kind },
+        resource: &resource.plural,
+        response_kind: Kind { group: "", version: "", kind: &resource.kind },
         scope: scope(resource.namespaced),
-        singular_resource: resource.singular,
-        verbs: shown(resource.verbs),
-        short_names: resource.short_names.to_vec(),
-        categories: resource.categories.to_vec(),
+        singular_resource: &resource.singular,
+        verbs: shown(resource.verbs, resource.verb_order),
+        short_names: texts(&resource.short_names),
+        categories: texts(&resource.categories),
         subresources: subresources.collect(),
     }
 }
 
-fn dynamic_discovery(resource: &DynamicResource) -> ResourceDiscovery<'_> {
+/// Custom resources name their group and version everywhere, as apiextensions-apiserver has it.
+fn custom_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
+    let mut discovery = own_discovery(resource);
+    let below = discovery.subresources.iter_mut().map(|subresource| &mut subresource.response_kind);
+    for kind in below.chain([&mut discovery.response_kind]) {
+        if kind.group.is_empty() && kind.version.is_empty() {
+            (kind.group, kind.version) = (&resource.group, &resource.version);
+        }
+    }
+    discovery
+}
+
+fn remote_discovery(resource: &RemoteResource) -> ResourceDiscovery<'_> {
     let subresources = resource.subresources.iter().map(|subresource| SubresourceDiscovery {
         subresource: &subresource.name,
         response_kind: full_kind(&subresource.kind),
@@ -330,16 +347,14 @@ fn dynamic_discovery(resource: &DynamicResource) -> ResourceDiscovery<'_> {
 
 /// Nothing for what is not stored.
 fn hash_of(resource: &ResourceDescription) -> String {
-    let emulated = binnacle_features::gates().emulated();
-    let [emulated, compatible] =
-        [emulated, emulated.previous()].map(|version| Release { major: version.major, minor: version.minor });
-    let version = resource.announced_version(emulated, compatible);
-    let hash = |(version, storage): (&str, Storage)| storage_version_hash(storage.group, version, storage.kind);
-    version.zip(resource.storage).map(hash).unwrap_or_default()
+    let storage = resource.storage.as_ref();
+    storage
+        .map(|storage| storage_version_hash(&storage.group, &storage.announced_version, &storage.kind))
+        .unwrap_or_default()
 }
 
-fn shown(verbs: Verbs) -> Vec<&'static str> {
-    verbs.iter().map(|verb| verb.as_str()).collect()
+fn shown(verbs: Verbs, order: VerbOrder) -> Vec<&'static str> {
+    verbs.ordered(order).map(|verb| verb.as_str()).collect()
 }
 
 fn texts(texts: &[binnacle_meta::Text]) -> Vec<&str> {
@@ -347,11 +362,11 @@ fn texts(texts: &[binnacle_meta::Text]) -> Vec<&str> {
 }
 
 /// Group and version are shown only where they are not those of the resource.
-fn shown_kind(kind: SubresourceKind, parent: &'static str) -> Kind<'static> {
+fn shown_kind<'a>(kind: &'a SubresourceKind, parent: &'a str) -> Kind<'a> {
     let (group, version, kind) = match kind {
         SubresourceKind::Resource => ("", "", parent),
-        SubresourceKind::Sibling(kind) => ("", "", kind),
-        SubresourceKind::Foreign(group, version, kind) => (group, version, kind),
+        SubresourceKind::Sibling(kind) => ("", "", kind.as_str()),
+        SubresourceKind::Foreign(group, version, kind) => (group.as_str(), version.as_str(), kind.as_str()),
     };
     Kind { group, version, kind }
 }

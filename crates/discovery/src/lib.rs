@@ -7,11 +7,7 @@ mod addresses;
 mod answer;
 mod documents;
 mod protobuf;
-mod served;
 
 pub use addresses::{AddressRule, Addresses};
 pub use answer::{Answer, Ask, Discovery, Document};
 pub use documents::storage_version_hash;
-pub use served::{
-    CUSTOM_RESOURCE_PRIORITIES, DynamicResource, DynamicSubresource, Resources, Served, ServedGroup, ServedVersion,
-};

@@ -200,11 +200,10 @@ impl Message for Kind<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::served::Served;
 
     #[test]
     fn a_group_in_its_envelope() {
-        let served = Served::default_built_in();
+        let served = binnacle_resources::default_served();
         let group = ApiGroup::new(served.group("batch").unwrap());
         let expected = [
             b"k8s\0\x0a\x0e\x0a\x02v1\x12\x08APIGroup".as_slice(),

@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use binnacle_discovery::{
-    AddressRule, Addresses, Answer, Ask, CUSTOM_RESOURCE_PRIORITIES, Discovery, Document, DynamicResource,
-    DynamicSubresource, Resources, Served, ServedVersion, storage_version_hash,
+use binnacle_discovery::{AddressRule, Addresses, Answer, Ask, Discovery, Document};
+use binnacle_meta::Encoding;
+use binnacle_resources::default_served;
+use binnacle_scheme::{
+    CUSTOM_RESOURCE_PRIORITIES, Resources, Served, ServedVersion, SubresourceDescription, VerbOrder,
 };
-use binnacle_meta::{Encoding, GroupVersionKind, Text};
 use serde_json::{Value, json};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -107,17 +108,17 @@ fn unchanged_aggregated_documents_are_not_sent_again() {
     assert!(matches!(discovery.answer(&ask("\"other\"")), Some(Answer::Document(_))));
     assert_ne!(get(&discovery, "/api", AGGREGATED).etag.unwrap(), etag);
 
-    let mut served = discovery.served().clone();
+    let mut served = Served::clone(discovery.served());
     served.insert("a.test".into(), widgets());
-    let changed = Discovery::new(served, Addresses::default());
+    let changed = Discovery::new(served.into(), Addresses::default());
     assert_ne!(get(&changed, "/apis", AGGREGATED).etag.unwrap(), etag);
 }
 
 #[test]
 fn dynamic_groups() {
-    let mut served = Served::default_built_in();
+    let mut served = default_served();
     served.insert("a.test".into(), widgets());
-    let discovery = Discovery::new(served, Addresses::default());
+    let discovery = Discovery::new(served.into(), Addresses::default());
     let value = |path, accept| serde_json::from_slice::<Value>(&get(&discovery, path, accept).body).unwrap();
 
     let verbs = json!(["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]);
@@ -155,7 +156,7 @@ fn clients_of_a_network_learn_their_address() {
         default: "192.0.2.2:6443".into(),
         rules: vec![AddressRule { network: [10, 0, 0, 0].into(), prefix_length: 24, address: "10.0.0.1:443".into() }],
     };
-    let discovery = Discovery::new(Served::default_built_in(), addresses);
+    let discovery = Discovery::new(Arc::new(default_served()), addresses);
     let told = |client: [u8; 4]| {
         let ask = Ask { method: "GET", path: "/api", client: Some(client.into()), ..Ask::default() };
         let Some(Answer::Document(document)) = discovery.answer(&ask) else { panic!() };
@@ -200,7 +201,7 @@ fn protobuf_has_an_envelope() {
 }
 
 fn discovery() -> Discovery {
-    Discovery::new(Served::default_built_in(), Addresses { default: "192.0.2.2:7443".into(), rules: Vec::new() })
+    Discovery::new(Arc::new(default_served()), Addresses { default: "192.0.2.2:7443".into(), rules: Vec::new() })
 }
 
 fn get(discovery: &Discovery, path: &str, accept: &str) -> Document {
@@ -211,32 +212,16 @@ fn get(discovery: &Discovery, path: &str, accept: &str) -> Document {
 }
 
 fn widgets() -> ServedVersion {
-    let verbs = |verbs: &[&'static str]| -> Arc<[Text]> { verbs.iter().map(|verb| Text::new_static(verb)).collect() };
-    let subresource = |name: &'static str, kind| DynamicSubresource {
-        name: name.into(),
-        kind,
-        verbs: verbs(&["get", "patch", "update"]),
-    };
-    let kind = GroupVersionKind::new("a.test", "v1", "Widget");
     let (group_priority, version_priority) = CUSTOM_RESOURCE_PRIORITIES;
+    let mut widgets = binnacle_scheme::namespaced!("a.test", "v1", "widgets", "widget", "Widget")
+        .short(&["wd"])
+        .subresources([SubresourceDescription::status(&[]), SubresourceDescription::scale()]);
+    widgets.verb_order = VerbOrder::CustomResource;
     ServedVersion {
         version: "v1".into(),
         group_priority,
         version_priority,
-        resources: Resources::Dynamic(Arc::new([DynamicResource {
-            plural: "widgets".into(),
-            singular: "widget".into(),
-            kind: kind.clone(),
-            namespaced: true,
-            verbs: verbs(&["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]),
-            short_names: vec!["wd".into()],
-            categories: Vec::new(),
-            subresources: vec![
-                subresource("status", kind),
-                subresource("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),
-            ],
-            storage_version_hash: storage_version_hash("a.test", "v1", "Widget").into(),
-        }])),
+        resources: Resources::Custom(Arc::new([Arc::new(widgets)])),
         stale: false,
     }
 }

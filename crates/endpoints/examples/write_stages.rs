@@ -4,10 +4,12 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use binnacle_kinds::{Situation, strategy, tables};
+use binnacle_kinds::{strategy, tables};
 use binnacle_meta::FieldPath;
+use binnacle_meta::Text;
 use binnacle_patch::apply;
 use binnacle_schema::{Limits, Value, canonical, decode, defaults, json, proto};
+use binnacle_scheme::Situation;
 use binnacle_validation::metadata;
 
 const POD: &str = include_str!("../../kinds/examples/pod.json");
@@ -20,6 +22,7 @@ fn main() {
     let message = tables::kind("", "v1", "Pod").expect("the tables have pods");
     let pods = strategy("", "Pod");
     let situation = Situation { now: 1_800_000_000, namespace: "kload", api_version: "v1", dry_run: false };
+    let main_reset = ["status".into()];
     let update = |subresource, reset| apply::Update {
         message,
         api_version: "v1",
@@ -28,7 +31,7 @@ fn main() {
         now: 1_800_000_000,
         reset,
     };
-    let status_reset: &[&'static str] = &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"];
+    let status_reset = ["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"].map(Text::new_static);
 
     // What a client sends: no status, no managed fields.
     let full = decode::json(POD.as_bytes(), message, &Limits::default()).expect("the pod is well formed").value;
@@ -64,11 +67,11 @@ fn main() {
         "create: managed fields",
         || object.clone(),
         |mut object| {
-            apply::track_update(&update("", &["status"]), None, &mut object);
+            apply::track_update(&update("", &main_reset), None, &mut object);
             object
         },
     );
-    apply::track_update(&update("", &["status"]), None, &mut object);
+    apply::track_update(&update("", &main_reset), None, &mut object);
     rows.time(
         "create: prepare",
         || object.clone(),
@@ -124,7 +127,7 @@ fn main() {
     proto::encode(&full, message, &mut raw);
     rows.time("status: decode stored", || (), |()| proto::decode(black_box(&raw), message, proto::DEPTH).is_ok());
     let mut next = full.clone();
-    next.make_at(&["status"]).insert("message", "another");
+    next.make_at(&["status".into()]).insert("message", "another");
     rows.time(
         "status: prepare",
         || next.clone(),
@@ -137,7 +140,7 @@ fn main() {
         "status: managed fields",
         || next.clone(),
         |mut next| {
-            apply::track_update(&update("status", status_reset), Some(&full), &mut next);
+            apply::track_update(&update("status", &status_reset), Some(&full), &mut next);
             next
         },
     );

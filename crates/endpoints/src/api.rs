@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use binnacle_authz::Authorizer;
-use binnacle_discovery::{Addresses, Answer as DiscoveryAnswer, Ask, Discovery, Served};
-use binnacle_meta::{GroupResource, GroupVersion, Status, Text};
-use binnacle_registry::{Resource, Warnings};
+use binnacle_discovery::{Addresses, Answer as DiscoveryAnswer, Ask, Discovery};
+use binnacle_meta::{Status, Text};
+use binnacle_registry::{Catalog, Resource, Snapshot, Warnings};
 use binnacle_request::{Body, BoxFuture, Compressible, Link, Request, RequestInfo, Response, User};
-use binnacle_resources::{Release, SubresourceRole, Verb, Verbs};
+use binnacle_scheme::{Release, Served, SubresourceRole, Verb, Verbs};
 use bytes::Bytes;
 use http::Method;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
@@ -53,9 +54,11 @@ pub struct SpecialCall {
 pub type SpecialKey = (Text, Text, Text, Text);
 
 pub struct Api {
-    resources: HashMap<(Text, Text, Text), Arc<Resource>>,
+    catalog: Catalog,
     specials: HashMap<SpecialKey, Arc<dyn Special>>,
-    discovery: Discovery,
+    addresses: Addresses,
+    /// The documents of the snapshot that was last asked about.
+    discovery: ArcSwapOption<Discovery>,
     watch_timeout: Duration,
     authorizer: Arc<dyn Authorizer>,
     unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
@@ -64,21 +67,13 @@ pub struct Api {
 impl Api {
     /// `authorizer` is asked again where a request turns into something else than it was allowed as.
     pub fn new(
-        resources: Vec<Arc<Resource>>,
+        catalog: Catalog,
         specials: HashMap<SpecialKey, Arc<dyn Special>>,
-        served: Served,
         addresses: Addresses,
         authorizer: Arc<dyn Authorizer>,
     ) -> Self {
-        let resources = resources
-            .into_iter()
-            .map(|r| {
-                let d = r.description;
-                ((d.group.into(), d.version.into(), d.plural.into()), r)
-            })
-            .collect();
-        let discovery = Discovery::new(served, addresses);
-        Self { resources, specials, discovery, watch_timeout: MIN_TIMEOUT, authorizer, unsafe_deletes: None }
+        let discovery = ArcSwapOption::empty();
+        Self { catalog, specials, addresses, discovery, watch_timeout: MIN_TIMEOUT, authorizer, unsafe_deletes: None }
     }
 
     /// Who decides about deletes of what cannot be read; without it, nobody may.
@@ -105,7 +100,8 @@ impl Api {
     }
 
     async fn answer(&self, request: Request, info: &Arc<RequestInfo>) -> Response {
-        if let Some(answer) = self.discover(&request) {
+        let snapshot = self.catalog.snapshot();
+        if let Some(answer) = self.discover(&request, snapshot.served()) {
             return answer;
         }
         if !info.is_resource_request {
@@ -113,30 +109,25 @@ impl Api {
         }
         let (accept, pretty) = (request.headers.get(ACCEPT).cloned(), negotiate::pretty(&request));
         let warnings = Warnings::default();
-        let response = match self.dispatch(request, info, &warnings).await {
+        let response = match self.dispatch(request, info, &snapshot, &warnings).await {
             Ok(response) => response,
             Err(status) => failure::of_accept(&status, accept.as_ref(), pretty),
         };
         respond::with_warnings(&warnings, response)
     }
 
-    async fn dispatch(&self, request: Request, info: &RequestInfo, warnings: &Warnings) -> Answer {
+    async fn dispatch(&self, request: Request, info: &RequestInfo, snapshot: &Snapshot, warnings: &Warnings) -> Answer {
         if info.verb == "proxy" {
             // There was a verb of that name in paths once.
             return Err(Status::path_not_found());
         }
-        let description = self
-            .discovery
-            .served()
-            .version(&info.api_group, &info.api_version)
-            .and_then(|_| binnacle_resources::find(&info.api_group, &info.api_version, &info.resource))
-            .filter(|description| self.discovery.served().has(description))
-            .ok_or_else(Status::path_not_found)?;
+        let described = snapshot.served().find(&info.api_group, &info.api_version, &info.resource);
+        let description = &**described.ok_or_else(Status::path_not_found)?;
         let lifecycle = &description.lifecycle;
         let emulated = binnacle_features::gates().emulated();
         if lifecycle.is_deprecated_in(Release { major: emulated.major, minor: emulated.minor }) {
-            let api_version = GroupVersion::new(description.group, description.version).to_string();
-            lifecycle.warning(&api_version, description.kind).into_iter().for_each(|text| warnings.add(text));
+            let api_version = description.group_version().to_string();
+            lifecycle.warning(&api_version, &description.kind).into_iter().for_each(|text| warnings.add(text));
             let removed = lifecycle.removed.map(|release| format!("{}.{}", release.major, release.minor));
             let removed = Text::from(removed.unwrap_or_default());
             request.record.annotate("k8s.io/deprecated", "true");
@@ -158,8 +149,7 @@ impl Api {
             return Err(Status::path_not_found());
         }
         let whole_cluster = description.namespaced && !has_namespace;
-        let key = (info.api_group.clone(), info.api_version.clone(), info.resource.clone());
-        let resource = self.resources.get(&key).cloned();
+        let resource = snapshot.find(&info.api_group, &info.api_version, &info.resource).cloned();
         match depth {
             1 => {
                 let allowed =
@@ -170,10 +160,11 @@ impl Api {
                     return Err(Status::method_not_allowed());
                 };
                 match resource {
-                    Some(resource) => collection(self.call(request, resource, "", warnings), verb, old_watch).await,
+                    Some(resource) => {
+                        collection(self.call(request, resource, Text::default(), warnings), verb, old_watch).await
+                    }
                     None if verb == Verb::List && (old_watch || request.query.flag("watch")) => {
-                        let resource = GroupResource::new(description.group, description.plural);
-                        Err(Status::method_not_supported(&resource, "watch"))
+                        Err(Status::method_not_supported(&description.group_resource(), "watch"))
                     }
                     None => self.special(request, None, info, "", warnings).await,
                 }
@@ -190,9 +181,9 @@ impl Api {
                 }
                 match resource {
                     Some(resource) if old_watch => {
-                        collection(self.call(request, resource, "", warnings), Verb::List, true).await
+                        collection(self.call(request, resource, Text::default(), warnings), Verb::List, true).await
                     }
-                    Some(resource) => item(self.call(request, resource, "", warnings), verb).await,
+                    Some(resource) => item(self.call(request, resource, Text::default(), warnings), verb).await,
                     None => self.special(request, None, info, "", warnings).await,
                 }
             }
@@ -218,26 +209,26 @@ impl Api {
                 let verb = verb.unwrap_or(Verb::Get);
                 match (resource, subresource.role) {
                     (Some(resource), SubresourceRole::Scale) => {
-                        let call = self.call(request, resource, subresource.name, warnings);
+                        let call = self.call(request, resource, subresource.name.clone(), warnings);
                         router_checks(&call.request, verb, Offer::Object)?;
                         Box::pin(verbs::scale::handle(call, verb)).await
                     }
                     (Some(resource), SubresourceRole::Status | SubresourceRole::Update)
-                        if !self.specials.contains_key(&special_key(info, subresource.name)) =>
+                        if !self.specials.contains_key(&special_key(info, &subresource.name)) =>
                     {
-                        item(self.call(request, resource, subresource.name, warnings), verb).await
+                        item(self.call(request, resource, subresource.name.clone(), warnings), verb).await
                     }
-                    (resource, _) => self.special(request, resource, info, subresource.name, warnings).await,
+                    (resource, _) => self.special(request, resource, info, &subresource.name, warnings).await,
                 }
             }
         }
     }
 
-    fn call(&self, request: Request, resource: Arc<Resource>, subresource: &'static str, warnings: &Warnings) -> Call {
+    fn call(&self, request: Request, resource: Arc<Resource>, subresource: Text, warnings: &Warnings) -> Call {
         Call {
             request,
             resource,
-            subresource: Text::new_static(subresource),
+            subresource,
             warnings: warnings.clone(),
             watch_timeout: self.watch_timeout,
             authorizer: self.authorizer.clone(),
@@ -263,8 +254,20 @@ impl Api {
         special.handle(SpecialCall { request, resource, output, warnings: warnings.clone() }).await
     }
 
+    /// The documents of what is served, which are kept until that changes.
+    fn documents(&self, served: &Arc<Served>) -> Arc<Discovery> {
+        if let Some(known) = &*self.discovery.load()
+            && Arc::ptr_eq(known.served(), served)
+        {
+            return known.clone();
+        }
+        let documents = Arc::new(Discovery::new(served.clone(), self.addresses.clone()));
+        self.discovery.store(Some(documents.clone()));
+        documents
+    }
+
     /// Discovery documents; `None` for other paths.
-    fn discover(&self, request: &Request) -> Option<Response> {
+    fn discover(&self, request: &Request, served: &Arc<Served>) -> Option<Response> {
         let ask = Ask {
             method: request.method.as_str(),
             path: &request.info.path,
@@ -272,7 +275,10 @@ impl Api {
             if_none_match: request.header("if-none-match").unwrap_or(""),
             client: request.connection.peer.map(|peer| peer.ip()),
         };
-        Some(match self.discovery.answer(&ask)? {
+        if !Discovery::claims(ask.path) {
+            return None;
+        }
+        Some(match self.documents(served).answer(&ask)? {
             DiscoveryAnswer::Document(document) => {
                 let pretty =
                     document.content_type.starts_with(Encoding::Json.media_type()) && negotiate::pretty_json(request);
@@ -311,7 +317,7 @@ impl Link for Api {
             Some("apis") => match segments.next() {
                 None => true,
                 Some("") => segments.next().is_none(),
-                Some(group) => self.discovery.served().group(group).is_some(),
+                Some(group) => self.catalog.snapshot().served().group(group).is_some(),
             },
             _ => false,
         }
@@ -324,7 +330,7 @@ impl Link for Api {
     /// Those of discovery, as they are now.
     fn paths(&self) -> Vec<String> {
         let mut paths = vec!["/api".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
-        for group in self.discovery.served().groups() {
+        for group in self.catalog.snapshot().served().groups() {
             let root = if group.name.is_empty() { "/api".to_owned() } else { format!("/apis/{}", group.name) };
             paths.extend(group.versions.iter().map(|version| format!("{root}/{}", version.version)));
             paths.push(root);

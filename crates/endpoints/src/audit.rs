@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersion, Text};
 use binnacle_registry::object;
 use binnacle_request::{AuditLevel, ObjectNotes, Record};
 use binnacle_schema::{Limits, Value, json, proto, yaml};
+use binnacle_scheme::Kinds;
 use bytes::Bytes;
 
 use crate::negotiate::Encoding;
@@ -44,7 +44,7 @@ pub(crate) fn note_patch(record: &Record, patch: &[u8], is_yaml: bool) {
 }
 
 /// The JSON of the API object that a body is, in whatever encoding; `None` for what is none.
-pub fn read_object(media_type: &str, body: &Bytes, omit_managed_fields: bool) -> Option<Bytes> {
+pub fn read_object(kinds: &dyn Kinds, media_type: &str, body: &Bytes, omit_managed_fields: bool) -> Option<Bytes> {
     let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
     let essence = media_type.split(';').next().unwrap_or_default().trim();
     let value = if essence == Encoding::Json.media_type() {
@@ -54,7 +54,7 @@ pub fn read_object(media_type: &str, body: &Bytes, omit_managed_fields: bool) ->
     } else if essence == Encoding::Protobuf.media_type() {
         let envelope = proto::unwrap(body).ok()?;
         let version = GroupVersion::parse(&envelope.api_version)?;
-        let message = tables::kind(&version.group, &version.version, &envelope.kind)?;
+        let message = kinds.kind(&version.group, &version.version, &envelope.kind)?;
         let mut value = proto::decode(envelope.raw, message, limits.max_depth).ok()?;
         let members = value.make_object();
         members.insert("kind", &*envelope.kind);
@@ -109,6 +109,8 @@ mod tests {
     use binnacle_meta::Status;
     use http::Method;
 
+    use binnacle_kinds::BuiltInKinds;
+
     use super::*;
     use crate::failure;
 
@@ -117,14 +119,14 @@ mod tests {
         let status = Status::unauthorized("Unauthorized");
         for encoding in [Encoding::Json, Encoding::Yaml, Encoding::Protobuf] {
             let body = failure::of_encoding(&status, encoding, false).into_body().read(10_000).await.unwrap();
-            let object = read_object(encoding.media_type(), &body, false).unwrap();
+            let object = read_object(&BuiltInKinds, encoding.media_type(), &body, false).unwrap();
             let value: serde_json::Value = serde_json::from_slice(&object).unwrap();
             assert_eq!((&value["kind"], &value["code"]), (&"Status".into(), &401.into()), "{encoding:?}");
         }
         for (media_type, body) in
             [("text/plain", "ok"), ("application/json", "{\"major\":\"1\"}"), ("application/json", "x")]
         {
-            assert_eq!(read_object(media_type, &Bytes::from(body), false), None, "{body}");
+            assert_eq!(read_object(&BuiltInKinds, media_type, &Bytes::from(body), false), None, "{body}");
         }
     }
 

@@ -1,12 +1,12 @@
 //! Reading and decoding request bodies.
 
-use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
 use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
 use binnacle_schema::proto::ProtoError;
 use binnacle_schema::{Findings, Limits, Message, Value, json, proto, yaml};
+use binnacle_scheme::Kinds;
 use bytes::Bytes;
 
 use crate::negotiate::{self, Encoding};
@@ -38,7 +38,7 @@ pub(crate) fn object(
     validation: FieldValidation,
 ) -> Result<Value, Status> {
     let encoding = negotiate::input(content_type)?;
-    let (value, empties) = typed(context, &Expected::of(resource), resource.message, encoding, body, validation)?;
+    let (value, empties) = typed(context, &Expected::of(resource), &resource.message, encoding, body, validation)?;
     Ok(resource.complete(context, value, empties))
 }
 
@@ -47,12 +47,14 @@ pub struct Expected<'a> {
     pub group: &'a str,
     pub version: &'a str,
     pub kind: &'a str,
+    /// The kinds that bodies are known to be.
+    pub kinds: &'a dyn Kinds,
 }
 
 impl<'a> Expected<'a> {
-    fn of(resource: &Resource) -> Self {
-        let d = resource.description;
-        Self { group: d.group, version: d.version, kind: d.kind }
+    fn of(resource: &'a Resource) -> Self {
+        let d = &resource.description;
+        Self { group: &d.group, version: &d.version, kind: &d.kind, kinds: resource.collection.kinds() }
     }
 
     fn group_version(&self) -> GroupVersion {
@@ -168,7 +170,7 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
         members.insert("apiVersion", wanted.to_string());
         return Ok(());
     }
-    if registered(&given, &kind).is_none() {
+    if registered(expected.kinds, &given, &kind).is_none() {
         let why = format!(
             "no kind {kind:?} is registered for version {:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
             given.to_string()
@@ -185,9 +187,9 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
 }
 
 /// The schema of a kind, if kube-apiserver would read a body as one.
-pub(crate) fn registered(given: &GroupVersion, kind: &str) -> Option<&'static Message> {
+pub(crate) fn registered<'k>(kinds: &'k dyn Kinds, given: &GroupVersion, kind: &str) -> Option<&'k Message> {
     // The options of requests are in every group but their own.
-    tables::kind(&given.group, &given.version, kind).filter(|_| given.group != "meta.k8s.io")
+    kinds.kind(&given.group, &given.version, kind).filter(|_| given.group != "meta.k8s.io")
 }
 
 /// Why an object of one kind is none of another, in the words of Go's types.

@@ -44,7 +44,7 @@ pub(crate) fn of_encoding(status: &Status, encoding: Encoding, pretty: bool) -> 
             text.push('\n');
             text.into_bytes()
         }
-        other => respond::encode(&as_value(status), binnacle_kinds::tables::kind("", "v1", "Status"), other, false),
+        other => respond::encode(&as_value(status), Some(binnacle_apimachinery::status()), other, false),
     };
     let mut response = respond::bytes(status.code(), encoding.media_type(), body);
     response.extensions_mut().insert(AnsweredStatus(Arc::new(status.clone())));

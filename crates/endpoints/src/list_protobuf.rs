@@ -83,7 +83,7 @@ impl Measuring {
         };
         let (api_version, kind) = match self.items.partial {
             Some((version, _)) => (version.api_version(), "PartialObjectMetadataList"),
-            None => (resource.api_version(), resource.description.list_kind),
+            None => (resource.api_version(), resource.description.list_kind.as_str()),
         };
         let mut gathered = Gathered::default();
         proto::list_head(api_version, kind, meta, self.length, &mut gathered.small);

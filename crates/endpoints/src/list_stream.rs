@@ -130,7 +130,7 @@ impl Making for Nothing {
 
 /// Kinds whose rows have an order of their own are the exception: their objects are put in order first.
 fn sorted(resource: &Resource, transform: Transform, mut page: Page) -> Result<Page, Status> {
-    let (Transform::Table(_), Some(order)) = (transform, table::columns(resource).order) else { return Ok(page) };
+    let (Transform::Table(_), Some(order)) = (transform, table::columns(resource).order()) else { return Ok(page) };
     let mut objects = Vec::new();
     while let Some(chunk) = page.next_chunk() {
         for entry in chunk {

@@ -184,7 +184,7 @@ pub(crate) fn metadata(page: &Page) -> Object {
 /// The list with these items, which come last.
 fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value) -> Value {
     let (kind, api_version) = match transform {
-        Transform::None => (resource.description.list_kind, resource.api_version()),
+        Transform::None => (resource.description.list_kind.as_str(), resource.api_version()),
         Transform::Table(version) => ("Table", version.api_version()),
         Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
             ("PartialObjectMetadataList", version.api_version())
@@ -195,7 +195,7 @@ fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value)
     list.insert("apiVersion", api_version);
     list.insert("metadata", metadata(page));
     if matches!(transform, Transform::Table(_)) {
-        list.insert("columnDefinitions", table::columns(resource).definitions_value());
+        list.insert("columnDefinitions", table::columns(resource).definitions());
         list.insert("rows", items);
     } else {
         list.insert("items", items);

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersion, Status, StatusReason};
 use binnacle_patch::apply;
 use binnacle_registry::{Change, Context, Resource, Stored, UpdateOptions, Updated, object};
@@ -88,7 +87,7 @@ pub(crate) fn updated(
     }
     let live = live.map(|live| versioned(resource, live));
     let update = resource.update_by(context, manager, subresource);
-    let pending = resource.collection.strategy.pending_default(object);
+    let pending = resource.collection.kind.strategy.pending_default(object);
     if let Some((path, value)) = &pending {
         put(object, path, value.clone());
     }
@@ -125,19 +124,19 @@ pub(crate) struct Versions<'a> {
 }
 
 impl apply::Versions for Versions<'_> {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
-        let kind = self.resource.description.kind;
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
+        let (kind, kinds) = (&self.resource.description.kind, self.resource.collection.kinds());
         let (from, wanted) = (GroupVersion::parse(object.str_at(&["apiVersion"]))?, GroupVersion::parse(api_version)?);
-        let message = tables::kind(&wanted.group, &wanted.version, kind)?;
+        let message = kinds.kind(&wanted.group, &wanted.version, kind)?;
         let mut converted = object.clone();
         if from == wanted {
             return Some((converted, message));
         }
         // The stored version, between the two, has no conversion of its own.
-        if let Some(conversion) = binnacle_registry::conversion(&from.group, &from.version, kind) {
+        if let Some(conversion) = kinds.conversion(&from.group, &from.version, kind) {
             (conversion.to_stored)(&mut converted);
         }
-        if let Some(conversion) = binnacle_registry::conversion(&wanted.group, &wanted.version, kind) {
+        if let Some(conversion) = kinds.conversion(&wanted.group, &wanted.version, kind) {
             (conversion.from_stored)(&mut converted);
         }
         Some((converted, message))

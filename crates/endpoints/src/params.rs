@@ -7,7 +7,7 @@ use binnacle_meta::{
 };
 use binnacle_registry::{ContinueToken, DeleteOptions, ListOptions, Match};
 use binnacle_request::{Query, RequestInfo};
-use binnacle_resources::ResourceDescription;
+use binnacle_scheme::ResourceDescription;
 
 /// The options of a list or watch, before they are told apart.
 #[derive(Clone, Debug, Default)]

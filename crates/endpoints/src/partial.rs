@@ -12,7 +12,7 @@ pub(crate) fn of_object(resource: &Resource, object: &Value, version: MetaVersio
     partial.insert("kind", "PartialObjectMetadata");
     partial.insert("apiVersion", version.api_version());
     let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| Object::new().into());
-    for unseen in table::columns(resource).unseen_annotations {
+    for unseen in table::columns(resource).unseen_annotations() {
         let left = metadata.get_mut("annotations").and_then(Value::as_object_mut).map(|annotations| {
             annotations.remove(unseen);
             annotations.len()
@@ -27,11 +27,10 @@ pub(crate) fn of_object(resource: &Resource, object: &Value, version: MetaVersio
 
 /// The schema of what a transformation yields, for protobuf.
 pub(crate) fn message(transform: Transform) -> Option<&'static Message> {
-    let kind = match transform {
-        Transform::None => return None,
-        Transform::Table(_) => "Table",
-        Transform::PartialMetadata(_) => "PartialObjectMetadata",
-        Transform::PartialMetadataList(_) => "PartialObjectMetadataList",
-    };
-    binnacle_kinds::tables::message(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}"))
+    match transform {
+        Transform::None => None,
+        Transform::Table(_) => Some(binnacle_apimachinery::table()),
+        Transform::PartialMetadata(_) => Some(binnacle_apimachinery::partial_object_metadata()),
+        Transform::PartialMetadataList(_) => Some(binnacle_apimachinery::partial_object_metadata_list()),
+    }
 }

@@ -24,11 +24,11 @@ pub fn object(
             if resource.conversion.is_some() {
                 measure(Part::Transform, || {
                     resource.from_stored(&mut object);
-                    canonical::canonicalize(&mut object, resource.message);
+                    canonical::canonicalize(&mut object, &resource.message);
                 });
             }
-            debug_assert!(canonical::is_canonical(&object, resource.message), "{object:?}");
-            let body = encode(&object, Some(resource.message), output.encoding, output.pretty);
+            debug_assert!(canonical::is_canonical(&object, &resource.message), "{object:?}");
+            let body = encode(&object, Some(&resource.message), output.encoding, output.pretty);
             return Ok(bytes(code, output.encoding.media_type(), body));
         }
         Transform::Table(version) => measure(Part::Transform, || table::of_object(resource, &object, include, version)),

@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
-use binnacle_columns::{Columns, Now, table_for};
 use binnacle_meta::Status;
 use binnacle_registry::Resource;
 use binnacle_request::Query;
 use binnacle_schema::{Object, Value};
+use binnacle_scheme::Columns;
 
 use crate::negotiate::MetaVersion;
 use crate::partial;
@@ -35,15 +35,13 @@ impl Include {
 }
 
 /// The columns of a resource's objects; they are read in the stored version.
-pub(crate) fn columns(resource: &Resource) -> &'static Columns {
-    let storage = &resource.collection.storage;
-    table_for(storage.group, storage.kind)
+pub(crate) fn columns(resource: &Resource) -> &dyn Columns {
+    &*resource.collection.kind.columns
 }
 
 /// Whether a table without rows has null in their place: where no columns of its own are printed, as in the reference.
 pub(crate) fn has_null_rows(resource: &Resource) -> bool {
-    let storage = &resource.collection.storage;
-    !binnacle_columns::has_custom(storage.group, storage.kind)
+    columns(resource).has_null_rows()
 }
 
 /// A table of one object (in the stored version); its version is the object's.
@@ -51,17 +49,17 @@ pub(crate) fn of_object(resource: &Resource, object: &Value, include: Include, v
     let columns = columns(resource);
     let mut metadata = Object::new();
     metadata.insert("resourceVersion", object.str_at(&["metadata", "resourceVersion"]));
-    let row = row(resource, columns, object, include, version, SystemTime::now().into());
+    let row = row(resource, columns, object, include, version, SystemTime::now());
     table(version, metadata, Some(columns), vec![row])
 }
 
 /// A table from its parts. Without columns their definitions are null: a watch tells them once.
-pub(crate) fn table(version: MetaVersion, metadata: Object, columns: Option<&Columns>, rows: Vec<Value>) -> Value {
+pub(crate) fn table(version: MetaVersion, metadata: Object, columns: Option<&dyn Columns>, rows: Vec<Value>) -> Value {
     let mut table = Object::with_capacity(5);
     table.insert("kind", "Table");
     table.insert("apiVersion", version.api_version());
     table.insert("metadata", metadata);
-    table.insert("columnDefinitions", columns.map_or(Value::Null, Columns::definitions_value));
+    table.insert("columnDefinitions", columns.map_or(Value::Null, Columns::definitions));
     table.insert("rows", Value::List(rows));
     Value::Object(table)
 }
@@ -69,17 +67,17 @@ pub(crate) fn table(version: MetaVersion, metadata: Object, columns: Option<&Col
 /// The row of one object, which is in the stored version.
 pub(crate) fn row(
     resource: &Resource,
-    columns: &Columns,
+    columns: &dyn Columns,
     object: &Value,
     include: Include,
     version: MetaVersion,
-    now: Now,
+    now: SystemTime,
 ) -> Value {
     let mut row = Object::with_capacity(3);
-    row.insert("cells", Value::List((columns.cells)(object, now)));
-    let conditions = (columns.conditions)(object);
+    row.insert("cells", Value::List(columns.cells(object, now)));
+    let conditions = columns.conditions(object);
     if !conditions.is_empty() {
-        row.insert("conditions", Value::List(conditions.iter().map(|c| c.to_value()).collect()));
+        row.insert("conditions", Value::List(conditions));
     }
     // The bookmark that ends the initial events always shows its annotation.
     let is_bookmark = object.at(&["metadata", "annotations", "k8s.io/initial-events-end"]).is_some();

@@ -2,13 +2,11 @@
 
 use std::time::SystemTime;
 
-use binnacle_columns::Columns;
-use binnacle_kinds::tables;
 use binnacle_meta::Status;
 use binnacle_registry::ListOptions;
 use binnacle_request::{Request, Response};
-use binnacle_resources::ResourceDescription;
 use binnacle_schema::{Message, Object, Value, canonical};
+use binnacle_scheme::{Columns, ResourceDescription};
 
 use crate::negotiate::{MetaVersion, Output, Transform};
 use crate::table::{Include, table};
@@ -26,7 +24,7 @@ pub fn respond(
     code: u16,
     mut value: Value,
     message: &Message,
-    columns: Option<&Columns>,
+    columns: Option<&dyn Columns>,
 ) -> Result<Response, Status> {
     let transform = output.transform;
     let items = value.get("items").is_some().then(|| value.list_at(&["items"]).to_vec());
@@ -63,12 +61,12 @@ fn refuse(wanted: &str, is: &str) -> Status {
 }
 
 fn transformed(kind: &str) -> Option<&'static Message> {
-    tables::message(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}"))
+    binnacle_apimachinery::message(kind)
 }
 
-fn row(object: &Value, include: Include, version: MetaVersion, columns: Option<&Columns>) -> Value {
+fn row(object: &Value, include: Include, version: MetaVersion, columns: Option<&dyn Columns>) -> Value {
     let mut row = Object::new();
-    let cells = columns.map_or_else(Vec::new, |columns| (columns.cells)(object, SystemTime::now().into()));
+    let cells = columns.map_or_else(Vec::new, |columns| columns.cells(object, SystemTime::now()));
     row.insert("cells", Value::List(cells));
     let shown = match include {
         Include::None => Value::Null,

@@ -308,20 +308,20 @@ impl Framer {
 
     /// A bookmark: an object with nothing but a version, and a mark when it ends the initial events.
     fn bookmark(&mut self, revision: Revision, ends_initial: bool) -> Bytes {
-        let d = self.resource.description;
+        let d = &self.resource.description;
         let mut metadata = Object::new();
         metadata.insert("resourceVersion", revision.0.to_string());
         if ends_initial {
             metadata.insert("annotations", Object::from_iter([(INITIAL_EVENTS_END, "true")]));
         }
         let mut object = Object::new();
-        object.insert("kind", d.kind);
+        object.insert("kind", d.kind.clone());
         object.insert("apiVersion", self.resource.api_version());
         object.insert("metadata", metadata);
         let mut object = Value::Object(object);
         let shown = match self.output.transform {
             Transform::None => {
-                canonical::canonicalize(&mut object, self.resource.message);
+                canonical::canonicalize(&mut object, &self.resource.message);
                 object
             }
             _ => self.transform(object),
@@ -334,7 +334,7 @@ impl Framer {
         let value = failure::as_value(status);
         match self.output.encoding {
             Encoding::Protobuf => {
-                let message = binnacle_kinds::tables::kind("", "v1", "Status");
+                let message = Some(binnacle_apimachinery::status());
                 let body = respond::encode(&value, message, Encoding::Protobuf, false);
                 let mut out = Vec::with_capacity(body.len() + 32);
                 proto::watch_frame("ERROR", &body, &mut out);
@@ -348,7 +348,7 @@ impl Framer {
         match self.output.transform {
             Transform::None => {
                 self.resource.from_stored(&mut object);
-                canonical::canonicalize(&mut object, self.resource.message);
+                canonical::canonicalize(&mut object, &self.resource.message);
                 object
             }
             Transform::Table(version) => {
@@ -369,7 +369,7 @@ impl Framer {
     fn encode(&self, event_type: &str, object: &Value) -> Bytes {
         match self.output.encoding {
             Encoding::Protobuf => {
-                let message = partial::message(self.output.transform).or(Some(self.resource.message));
+                let message = partial::message(self.output.transform).or(Some(&self.resource.message));
                 let body = respond::encode(object, message, Encoding::Protobuf, false);
                 let mut out = Vec::with_capacity(body.len() + 32);
                 proto::watch_frame(event_type, &body, &mut out);
@@ -395,7 +395,7 @@ fn json_frame(event_type: &str, object: &[u8]) -> Bytes {
 }
 
 fn protobuf_frame(resource: &Resource, event_type: &str, message: &[u8]) -> Bytes {
-    let body = proto::wrap(resource.api_version(), resource.description.kind, |raw| raw.extend_from_slice(message));
+    let body = proto::wrap(resource.api_version(), &resource.description.kind, |raw| raw.extend_from_slice(message));
     let mut out = Vec::with_capacity(body.len() + 32);
     proto::watch_frame(event_type, &body, &mut out);
     Bytes::from(out)

@@ -10,6 +10,7 @@ mod apiserverinternal;
 mod apps;
 mod autoscaling;
 mod batch;
+mod built_in;
 mod capabilities;
 mod certificates;
 mod checks;
@@ -33,12 +34,12 @@ mod resource;
 mod scheduling;
 mod storage;
 mod storagemigration;
-mod strategy;
 pub mod tables;
 mod tree;
 mod workload;
 
 pub use all::strategy;
+pub use built_in::BuiltInKinds;
 pub use capabilities::set_allow_privileged;
 pub use conversion::{Convert, conversion};
 pub use core::validate_cluster_ips;
@@ -48,4 +49,4 @@ pub fn pod_qos_class(pod: &binnacle_schema::Value) -> &'static str {
     pod.object_at(&["spec"]).map_or("BestEffort", pod_spec::resources::qos_class)
 }
 
-pub use strategy::{DeleteGrace, Plain, Situation, Strategy, spec_generation};
+pub(crate) use binnacle_scheme::{DeleteGrace, Plain, Situation, Strategy, spec_generation};

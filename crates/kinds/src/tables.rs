@@ -54,71 +54,10 @@ mod generated {
     use std::borrow::Cow;
 
     use binnacle_meta::Text;
-    use binnacle_schema::{Field, ListType, Message, MessageRef, PatchStrategy, Presence, Ty, Union};
+    use binnacle_schema::table::{Facts, List, PLAIN, field, t};
+    use binnacle_schema::{Field, Message, MessageRef, Presence, Ty, Union};
 
     use super::Kind;
-
-    /// What few fields have. Plain values, so that the tables can name only the ones that differ from [`PLAIN`].
-    #[derive(Clone, Copy)]
-    struct Facts {
-        embedded_in: &'static [u32],
-        required: bool,
-        list: List,
-        /// Merge, replace, retain keys, and the merge key.
-        patch: (bool, bool, bool, &'static str),
-        default: Option<&'static str>,
-        zero_default: bool,
-        values: &'static [Text],
-    }
-
-    #[derive(Clone, Copy)]
-    enum List {
-        Unset,
-        Atomic,
-        Granular,
-        Set,
-        Map(&'static [Text]),
-    }
-
-    const PLAIN: Facts = Facts {
-        embedded_in: &[],
-        required: false,
-        list: List::Unset,
-        patch: (false, false, false, ""),
-        default: None,
-        zero_default: false,
-        values: &[],
-    };
-
-    const fn t(text: &'static str) -> Text {
-        Text::new_static(text)
-    }
-
-    const fn field(name: &'static str, tag: u32, ty: Ty, presence: Presence, facts: Facts) -> Field {
-        let (merge, replace, retain_keys, merge_key) = facts.patch;
-        Field {
-            name: t(name),
-            tag,
-            embedded_in: facts.embedded_in,
-            ty,
-            presence,
-            required: facts.required,
-            list_type: match facts.list {
-                List::Unset => ListType::Unset,
-                List::Atomic => ListType::Atomic,
-                List::Granular => ListType::Granular,
-                List::Set => ListType::Set,
-                List::Map(keys) => ListType::Map(Cow::Borrowed(keys)),
-            },
-            patch: PatchStrategy { merge, replace, retain_keys, merge_key: t(merge_key) },
-            default: match facts.default {
-                Some(json) => Some(Cow::Borrowed(json)),
-                None => None,
-            },
-            zero_default: facts.zero_default,
-            values: Cow::Borrowed(facts.values),
-        }
-    }
 
     include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 }

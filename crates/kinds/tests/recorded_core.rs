@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use binnacle_kinds::{Situation, Strategy, strategy, tables};
+use binnacle_kinds::{strategy, tables};
 use binnacle_meta::{FieldPath, GroupKind, Status};
 use binnacle_schema::{Limits, Message, Object, Value, canonical, decode, defaults, json};
+use binnacle_scheme::{Situation, Strategy};
 use binnacle_validation::metadata;
 
 /// The groups whose kinds are complete.

@@ -13,10 +13,11 @@ use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::ControlPlane;
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
+use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
 use binnacle_metrics::keep;
 use binnacle_openapi::OpenApiLink;
-use binnacle_registry::{ROOT, ResourceSet};
+use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Link, ShutdownTrigger};
 use binnacle_server::{
     BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink, Health,
@@ -32,7 +33,7 @@ use prometheus::{GaugeVec, Opts, Registry};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use self::apis::{Access, built_in, served_apis};
+use self::apis::{Access, built_in};
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
 use crate::admin_socket::AdminSocket;
@@ -177,7 +178,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     asked_for.extend(proxies.iter().flat_map(|proxies| proxies.authorities.names()));
     let serving = &config.serving;
     let tls = Tls::new(&serving.tls, tls, serving.named.clone(), asked_for)?;
-    let resources = ResourceSet::new();
+    let resources = Catalog::new(binnacle_builtin::kinds());
     let flags = &config.authentication;
     let keys = authentication.service_account_keys(&service_account)?;
     let issuers = issuers.make(flags, metrics.registry())?;
@@ -188,7 +189,10 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let (trigger, shutdown) = ShutdownTrigger::new();
     let (terminating_trigger, terminating) = ShutdownTrigger::new();
     let (draining_trigger, draining) = ShutdownTrigger::new();
-    let auditor = config.auditing.build(metrics.registry(), read_object)?.map(Arc::new);
+    let auditor = config
+        .auditing
+        .build(metrics.registry(), |media_type, body, omit| read_object(&BuiltInKinds, media_type, body, omit))?
+        .map(Arc::new);
     let outward = Outward::new(kubelets, metrics.registry()).map_err(not_registered)?;
     let access = Access {
         authenticator: authentication.authenticator.clone(),
@@ -239,12 +243,14 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let health = health.ready(Arc::new(RolesCheck(access.roles.index().clone()))).ready(Arc::new(lost.clone()));
     let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
     let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(terminating)));
+    let shown = resources.clone();
+    let what_is_served = move || shown.snapshot().served().clone();
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response, BUILD)),
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(HealthMetricsLink(health_metrics)),
-        Arc::new(OpenApiLink::new(served_apis(&config))),
+        Arc::new(OpenApiLink::new(what_is_served, binnacle_builtin::kinds())),
         Arc::new(api),
     ];
     if let Some(fairness) = &fairness {

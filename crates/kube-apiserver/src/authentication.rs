@@ -14,7 +14,7 @@ use binnacle_authn::{
 use binnacle_controlplane::RequestHeader;
 use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
 use binnacle_meta::Text;
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_server::{Authentication, Metrics};
 use binnacle_specials::TokenIssuer;
 use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
@@ -175,7 +175,7 @@ pub(crate) fn build(
     issuers: &MadeIssuers,
     clients: &Bundle,
     keys: &ServiceAccountKeys,
-    resources: &ResourceSet,
+    resources: &Catalog,
     metrics: &Metrics,
 ) -> Result<Authentication, AuthenticationError> {
     let audiences = audiences(flags);

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use binnacle_controlplane::{Config, RequestHeader, publish_authentication};
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use tokio::task::JoinSet;
 
@@ -16,7 +16,7 @@ pub(crate) fn follow(
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
     (path, bundle): (PathBuf, &Bundle),
-    resources: &ResourceSet,
+    resources: &Catalog,
     told: impl Fn(String) -> Config + Send + Sync + 'static,
 ) {
     let (authorities, resources) = (bundle.authorities.clone(), resources.clone());

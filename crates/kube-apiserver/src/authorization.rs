@@ -11,7 +11,7 @@ use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_controlplane::{RolesFeed, follow_nodes, node_rules};
 use binnacle_endpoints::UnsafeDeletes;
 use binnacle_meta::read_error;
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_request::{BoxFuture, RequestInfo, Shutdown, User};
 use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
@@ -84,11 +84,7 @@ impl Prepared {
     }
 
     /// Makes the authorizers. Nothing is followed before [`Made::follow`].
-    pub(crate) fn make(
-        self,
-        resources: &ResourceSet,
-        registry: &prometheus::Registry,
-    ) -> Result<Made, AuthorizationError> {
+    pub(crate) fn make(self, resources: &Catalog, registry: &prometheus::Registry) -> Result<Made, AuthorizationError> {
         let metrics = Arc::new(Metrics::register(registry).map_err(failed)?);
         // Who writes roles is judged by roles, whatever decides otherwise.
         let roles = RolesFeed::new(resources.clone());
@@ -114,7 +110,7 @@ impl Prepared {
 
 impl Made {
     /// Begins to keep all in step with the store and the file; the tasks end with the shutdown signal.
-    pub(crate) fn follow(self, resources: &ResourceSet, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+    pub(crate) fn follow(self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.roles.start(tasks, shutdown);
         if let Some(graph) = &self.nodes {
             follow_nodes(graph, resources, tasks, shutdown);

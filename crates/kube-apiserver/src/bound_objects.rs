@@ -8,7 +8,7 @@ use binnacle_authn::service_account::{BoundKind, BoundObjects, LegacySecret, Obj
 use binnacle_authn::{AuthnError, BootstrapSecret, BootstrapSecrets, Recent};
 use binnacle_meta::{Status, StatusReason, Time};
 use binnacle_patch::apply::track_update;
-use binnacle_registry::{Context, MANAGER, Match, Resource, ResourceSet, UpdateOptions, object};
+use binnacle_registry::{Catalog, Context, MANAGER, Match, Resource, UpdateOptions, object};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_store::Revision;
@@ -21,17 +21,17 @@ const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 
 /// Answers from the resources of this server.
 pub(crate) struct CachedObjects {
-    resources: ResourceSet,
+    resources: Catalog,
     /// An object at a revision never changes.
     states: Mutex<Recent<(BoundKind, Revision), Arc<ObjectState>>>,
 }
 
 impl CachedObjects {
-    pub(crate) fn new(resources: ResourceSet) -> Self {
+    pub(crate) fn new(resources: Catalog) -> Self {
         Self { resources, states: Mutex::new(Recent::new(REMEMBERED)) }
     }
 
-    fn resource(&self, kind: BoundKind) -> Result<&Arc<Resource>, Status> {
+    fn resource(&self, kind: BoundKind) -> Result<Arc<Resource>, Status> {
         let plural = match kind {
             BoundKind::ServiceAccount => "serviceaccounts",
             BoundKind::Pod => "pods",

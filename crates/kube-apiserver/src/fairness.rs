@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_controlplane::follow_flow_control;
 use binnacle_flowcontrol::{FlowControl, ListSize};
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_request::{RequestInfo, Shutdown};
 use binnacle_server::Metrics;
 use binnacle_supervise::supervise;
@@ -16,7 +16,7 @@ use crate::flags::Generic;
 /// What shares the limits out, if that is wanted. It follows its objects until the shutdown.
 pub(crate) fn start(
     generic: &Generic,
-    resources: &ResourceSet,
+    resources: &Catalog,
     metrics: &Metrics,
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,

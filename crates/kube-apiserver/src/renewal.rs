@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_authn::Authorities;
 use binnacle_controlplane::publish_authentication;
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_server::Certificates;
 use time::{Duration, OffsetDateTime};
@@ -33,7 +33,7 @@ pub(crate) struct Users {
     pub(crate) serving: Arc<Certificates>,
     /// Those whose client certificates count.
     pub(crate) clients: Arc<Authorities>,
-    pub(crate) resources: ResourceSet,
+    pub(crate) resources: Catalog,
 }
 
 /// What a turn found to be new.

@@ -34,7 +34,7 @@ pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Resu
     });
     let versions = resources.iter().map(|resource| {
         let name = resource.kind();
-        let labels = [name.group.to_string(), name.version.to_string(), resource.description.plural.to_owned()];
+        let labels = [name.group.to_string(), name.version.to_string(), resource.description.plural.to_string()];
         Version { labels, sent: resource.sent.clone(), watch_lists: resource.watch_lists.clone() }
     });
     registry.register(Box::new(Families::new(collections.collect(), versions.collect())?))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_meta::GroupResource;
+use binnacle_meta::{GroupResource, Text};
 use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
 use binnacle_server::Health;
@@ -231,7 +231,7 @@ impl Clusters {
 }
 
 fn key_owners(root: &str) -> Vec<KeyOwner> {
-    let owner = |(prefix, resource): (&str, GroupResource)| KeyOwner {
+    let owner = |(prefix, resource): (Text, GroupResource)| KeyOwner {
         prefix: format!("{root}{prefix}/"),
         group: resource.group.into(),
         resource: resource.resource.into(),

@@ -1,11 +1,14 @@
 //! Server-side apply: a sequence of configurations, and updates between them.
 
+use binnacle_meta::Text;
 use binnacle_patch::apply::{self as fields, Apply, Update, Versions};
 use binnacle_patch::merge;
 use binnacle_schema::{Limits, json};
 use binnacle_schema::{Message, Value, decode, defaults, yaml};
 
 use crate::objects;
+
+static STATUS: [Text; 1] = [Text::new_static("status")];
 
 /// More steps than tell anything new.
 const MAX_STEPS: usize = 8;
@@ -55,7 +58,7 @@ impl Versions for World {
 impl World {
     fn request<'a>(&'a self, manager: &'a str, now: i64, force: bool) -> Apply<'a> {
         let (message, api_version) = (self.message, self.api_version.as_str());
-        let update = Update { message, api_version, manager, subresource: "", now, reset: &["status"] };
+        let update = Update { message, api_version, manager, subresource: "", now, reset: &STATUS };
         Apply { update, force, versions: self }
     }
 

@@ -1,9 +1,9 @@
 //! From path and headers to an answer, with every document made at most once for one set of what is served.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use binnacle_discovery::Served;
+use binnacle_scheme::{Kinds, Served, Shared};
 use bytes::Bytes;
 use sha2::{Digest, Sha512};
 
@@ -18,7 +18,8 @@ use crate::{v2, v3};
 /// The OpenAPI documents of one immutable [`Served`]. When that changes, a new one takes its place.
 #[derive(Debug)]
 pub struct OpenApi {
-    served: Served,
+    served: Arc<Served>,
+    kinds: Shared<dyn Kinds>,
     index: OnceLock<Bytes>,
     /// By name in the index.
     v3: BTreeMap<String, Slot>,
@@ -98,16 +99,22 @@ const V3_PROTOBUF: [&str; 2] =
     ["com.github.proto-openapi.spec.v3.v1.0+protobuf", "com.github.proto-openapi.spec.v3@v1.0+protobuf"];
 
 impl OpenApi {
-    pub fn new(served: Served) -> Self {
+    pub fn new(served: Arc<Served>, kinds: Shared<dyn Kinds>) -> Self {
         let v3 = documents::all(&served).into_iter().map(|(name, place)| (name, Slot::new(place))).collect();
         Self {
             served,
+            kinds,
             index: OnceLock::new(),
             v3,
             v2: OnceLock::new(),
             v2_protobuf: OnceLock::new(),
             v2_packed: Default::default(),
         }
+    }
+
+    /// What the documents are about.
+    pub fn served(&self) -> &Arc<Served> {
+        &self.served
     }
 
     /// Whether what is answered at a path depends on the encodings that the client accepts.
@@ -160,8 +167,8 @@ impl OpenApi {
     fn answer_v2(&self, ask: &Ask<'_>) -> Answer {
         let Wanted::Form(form) = negotiate(ask.accept, V2_PROTOBUF) else { return Answer::NotAcceptable };
         let (hash, json) = self.v2.get_or_init(|| {
-            let paths = self.v3.values().flat_map(|slot| slot.place.paths(&self.served)).collect();
-            let json = Bytes::from(v2::document(paths, &BuiltIn::new(None)));
+            let paths = self.v3.values().flat_map(|slot| slot.place.paths(&self.served, &*self.kinds)).collect();
+            let json = Bytes::from(v2::document(paths, &BuiltIn::new(&*self.kinds, None)));
             (digest(&json), json)
         });
         let (etag, content_type) = (format!("\"{hash}\""), form.choose(JSON, V2_PROTOBUF_TYPE));
@@ -198,7 +205,7 @@ impl OpenApi {
     }
 
     fn make_v3(&self, place: &Place) -> Bytes {
-        v3::document(&place.paths(&self.served), &BuiltIn::new(place.scope())).into()
+        v3::document(&place.paths(&self.served, &*self.kinds), &BuiltIn::new(&*self.kinds, place.scope())).into()
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use binnacle_kinds::tables::{self, Kind};
 use binnacle_meta::Text;
 use binnacle_schema::{Field, ListType, Message, Ty};
+use binnacle_scheme::{Kinds, KnownKind};
 
 use crate::json::Json;
 use crate::{enum_words, words};
@@ -27,9 +27,10 @@ pub(crate) trait Definitions {
 }
 
 /// The definitions of the field tables.
-pub(crate) struct BuiltIn {
+pub(crate) struct BuiltIn<'k> {
+    known: &'k dyn Kinds,
     /// By the name of the definition.
-    kinds: BTreeMap<&'static str, Vec<&'static Kind>>,
+    kinds: BTreeMap<&'k str, Vec<KnownKind<'k>>>,
     /// The group version of the document; none for one that shows all.
     scope: Option<(Text, Text)>,
 }
@@ -63,18 +64,18 @@ impl Dialect {
 
 // === impl BuiltIn ===
 
-impl BuiltIn {
+impl<'k> BuiltIn<'k> {
     /// `scope` is the group version of the document, if it is one's: of the kinds that exist in every group version it
     /// shows only the own and that of the core group.
-    pub(crate) fn new(scope: Option<(&str, &str)>) -> Self {
-        let mut kinds: BTreeMap<&'static str, Vec<&'static Kind>> = BTreeMap::new();
-        for kind in tables::kinds().filter(|kind| !UNPUBLISHED.contains(&kind.group)) {
+    pub(crate) fn new(known: &'k dyn Kinds, scope: Option<(&str, &str)>) -> Self {
+        let mut kinds: BTreeMap<&str, Vec<KnownKind<'_>>> = BTreeMap::new();
+        for kind in known.all().into_iter().filter(|kind| !UNPUBLISHED.contains(&kind.group)) {
             kinds.entry(kind.message.name.as_str()).or_default().push(kind);
         }
-        Self { kinds, scope: scope.map(|(group, version)| (group.into(), version.into())) }
+        Self { known, kinds, scope: scope.map(|(group, version)| (group.into(), version.into())) }
     }
 
-    fn is_shown(&self, kind: &Kind) -> bool {
+    fn is_shown(&self, kind: &KnownKind<'_>) -> bool {
         let Some((group, version)) = &self.scope else { return true };
         !EVERYWHERE.contains(&kind.kind)
             || (kind.group, kind.version) == (group.as_str(), version.as_str())
@@ -131,9 +132,9 @@ impl BuiltIn {
     }
 }
 
-impl Definitions for BuiltIn {
+impl Definitions for BuiltIn<'_> {
     fn references(&self, name: &str, found: &mut dyn FnMut(Text)) {
-        let Some(message) = tables::message(name) else { return };
+        let Some(message) = self.known.message(name) else { return };
         for field in message.fields.iter() {
             if let Some(name) = referenced(innermost(&field.ty), &message.name) {
                 found(name);
@@ -143,7 +144,7 @@ impl Definitions for BuiltIn {
 
     fn write(&self, name: &str, dialect: Dialect, json: &mut Json) {
         json.object(|json| {
-            let message = tables::message(name);
+            let message = self.known.message(name);
             if let Some(description) = binnacle_descriptions::definition(name) {
                 json.text_member("description", description);
             } else if message.is_some_and(words::is_list) {

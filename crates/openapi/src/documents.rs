@@ -1,8 +1,9 @@
 //! Which documents there are, and what paths each of them shows.
 
-use binnacle_discovery::{Resources, Served, ServedVersion};
+use std::sync::Arc;
+
 use binnacle_meta::Text;
-use binnacle_resources::ResourceDescription;
+use binnacle_scheme::{Kinds, ResourceDescription, Resources, Served, ServedVersion};
 
 use crate::names::id_and_tag;
 use crate::operation::{Content, Method, Operation, Path, Response};
@@ -63,7 +64,7 @@ impl Place {
     }
 
     /// The paths of the document, in order.
-    pub(crate) fn paths(&self, served: &Served) -> Vec<Path> {
+    pub(crate) fn paths(&self, served: &Served, kinds: &dyn Kinds) -> Vec<Path> {
         let path = format!("/{}/", self.name());
         let (subject, description, content) = match self {
             Self::OpenIdConfiguration => (
@@ -108,16 +109,16 @@ impl Place {
         let mut paths = vec![Path::new(path, vec![get])];
         if let Self::GroupVersion(group, version) = self {
             let resources = served.version(group, version).map(resources).unwrap_or_default();
-            paths.extend(routes::paths(group, version, &resources));
+            paths.extend(routes::paths(kinds, group, version, resources));
         }
         paths
     }
 }
 
-fn resources(version: &ServedVersion) -> Vec<&'static ResourceDescription> {
+fn resources(version: &ServedVersion) -> &[Arc<ResourceDescription>] {
     match &version.resources {
-        Resources::BuiltIn(resources) => resources.to_vec(),
-        Resources::Dynamic(_) => Vec::new(),
+        Resources::BuiltIn(resources) => resources,
+        Resources::Custom(_) | Resources::Remote(_) => &[],
     }
 }
 

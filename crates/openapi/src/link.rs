@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use binnacle_discovery::Served;
+use arc_swap::ArcSwap;
 use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_scheme::{Kinds, Served, Shared};
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, LAST_MODIFIED, LOCATION, VARY,
 };
@@ -15,15 +16,31 @@ use crate::{Answer, Ask, OpenApi};
 
 /// Serves `/openapi/v2` and `/openapi/v3`.
 pub struct OpenApiLink {
-    documents: Arc<OpenApi>,
+    /// Tells what is served now.
+    served: Box<dyn Fn() -> Arc<Served> + Send + Sync>,
+    kinds: Shared<dyn Kinds>,
+    /// The documents of what was served when they were last asked for.
+    documents: ArcSwap<OpenApi>,
     since: SystemTime,
 }
 
 const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl OpenApiLink {
-    pub fn new(served: Served) -> Self {
-        Self { documents: Arc::new(OpenApi::new(served)), since: SystemTime::now() }
+    /// `served` tells what is served now.
+    pub fn new(served: impl Fn() -> Arc<Served> + Send + Sync + 'static, kinds: Shared<dyn Kinds>) -> Self {
+        let documents = ArcSwap::from_pointee(OpenApi::new(served(), kinds.clone()));
+        Self { served: Box::new(served), kinds, documents, since: SystemTime::now() }
+    }
+
+    fn documents(&self) -> Arc<OpenApi> {
+        let (served, known) = ((self.served)(), self.documents.load_full());
+        if Arc::ptr_eq(known.served(), &served) {
+            return known;
+        }
+        let documents = Arc::new(OpenApi::new(served, self.kinds.clone()));
+        self.documents.store(documents.clone());
+        documents
     }
 
     fn respond(&self, answer: Answer) -> Response {
@@ -75,7 +92,7 @@ impl Link for OpenApiLink {
         let accept_encoding = header(ACCEPT_ENCODING);
         let varies = OpenApi::varies_by_encoding(&request.info.path);
         let hash = request.query.get("hash").unwrap_or_default().to_owned();
-        let (documents, info) = (self.documents.clone(), request.info.clone());
+        let (documents, info) = (self.documents(), request.info.clone());
         // Whoever is first waits for the document, some 20 ms for the largest: too long among other requests.
         let answer = move || {
             let ask = Ask {
@@ -134,7 +151,7 @@ mod tests {
 
     #[test]
     fn headers() {
-        let link = OpenApiLink::new(Served::default());
+        let link = OpenApiLink::new(Arc::default, Shared::Static(&binnacle_scheme::NoKinds));
         let etag = || "\"E\"".to_owned();
         let document = |immutable| Document {
             content_type: "application/json",

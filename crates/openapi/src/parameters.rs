@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use binnacle_kinds::tables;
 use binnacle_meta::Text;
 use binnacle_schema::{Field, Ty};
+use binnacle_scheme::Kinds;
 
 use crate::operation::{Parameter, Place};
 use crate::words;
 
 /// The parameters of an options kind: its plain fields. `except` names fields that the operation does not take.
-pub(crate) fn of_options(group: &str, version: &str, kind: &str, except: &[&str]) -> Vec<Parameter> {
-    let Some(message) = tables::kind(group, version, kind) else { return Vec::new() };
+pub(crate) fn of_options(kinds: &dyn Kinds, group: &str, version: &str, kind: &str, except: &[&str]) -> Vec<Parameter> {
+    let Some(message) = kinds.kind(group, version, kind) else { return Vec::new() };
     let of_field = |field: &Field| {
         Some(Parameter {
             name: field.name.clone(),

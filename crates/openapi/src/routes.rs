@@ -1,10 +1,10 @@
 //! The paths of resources: what verbs and subresources of a description mean in operations.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersionKind, Text};
-use binnacle_resources::{Deletion, ResourceDescription, SubresourceDescription, SubresourceRole, Verb, Verbs};
+use binnacle_scheme::{Deletion, Kinds, ResourceDescription, SubresourceDescription, SubresourceRole, Verb, Verbs};
 
 use crate::names::{article, id_and_tag, title};
 use crate::operation::{Body, Content, Method, Operation, Parameter, Path, Response};
@@ -31,12 +31,17 @@ const ANYTHING: &[&str] = &["*/*"];
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 /// The paths of the resources of one group version, in order.
-pub(crate) fn paths(group: &str, version: &str, resources: &[&'static ResourceDescription]) -> Vec<Path> {
+pub(crate) fn paths(
+    kinds: &dyn Kinds,
+    group: &str,
+    version: &str,
+    resources: &[Arc<ResourceDescription>],
+) -> Vec<Path> {
     let root = root(group, version);
-    let mut routes = Routes { root: &root, by_path: BTreeMap::new() };
+    let mut routes = Routes { kinds, root: &root, by_path: BTreeMap::new() };
     for resource in resources {
         routes.resource(resource);
-        for subresource in resource.subresources {
+        for subresource in &resource.subresources {
             routes.subresource(resource, subresource);
         }
     }
@@ -49,6 +54,7 @@ pub(crate) fn root(group: &str, version: &str) -> String {
 }
 
 struct Routes<'a> {
+    kinds: &'a dyn Kinds,
     root: &'a str,
     by_path: BTreeMap<String, Vec<Operation>>,
 }
@@ -74,27 +80,29 @@ impl Routes<'_> {
     fn resource(&mut self, resource: &ResourceDescription) {
         let collection = match resource.namespaced {
             true => format!("namespaces/{{namespace}}/{}", resource.plural),
-            false => resource.plural.to_owned(),
+            false => resource.plural.to_string(),
         };
         let item = format!("{collection}/{{name}}");
         let scope: Vec<Parameter> = resource.namespaced.then(parameters::namespace).into_iter().collect();
         let mut named = scope.clone();
-        named.push(parameters::name(resource.kind));
+        named.push(parameters::name(&resource.kind));
 
-        let kind = resource.group_version_kind();
+        let (kind, kinds) = (resource.group_version_kind(), self.kinds);
         let place = |path: &str, parameters: &[Parameter]| Place {
             path: path.to_owned(),
             parameters: parameters.to_vec(),
-            definition: definition(&kind),
+            definition: definition(kinds, &kind),
             kind: kind.clone(),
-            noun: resource.kind,
+            noun: &resource.kind,
             subresource: "",
             namespaced: resource.namespaced,
             suffix: "",
         };
         let verbs = resource.verbs;
-        let list =
-            Content::Definition(definition(&GroupVersionKind { kind: resource.list_kind.into(), ..kind.clone() }));
+        let list = Content::Definition(definition(
+            kinds,
+            &GroupVersionKind { kind: resource.list_kind.clone(), ..kind.clone() },
+        ));
         let watched = verbs.contains(Verb::Watch);
 
         self.collection(&place(&collection, &scope), verbs, &list);
@@ -108,7 +116,7 @@ impl Routes<'_> {
             let reading = [Verb::List, Verb::Watch].into_iter().filter(|verb| verbs.contains(*verb));
             let everywhere = Verbs::of(&reading.collect::<Vec<_>>());
             let all = |path: &str| Place { namespaced: false, suffix: "ForAllNamespaces", ..place(path, &[]) };
-            self.collection(&all(resource.plural), everywhere, &list);
+            self.collection(&all(&resource.plural), everywhere, &list);
         }
     }
 
@@ -118,9 +126,9 @@ impl Routes<'_> {
         let mut place = Place {
             path: format!("{scope}{}/{{name}}/{}", resource.plural, subresource.name),
             parameters: resource.namespaced.then(parameters::namespace).into_iter().collect(),
-            definition: definition(&kind),
-            noun: resource.kind,
-            subresource: subresource.name,
+            definition: definition(self.kinds, &kind),
+            noun: &resource.kind,
+            subresource: &subresource.name,
             namespaced: resource.namespaced,
             suffix: "",
             kind,
@@ -144,7 +152,7 @@ impl Routes<'_> {
                     "",
                     format!("read {} of the specified {}", place.subresource, place.noun),
                 );
-                operation.parameters.extend(parameters::of_options("", "v1", "PodLogOptions", &[]));
+                operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "PodLogOptions", &[]));
                 operation.parameters.push(parameters::pretty());
                 operation.target = Some(("get", place.kind.clone()));
                 self.add(&place, Operation { produces: LOGS, responses: vec![text], ..operation });
@@ -164,7 +172,7 @@ impl Routes<'_> {
             let doing = if watched { "list or watch" } else { "list" };
             let mut operation = place.operation(self.root, "list", "", format!("{doing} objects of kind {noun}"));
             operation.parameters.push(parameters::pretty());
-            operation.parameters.extend(parameters::of_options("", "v1", "ListOptions", &[]));
+            operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "ListOptions", &[]));
             operation.target = Some(("list", place.kind.clone()));
             let responses = vec![Response::ok(list.clone())];
             self.add(place, Operation { produces: OBJECTS_AND_STREAMS, responses, ..operation });
@@ -177,7 +185,7 @@ impl Routes<'_> {
             };
             let mut operation = place.operation(self.root, "create", "", description);
             operation.parameters.push(parameters::pretty());
-            operation.parameters.extend(parameters::of_options("", "v1", "CreateOptions", &[]));
+            operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "CreateOptions", &[]));
             operation.body = Some(place.body());
             operation.target = Some(("post", place.kind.clone()));
             let content = place.content();
@@ -189,8 +197,8 @@ impl Routes<'_> {
             let mut operation =
                 place.operation(self.root, "delete", "collection", format!("delete collection of {noun}"));
             operation.parameters.push(parameters::pretty());
-            operation.parameters.extend(parameters::of_options("", "v1", "DeleteOptions", &[]));
-            let listed = parameters::of_options("", "v1", "ListOptions", &["watch", "allowWatchBookmarks"]);
+            operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "DeleteOptions", &[]));
+            let listed = parameters::of_options(self.kinds, "", "v1", "ListOptions", &["watch", "allowWatchBookmarks"]);
             operation.parameters.extend(listed);
             operation.body = Some(delete_options());
             operation.target = Some(("deletecollection", place.kind.clone()));
@@ -227,7 +235,7 @@ impl Routes<'_> {
         if verbs.contains(Verb::Update) {
             let mut operation = place.operation(self.root, "replace", "", format!("replace {object}"));
             operation.parameters.push(parameters::pretty());
-            operation.parameters.extend(parameters::of_options("", "v1", "UpdateOptions", &[]));
+            operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "UpdateOptions", &[]));
             operation.body = Some(place.body());
             operation.target = Some(("put", place.kind.clone()));
             self.add(place, Operation { responses: written(), ..operation });
@@ -235,7 +243,7 @@ impl Routes<'_> {
         if verbs.contains(Verb::Patch) {
             let mut operation = place.operation(self.root, "patch", "", format!("partially update {object}"));
             operation.parameters.push(parameters::pretty());
-            operation.parameters.extend(parameters::of_options("", "v1", "PatchOptions", &[]));
+            operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "PatchOptions", &[]));
             operation.body = Some(Body { definition: format!("{META}.Patch").into(), required: true });
             operation.target = Some(("patch", place.kind.clone()));
             self.add(place, Operation { consumes: PATCHES, responses: written(), ..operation });
@@ -244,7 +252,7 @@ impl Routes<'_> {
             let description = format!("delete{}{noun}", article(noun));
             let mut operation = place.operation(self.root, "delete", "", description);
             operation.parameters.push(parameters::pretty());
-            operation.parameters.extend(parameters::of_options("", "v1", "DeleteOptions", &[]));
+            operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "DeleteOptions", &[]));
             operation.body = Some(delete_options());
             operation.target = Some(("delete", place.kind.clone()));
             let answer = if returns_deleted { content.clone() } else { meta("Status") };
@@ -266,7 +274,7 @@ impl Routes<'_> {
         };
         let mut operation = place.operation_of(self.root, "watch", "", list, description);
         operation.parameters.push(parameters::pretty());
-        operation.parameters.extend(parameters::of_options("", "v1", "ListOptions", &[]));
+        operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "ListOptions", &[]));
         operation.target = Some((action, place.kind.clone()));
         let responses = vec![Response::ok(meta("WatchEvent"))];
         self.add(place, Operation { produces: OBJECTS_AND_STREAMS, responses, ..operation });
@@ -274,7 +282,7 @@ impl Routes<'_> {
 
     fn connect(&mut self, place: &Place<'_>, verbs: Verbs) {
         let GroupVersionKind { group, version, kind } = &place.kind;
-        let options = parameters::of_options(group, version, kind, &[]);
+        let options = parameters::of_options(self.kinds, group, version, kind, &[]);
         for method in connect_methods(verbs) {
             let verb = format!("connect{}", title(method.as_str()));
             let shown = method.as_str().to_uppercase();
@@ -343,8 +351,8 @@ fn connect_methods(verbs: Verbs) -> &'static [Method] {
 }
 
 /// The name of a kind's definition. The kinds of all resources are in the tables: a test makes sure of that.
-fn definition(kind: &GroupVersionKind) -> Text {
-    tables::kind(&kind.group, &kind.version, &kind.kind).map(|message| message.name.clone()).unwrap_or_default()
+fn definition(kinds: &dyn Kinds, kind: &GroupVersionKind) -> Text {
+    kinds.kind(&kind.group, &kind.version, &kind.kind).map(|message| message.name.clone()).unwrap_or_default()
 }
 
 fn meta(kind: &str) -> Content {

@@ -1,7 +1,9 @@
 //! What is answered to which headers.
 
-use binnacle_discovery::Served;
+use binnacle_kinds::BuiltInKinds;
 use binnacle_openapi::{Answer, Ask, Document, OpenApi};
+use binnacle_resources::{default_served, groups};
+use binnacle_scheme::{Served, Shared};
 use serde_json::Value;
 
 const VERSION: &str = "/openapi/v3/version";
@@ -10,7 +12,7 @@ const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+pro
 
 #[test]
 fn paths() {
-    let documents = OpenApi::new(Served::default_built_in());
+    let documents = documents_of(default_served());
     for (path, claimed, want) in [
         ("/openapi/v3", true, Some("index")),
         ("/openapi/v3/", true, Some("not found")),
@@ -36,7 +38,7 @@ fn paths() {
 
 #[test]
 fn forms() {
-    let documents = OpenApi::new(Served::default_built_in());
+    let documents = documents_of(default_served());
     for (path, accept, want) in [
         (VERSION, "", Ok("application/json")),
         (VERSION, "application/com.github.proto-openapi.spec.v3@v1.0+protobuf", Ok(V3_PROTOBUF)),
@@ -59,7 +61,7 @@ fn forms() {
 
 #[test]
 fn copies_that_are_current() {
-    let documents = OpenApi::new(Served::default_built_in());
+    let documents = documents_of(default_served());
     let ask = |hash: &str, if_none_match: &str| {
         documents.answer(&Ask { path: VERSION, hash, if_none_match, ..Ask::default() }).unwrap()
     };
@@ -86,7 +88,7 @@ fn copies_that_are_current() {
 
     // The index names the same hash, whichever is asked for first.
     let Some(Answer::Index(index)) =
-        OpenApi::new(Served::default_built_in()).answer(&Ask { path: "/openapi/v3", ..Ask::default() })
+        documents_of(default_served()).answer(&Ask { path: "/openapi/v3", ..Ask::default() })
     else {
         panic!()
     };
@@ -97,7 +99,7 @@ fn copies_that_are_current() {
 /// Everything that can be served, down to the definitions of every kind, fits into the protobuf form.
 #[test]
 fn all_documents_in_all_forms() {
-    let documents = OpenApi::new(Served::built_in(|_, _| true));
+    let documents = documents_of(everything());
     let Some(Answer::Index(index)) = documents.answer(&Ask { path: "/openapi/v3", ..Ask::default() }) else { panic!() };
     let index: Value = serde_json::from_slice(&index).unwrap();
     let names = index["paths"].as_object().unwrap().keys();
@@ -126,10 +128,19 @@ fn references_lead_somewhere() {
             _ => {}
         }
     }
-    let documents = OpenApi::new(Served::built_in(|_, _| true));
+    let documents = documents_of(everything());
     for path in ["/openapi/v2", "/openapi/v3/api/v1", "/openapi/v3/apis/resource.k8s.io/v1alpha3"] {
         let Some(Answer::Document(document)) = documents.answer(&Ask { path, ..Ask::default() }) else { panic!() };
         let document: Value = serde_json::from_slice(&document.body).unwrap();
         walk(&document, &document, path);
     }
+}
+
+/// What is served when everything is.
+fn everything() -> Served {
+    Served::built_in(groups(), |_, resource| Some(resource.clone()))
+}
+
+fn documents_of(served: Served) -> OpenApi {
+    OpenApi::new(served.into(), Shared::Static(&BuiltInKinds))
 }

@@ -2,14 +2,16 @@
 
 use std::time::Instant;
 
-use binnacle_discovery::Served;
+use binnacle_kinds::BuiltInKinds;
 use binnacle_openapi::{Answer, Ask, OpenApi};
+use binnacle_resources::default_served;
+use binnacle_scheme::{Served, Shared};
 
 #[test]
 #[ignore = "a measurement"]
 fn figures() {
     let begun = Instant::now();
-    let documents = OpenApi::new(Served::default_built_in());
+    let documents = documents_of(default_served());
     println!("nothing asked: {:?}", begun.elapsed());
     for (path, accept) in [
         ("/openapi/v3/apis/apps/v1", ""),
@@ -30,4 +32,8 @@ fn figures() {
             println!("{path} {accept} {time}: {took:?}, {size} bytes");
         }
     }
+}
+
+fn documents_of(served: Served) -> OpenApi {
+    OpenApi::new(served.into(), Shared::Static(&BuiltInKinds))
 }

@@ -3,14 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use binnacle_discovery::Served;
+use binnacle_kinds::BuiltInKinds;
 use binnacle_openapi::{Answer, Ask, OpenApi};
+use binnacle_resources::{default_served, groups};
+use binnacle_scheme::{Served, Shared};
 use serde_json::Value;
 
 #[test]
 fn documents_of_version_3() {
     let Some(folder) = reference("openapi/v3") else { return };
-    let documents = OpenApi::new(Served::default_built_in());
+    let documents = documents_of(default_served());
     let mut findings = Findings::default();
     let mut compared = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {
@@ -32,7 +34,7 @@ fn documents_of_version_3() {
 #[test]
 fn published_documents_of_all_versions() {
     let Some(folder) = reference("openapi/all-v3") else { return };
-    let documents = OpenApi::new(Served::built_in(|_, _| true));
+    let documents = documents_of(everything());
     let mut findings = Findings::default();
     let mut compared = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {
@@ -61,7 +63,7 @@ fn published_documents_of_all_versions() {
 #[test]
 fn index_of_version_3() {
     let Some(folder) = reference("openapi/v3") else { return };
-    let documents = OpenApi::new(Served::default_built_in());
+    let documents = documents_of(default_served());
     let recorded = parse(&std::fs::read(folder.join("index.json")).unwrap());
     let ours = parse(&get(&documents, "/openapi/v3"));
     let names = |index: &Value| index["paths"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -71,7 +73,7 @@ fn index_of_version_3() {
 #[test]
 fn document_of_version_2() {
     let Some(folder) = reference("openapi") else { return };
-    let documents = OpenApi::new(Served::default_built_in());
+    let documents = documents_of(default_served());
     let recorded = parse(&std::fs::read(folder.join("v2.json")).unwrap());
     let ours = parse(&get(&documents, "/openapi/v2"));
     let mut findings = Findings::default();
@@ -211,4 +213,13 @@ fn reference(name: &str) -> Option<PathBuf> {
     }
     println!("skipped: no {}", folder.display());
     None
+}
+
+/// What is served when everything is.
+fn everything() -> Served {
+    Served::built_in(groups(), |_, resource| Some(resource.clone()))
+}
+
+fn documents_of(served: Served) -> OpenApi {
+    OpenApi::new(served.into(), Shared::Static(&BuiltInKinds))
 }

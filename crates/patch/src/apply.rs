@@ -1,5 +1,6 @@
 //! Who set which field: `metadata.managedFields`, and server-side apply (KEP-555), which rests on it.
 
+use binnacle_meta::Text;
 use binnacle_schema::{Message, Value};
 
 mod compare;
@@ -38,7 +39,7 @@ pub struct Update<'a> {
     /// Unix seconds.
     pub now: i64,
     /// Dotted paths of what this endpoint puts back, so that nobody comes to own it here.
-    pub reset: &'a [&'static str],
+    pub reset: &'a [Text],
 }
 
 /// An object in the versions that managers have written.
@@ -46,5 +47,5 @@ pub trait Versions {
     /// The object, whose own `apiVersion` says in which version it is, in another version, and the schema there; `None`
     /// for versions that are not served. The result carries the wanted `apiVersion`. Objects are asked for in the
     /// version of the request and, when a manager applied through another one, back from there.
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)>;
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)>;
 }

@@ -13,6 +13,8 @@ fn tree(text: &str) -> Value {
 }
 
 /// An object and what happens to it.
+static STATUS: [Text; 1] = [Text::new_static("status")];
+
 struct World {
     message: &'static Message,
     api_version: &'static str,
@@ -35,7 +37,7 @@ impl World {
     fn request<'a>(&'a self, manager: &'a str, force: bool) -> Apply<'a> {
         let (manager, subresource) = manager.split_once('/').unwrap_or((manager, ""));
         let (message, api_version, now) = (self.message, self.api_version, self.now);
-        let reset: &[&str] = if message.get("status").is_none() || subresource == "status" { &[] } else { &["status"] };
+        let reset: &[Text] = if message.get("status").is_none() || subresource == "status" { &[] } else { &STATUS };
         Apply { update: Update { message, api_version, manager, subresource, now, reset }, force, versions: self }
     }
 

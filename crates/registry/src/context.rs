@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binnacle_kinds::Situation;
 use binnacle_meta::Text;
 use binnacle_request::User;
 use binnacle_schema::Value;
 use binnacle_schema::decode::Empties;
+use binnacle_scheme::Situation;
 use parking_lot::Mutex;
 
 use crate::remarks::Remarks;

@@ -36,7 +36,7 @@ impl Resource {
         let name = object::name(&object).to_owned();
         let attributes = self.attributes(context, Operation::Create, &name, "");
         // The namespace counts before admission looks at the object.
-        ensure_namespace(context, self.collection.namespaced, &mut object)?;
+        ensure_namespace(context, self.collection.kind.namespaced, &mut object)?;
         self.collection.admission.mutate(&attributes, &mut object, None, &context.remarks).await?;
         if object::dedup_owner_references(&mut object) {
             context.warn(DUPLICATE_OWNERS_AFTER_ADMISSION);
@@ -85,10 +85,10 @@ impl Resource {
             let name = names::generate(prefix);
             object::metadata_mut(object).insert("name", name);
         }
-        ensure_namespace(context, collection.namespaced, object)?;
-        collection.strategy.warnings_on_receipt(object).into_iter().for_each(|warning| context.warn(warning));
+        ensure_namespace(context, collection.kind.namespaced, object)?;
+        collection.kind.strategy.warnings_on_receipt(object).into_iter().for_each(|warning| context.warn(warning));
         context.restore_lists(object);
-        collection.strategy.prepare_for_create(&context.situation(self.api_version()), object);
+        collection.kind.strategy.prepare_for_create(&context.situation(self.api_version()), object);
         collection.hooks.begin_create(context, object).await
     }
 
@@ -172,7 +172,7 @@ impl Resource {
 
     /// A permit for something else is a mistake of this program, and must not become a way in.
     fn check_permit(&self, context: &Context, permit: &CreatePermit, object: &Value) -> Result<(), Status> {
-        let (group, plural) = (self.description.group, self.description.plural);
+        let (group, plural) = (self.description.group.as_str(), self.description.plural.as_str());
         if permit.covers(group, plural, &context.namespace, object::name(object)) {
             return Ok(());
         }
@@ -184,10 +184,10 @@ impl Resource {
     async fn validate_create(&self, context: &Context, object: &Value) -> Result<(), Status> {
         let object = &*context.as_sent(object);
         let collection = &self.collection;
-        let strategy = collection.strategy;
+        let strategy = &*collection.kind.strategy;
         let mut errors = validate_metadata::validate(
             object::metadata(object),
-            collection.namespaced,
+            collection.kind.namespaced,
             |name, prefix| strategy.validate_name(name, prefix),
             &FieldPath::new("metadata"),
         );

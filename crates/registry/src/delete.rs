@@ -1,11 +1,11 @@
 //! Delete and deletecollection: preconditions, graceful deletion, finalizers, propagation policies.
 
-use binnacle_kinds::DeleteGrace;
 use binnacle_meta::{
     FieldError, FieldErrors, FieldPath, GroupKind, GroupResource, Status, StatusDetails, StatusReason, Text,
 };
-use binnacle_resources::{Deletion, GarbageCollection};
 use binnacle_schema::{Value, canonical};
+use binnacle_scheme::DeleteGrace;
+use binnacle_scheme::{Deletion, GarbageCollection};
 use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
 use binnacle_watchcache::Entry;
 use futures::future::{BoxFuture, try_join_all};
@@ -124,7 +124,7 @@ impl Resource {
                 Step::AlreadyPending => return Ok(Deleted::Pending(stored)),
                 Step::Mark { mut object, then_delete } => {
                     if context.dry_run {
-                        canonical::canonicalize(&mut object, collection.message);
+                        canonical::canonicalize(&mut object, &collection.kind.message);
                         let stored = Stored { object, revision: stored.revision };
                         return Ok(if then_delete { Deleted::Gone(stored) } else { Deleted::Pending(stored) });
                     }
@@ -192,7 +192,7 @@ impl Resource {
 
     fn warn_of_delete(&self, context: &Context, options: &DeleteOptions) {
         let propagation_given = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
-        let warnings = self.collection.strategy.warnings_on_delete(propagation_given);
+        let warnings = self.collection.kind.strategy.warnings_on_delete(propagation_given);
         warnings.into_iter().for_each(|text| context.warn(text));
     }
 
@@ -215,8 +215,8 @@ impl Resource {
     /// The Status that tells of a delete, for kinds whose deletes do not answer with the object.
     pub fn deleted_status(&self, object: &Value) -> Status {
         Status::success(StatusDetails::of(
-            &self.description.group.into(),
-            self.description.plural,
+            &self.description.group,
+            &self.description.plural,
             object::name(object),
             object::uid(object),
         ))
@@ -302,7 +302,7 @@ impl Resource {
 
     fn check_preconditions(&self, name: &str, options: &DeleteOptions, object: &Value) -> Result<(), Status> {
         // The reference names the kind here where it means the resource.
-        let about = GroupResource::new(self.description.group, self.description.kind);
+        let about = GroupResource::new(self.description.group.clone(), self.description.kind.clone());
         if let Some(uid) = &options.uid
             && uid != object::uid(object)
         {
@@ -327,7 +327,7 @@ impl Resource {
     /// Graceful deletion: sets the deletion time and grace period, once; later deletes may only shorten it.
     fn grace(&self, context: &Context, options: &mut DeleteOptions, object: &mut Value) -> Grace {
         let now = context.now_seconds();
-        let strategy = self.collection.strategy;
+        let strategy = &*self.collection.kind.strategy;
         if object::is_deleting(object) {
             // Only kinds with graceful deletion keep an object for its own sake.
             if strategy.delete_grace(object, options.grace_period_seconds) == DeleteGrace::Unsupported {

@@ -70,12 +70,19 @@ impl Resource {
         if self.conversion.is_none() {
             let envelope = proto::unwrap(entry.value()).map_err(damaged)?;
             let overrides = proto::Overrides { resource_version: Some(&version) };
-            proto::to_json(envelope.raw, self.message, self.api_version(), self.description.kind, overrides, &mut out)
-                .map_err(damaged)?;
+            proto::to_json(
+                envelope.raw,
+                &self.message,
+                self.api_version(),
+                &self.description.kind,
+                overrides,
+                &mut out,
+            )
+            .map_err(damaged)?;
         } else {
             let mut object = self.collection.decode(entry.value(), revision)?;
             self.from_stored(&mut object);
-            canonical::canonicalize(&mut object, self.message);
+            canonical::canonicalize(&mut object, &self.message);
             json::write(&object, &mut out);
         }
         out.shrink_to_fit();
@@ -91,9 +98,9 @@ impl Resource {
         }
         let mut object = self.collection.decode(entry.value(), revision)?;
         self.from_stored(&mut object);
-        canonical::canonicalize(&mut object, self.message);
+        canonical::canonicalize(&mut object, &self.message);
         let mut out = Vec::with_capacity(entry.value().len());
-        proto::encode(&object, self.message, &mut out);
+        proto::encode(&object, &self.message, &mut out);
         Ok(Bytes::from(out))
     }
 }

@@ -1,10 +1,11 @@
 //! How the watch cache reads the stored objects of a resource: their labels and selectable fields.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use binnacle_meta::Text;
-use binnacle_resources::{ResourceDescription, Storage};
 use binnacle_schema::{Message, proto};
+use binnacle_scheme::StoredType;
 use binnacle_store::Revision;
 use binnacle_watchcache::{Attrs, IndexError, Indexer};
 use bytes::Bytes;
@@ -15,10 +16,8 @@ use crate::media::StoredKind;
 pub struct ResourceIndexer {
     /// What is decoded: of the kind's message no more than labels and what selectable fields come from.
     message: Message,
-    storage: Storage,
+    kind: Arc<StoredType>,
     api_version: Text,
-    stored: &'static Message,
-    description: &'static ResourceDescription,
     names: Vec<Text>,
 }
 
@@ -26,20 +25,16 @@ pub struct ResourceIndexer {
 const DEPTH: usize = 256;
 
 impl ResourceIndexer {
-    /// `stored` is the schema of the storage version.
-    pub fn new(
-        storage: Storage,
-        api_version: &str,
-        stored: &'static Message,
-        description: &'static ResourceDescription,
-    ) -> Self {
-        let names: Vec<Text> =
-            description.selectable_fields.iter().map(|f| Text::from(f.name)).filter(|n| !of_key(n)).collect();
+    /// For objects as they are handled.
+    pub fn new(kind: Arc<StoredType>) -> Self {
+        let selectable = || kind.selectable_fields.iter().filter(|field| !of_key(&field.name));
+        let names = selectable().map(|field| field.name.clone()).collect();
+        let reads: Vec<Vec<&str>> = selectable().flat_map(|field| field.value.reads()).collect();
         let mut paths: Vec<&[&str]> = vec![&["metadata", "labels"]];
-        let selectable = description.selectable_fields.iter().filter(|field| !of_key(field.name));
-        paths.extend(selectable.flat_map(|field| field.value.reads()));
-        let message = proto::narrow(stored, &paths);
-        Self { message, storage, api_version: api_version.into(), stored, description, names }
+        paths.extend(reads.iter().map(Vec::as_slice));
+        let message = proto::narrow(&kind.message, &paths);
+        let api_version = kind.storage.group_version_kind().api_version();
+        Self { message, kind, api_version, names }
     }
 }
 
@@ -50,13 +45,7 @@ impl Indexer for ResourceIndexer {
 
     fn index(&self, _key: &[u8], value: &Bytes, _revision: Revision) -> Result<Attrs, IndexError> {
         let failed = |error: proto::ProtoError| IndexError(error.to_string());
-        let kind = StoredKind {
-            group: self.storage.group,
-            version: self.storage.version,
-            kind: self.storage.kind,
-            api_version: &self.api_version,
-            message: self.stored,
-        };
+        let kind = StoredKind::new(&self.kind, &self.api_version);
         let (value, rewritten) = match kind.envelope(value).map_err(IndexError)? {
             Cow::Borrowed(_) => (value.clone(), None),
             Cow::Owned(envelope) => {
@@ -68,7 +57,7 @@ impl Indexer for ResourceIndexer {
         let object = proto::decode(envelope.raw, &self.message, DEPTH).map_err(failed)?;
         let labels = object.object_at(&["metadata", "labels"]).into_iter().flat_map(|labels| labels.iter());
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect();
-        let selectable = self.description.selectable_fields.iter().filter(|f| !of_key(f.name));
+        let selectable = self.kind.selectable_fields.iter().filter(|field| !of_key(&field.name));
         let fields = selectable.map(|field| field.of(&object)).collect();
         Ok(Attrs { labels, fields, value: rewritten })
     }

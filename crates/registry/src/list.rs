@@ -84,7 +84,7 @@ impl Resource {
     /// Lists the objects of the context's namespace, or of all when that is empty.
     pub async fn list(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let collection = &self.collection;
-        let namespace = if collection.namespaced { context.namespace.as_str() } else { "" };
+        let namespace = if collection.kind.namespaced { context.namespace.as_str() } else { "" };
         collection.check_place(namespace, None)?;
         let selection = collection.selection(namespace, &options.labels, &options.fields);
         let scope = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
@@ -299,7 +299,7 @@ impl Collection {
             CacheError::Store(error) => store_failure(error),
             // The reference answers so while its cache is (re)initialized, and clients try again.
             CacheError::NotReady(Some(trouble)) => {
-                let resource = GroupResource::new(self.storage.group, self.description.plural);
+                let resource = GroupResource::new(self.kind.storage.group.clone(), self.kind.plural.clone());
                 let why = if self.unsafe_deletion && trouble.error.is_unreadable() {
                     Status::store_read_error(&resource).message().to_owned()
                 } else {

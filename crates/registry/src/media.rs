@@ -5,11 +5,9 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersion, GroupVersionKind};
 use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
-
-use crate::builtin::conversion;
+use binnacle_scheme::{Kinds, StoredType, Strategy};
 
 /// The form in which objects are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +38,9 @@ pub(crate) struct StoredKind<'a> {
     pub(crate) version: &'a str,
     pub(crate) kind: &'a str,
     pub(crate) api_version: &'a str,
-    pub(crate) message: &'static Message,
+    pub(crate) message: &'a Message,
+    pub(crate) strategy: &'a dyn Strategy,
+    pub(crate) kinds: &'a dyn Kinds,
 }
 
 /// How deep a stored object may be nested; what was accepted as JSON is never deeper.
@@ -49,7 +49,20 @@ const DEPTH: usize = 256;
 const LIMITS: Limits =
     Limits { max_bytes: 64 << 20, max_depth: DEPTH, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
 
-impl StoredKind<'_> {
+impl<'a> StoredKind<'a> {
+    /// As objects of a kind are handled; `api_version` is that of its storage.
+    pub(crate) fn new(kind: &'a StoredType, api_version: &'a str) -> Self {
+        Self {
+            group: &kind.storage.group,
+            version: &kind.storage.version,
+            kind: &kind.storage.kind,
+            api_version,
+            message: &kind.message,
+            strategy: &*kind.strategy,
+            kinds: &*kind.kinds,
+        }
+    }
+
     /// The bytes to store of a canonical object without kind and version.
     pub(crate) fn write(&self, media_type: MediaType, object: &Value) -> Vec<u8> {
         match media_type {
@@ -119,7 +132,7 @@ impl StoredKind<'_> {
 
     /// The envelope with the defaults that the stored object lacks, if there are any.
     fn completed(&self, raw: &[u8]) -> Result<Option<Vec<u8>>, String> {
-        let strategy = binnacle_kinds::strategy(self.group, self.kind);
+        let strategy = self.strategy;
         if !strategy.completes_stored() {
             return Ok(None);
         }
@@ -132,8 +145,8 @@ impl StoredKind<'_> {
         Ok(Some(self.write(MediaType::Protobuf, &object)))
     }
 
-    fn known(&self, kind: &GroupVersionKind) -> Result<&'static Message, String> {
-        let known = tables::kind(&kind.group, &kind.version, &kind.kind).filter(|_| kind.kind == self.kind);
+    fn known(&self, kind: &GroupVersionKind) -> Result<&'a Message, String> {
+        let known = self.kinds.kind(&kind.group, &kind.version, &kind.kind).filter(|_| kind.kind == self.kind);
         known.ok_or_else(|| format!("it is a {} of {}, which is not known here", kind.kind, kind.api_version()))
     }
 
@@ -141,22 +154,19 @@ impl StoredKind<'_> {
     fn rewritten(&self, kind: &GroupVersionKind, mut object: Value) -> Result<Vec<u8>, String> {
         if (kind.group.as_str(), kind.version.as_str()) != (self.group, self.version) {
             let unknown = || format!("there is no conversion of {} {}", kind.api_version(), kind.kind);
-            let conversion = conversion(&kind.group, &kind.version, &kind.kind).ok_or_else(unknown)?;
+            let conversion = self.kinds.conversion(&kind.group, &kind.version, &kind.kind).ok_or_else(unknown)?;
             (conversion.to_stored)(&mut object);
         }
-        binnacle_kinds::strategy(self.group, self.kind).complete_stored(&mut object);
+        self.strategy.complete_stored(&mut object);
         canonical::canonicalize(&mut object, self.message);
         Ok(self.write(MediaType::Protobuf, &object))
     }
 }
 
-/// The object that `stored` holds where objects of this group, version and kind are kept, in that version; the error says
-/// why no server of this release can read it.
-pub fn decode_stored(group: &str, version: &str, kind: &str, stored: &[u8]) -> Result<Value, String> {
-    let kind = GroupVersionKind::new(group, version, kind);
-    let message = tables::kind(group, version, &kind.kind).ok_or_else(|| format!("{kind} is not known here"))?;
-    let api_version = kind.api_version();
-    StoredKind { group, version, kind: &kind.kind, api_version: &api_version, message }.read(stored)
+/// The object that `stored` holds where objects of a kind are kept, in the version in which they are handled; the error
+/// says why no server of this release can read it.
+pub fn decode_stored(kind: &StoredType, stored: &[u8]) -> Result<Value, String> {
+    StoredKind::new(kind, &kind.storage.group_version_kind().api_version()).read(stored)
 }
 
 fn kind_of(api_version: &str, kind: &str) -> Result<GroupVersionKind, String> {

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use binnacle_kinds::Strategy;
-use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource, Status, Text, go_quote};
+use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, Status, Text, go_quote};
 use binnacle_patch::apply::Update;
-use binnacle_resources::{ResourceDescription, Storage};
 use binnacle_schema::decode::Empties;
-use binnacle_schema::{Message, Value};
+use binnacle_schema::{MessageRef, Value};
+use binnacle_scheme::{Conversion, Kinds, ResourceDescription, ResourceType, StoredType, Written};
 use binnacle_watchcache::{Cache, FormBudget};
 use bytes::Bytes;
 
@@ -28,9 +27,9 @@ pub const ROOT: &str = "/registry/";
 
 /// One resource in one served version.
 pub struct Resource {
-    pub description: &'static ResourceDescription,
+    pub description: Arc<ResourceDescription>,
     /// The schema of this version.
-    pub message: &'static Message,
+    pub message: MessageRef,
     pub collection: Arc<Collection>,
     /// How objects get from this version to the stored one and back; `None` where they are the same.
     pub conversion: Option<Conversion>,
@@ -47,12 +46,8 @@ pub struct Resource {
 /// The stored objects behind all versions of a resource.
 #[derive(Clone)]
 pub struct Collection {
-    pub storage: Storage,
-    /// The schema of the stored version.
-    pub message: &'static Message,
-    pub namespaced: bool,
-    pub description: &'static ResourceDescription,
-    pub strategy: &'static dyn Strategy,
+    /// How objects are handled and kept, whatever server they are in.
+    pub kind: Arc<StoredType>,
     pub hooks: Arc<dyn Hooks>,
     pub admission: Arc<dyn Admission>,
     pub store: RequestStore,
@@ -75,25 +70,6 @@ pub struct Collection {
     pub prefix: Bytes,
     /// The `apiVersion` of stored objects.
     pub api_version: Text,
-    /// How objects are written where an older release is emulated: in a version that it knows.
-    pub written: Option<Written>,
-}
-
-/// Another version than the one in which stored objects are handled.
-#[derive(Clone)]
-pub struct Written {
-    pub version: &'static str,
-    pub api_version: Text,
-    pub message: &'static Message,
-    /// From the version in which they are handled.
-    pub convert: fn(&mut Value),
-}
-
-/// Between a version and the stored one, in place, `apiVersion` and `kind` included.
-#[derive(Clone, Copy)]
-pub struct Conversion {
-    pub to_stored: fn(&mut Value),
-    pub from_stored: fn(&mut Value),
 }
 
 /// The reference's bounds for the seconds that initial events take.
@@ -104,24 +80,18 @@ const EVENT_SIZES: [f64; 8] = [1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0,
 
 impl Resource {
     /// A version of a collection, the n-th of those served.
-    pub fn new(
-        description: &'static ResourceDescription,
-        message: &'static Message,
-        collection: Arc<Collection>,
-        conversion: Option<Conversion>,
-        n: usize,
-    ) -> Self {
-        let kind = GroupVersionKind::new(description.group, description.version, description.kind);
-        let api_version = kind.api_version();
-        let type_meta = Self::type_meta(description.kind, &api_version);
+    pub fn new(kind: &ResourceType, collection: Arc<Collection>, n: usize) -> Self {
+        let description = kind.description.clone();
+        let api_version = description.group_version_kind().api_version();
+        let type_meta = Self::type_meta(&description.kind, &api_version);
         let sent = Arc::new(binnacle_watchcache::Distribution::new(&EVENT_SIZES));
         let watch_lists = ["resource", "namespace", "cluster"]
             .map(|scope| (scope, binnacle_watchcache::Distribution::new(&WATCH_LISTS)));
         Self {
             description,
-            message,
+            message: kind.message.clone(),
             collection,
-            conversion,
+            conversion: kind.conversion,
             api_version,
             type_meta,
             forms: Forms::of_version(n),
@@ -137,8 +107,8 @@ impl Resource {
         let collection = Collection { admission, ..Collection::clone(&self.collection) };
         Self {
             collection: Arc::new(collection),
-            description: self.description,
-            message: self.message,
+            description: self.description.clone(),
+            message: self.message.clone(),
             conversion: self.conversion,
             api_version: self.api_version.clone(),
             type_meta: self.type_meta.clone(),
@@ -153,15 +123,15 @@ impl Resource {
     }
 
     pub fn group_resource(&self) -> GroupResource {
-        GroupResource::new(self.description.group, self.description.plural)
+        self.description.group_resource()
     }
 
     pub fn kind(&self) -> GroupVersionKind {
-        GroupVersionKind::new(self.description.group, self.description.version, self.description.kind)
+        self.description.group_version_kind()
     }
 
     pub fn group_kind(&self) -> GroupKind {
-        GroupKind::new(self.description.group, self.description.kind)
+        self.description.group_kind()
     }
 
     /// Turns an object of this version into the stored one.
@@ -191,16 +161,16 @@ impl Resource {
 
     /// Fills in the defaults of this version.
     pub fn set_defaults(&self, object: &mut Value) {
-        binnacle_schema::defaults::apply_constants(object, self.message);
-        self.collection.strategy.set_defaults(self.description.version, object);
+        binnacle_schema::defaults::apply_constants(object, &self.message);
+        self.collection.kind.strategy.set_defaults(&self.description.version, object);
     }
 
     /// What tracking the fields needs to know of a write by a manager; `subresource` is empty for the object itself.
     pub fn update_by<'a>(&'a self, context: &Context, manager: &'a str, subresource: &'a str) -> Update<'a> {
-        let description = self.description;
-        let reset = description.subresource(subresource).map_or(description.resets, |described| described.resets);
+        let description = &self.description;
+        let reset = description.subresource(subresource).map_or(&description.resets, |described| &described.resets);
         Update {
-            message: self.message,
+            message: &self.message,
             api_version: self.api_version(),
             manager,
             subresource,
@@ -211,11 +181,10 @@ impl Resource {
 
     /// What admission is told of a request for this resource.
     pub fn attributes(&self, context: &Context, operation: Operation, name: &str, subresource: &str) -> Attributes {
-        let d = self.description;
         Attributes {
             operation,
             kind: self.kind(),
-            resource: GroupVersionResource::new(d.group, d.version, d.plural),
+            resource: self.description.group_version_resource(),
             subresource: subresource.into(),
             namespace: context.namespace.clone(),
             name: name.into(),
@@ -229,13 +198,13 @@ impl Collection {
     /// The key of an object. Names were validated when the object was made; one that could not have been is refused
     /// here, so that no key outside of the collection can be built.
     pub fn key(&self, namespace: &str, name: &str) -> Result<Bytes, Status> {
-        if self.namespaced && namespace.is_empty() {
+        if self.kind.namespaced && namespace.is_empty() {
             return Err(Status::bad_request("Namespace parameter required."));
         }
         self.check_place(namespace, Some(name))?;
         let mut key = Vec::with_capacity(self.prefix.len() + namespace.len() + 1 + name.len());
         key.extend_from_slice(&self.prefix);
-        if self.namespaced {
+        if self.kind.namespaced {
             key.extend_from_slice(namespace.as_bytes());
             key.push(b'/');
         }
@@ -255,7 +224,7 @@ impl Collection {
                 return Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {}", problems.join(";"))));
             }
         }
-        if self.namespaced && (matches!(namespace, "." | "..") || namespace.contains('/')) {
+        if self.kind.namespaced && (matches!(namespace, "." | "..") || namespace.contains('/')) {
             let prefix = self.prefix.strip_prefix(self.root.as_bytes()).unwrap_or(&self.prefix);
             let prefix = String::from_utf8_lossy(prefix);
             let place = format!("/{}{namespace}", prefix.trim_start_matches('/'));
@@ -267,17 +236,11 @@ impl Collection {
 
     /// How the cache names an object.
     pub(crate) fn path(&self, namespace: &str, name: &str) -> String {
-        if self.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
+        if self.kind.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
     }
 
     pub(crate) fn stored_kind(&self) -> StoredKind<'_> {
-        StoredKind {
-            group: self.storage.group,
-            version: self.storage.version,
-            kind: self.storage.kind,
-            api_version: &self.api_version,
-            message: self.message,
-        }
+        StoredKind::new(&self.kind, &self.api_version)
     }
 
     /// The same in the version in which objects are written.
@@ -286,13 +249,18 @@ impl Collection {
         StoredKind { version, api_version, message, ..self.stored_kind() }
     }
 
+    /// The kinds in which objects can be read.
+    pub fn kinds(&self) -> &dyn Kinds {
+        &*self.kind.kinds
+    }
+
     pub fn group_kind(&self) -> GroupKind {
-        GroupKind::new(self.storage.group, self.storage.kind)
+        GroupKind::new(self.kind.storage.group.clone(), self.kind.storage.kind.clone())
     }
 
     /// How messages of the reference name the type of an object, or of a list with the suffix `List`.
     pub fn go_type(&self, suffix: &str) -> String {
-        let package = self.storage.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
-        format!("*{package}.{}{suffix}", self.storage.kind)
+        let package = self.kind.storage.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
+        format!("*{package}.{}{suffix}", self.kind.storage.kind)
     }
 }

@@ -56,13 +56,13 @@ impl Collection {
     }
 
     fn described(&self, object: &Value, size: usize) -> String {
-        let fields: Vec<String> = largest_fields(object, self.message)
+        let fields: Vec<String> = largest_fields(object, &self.kind.message)
             .into_iter()
             .map(|(field, size)| format!("{field} ({size} bytes)"))
             .collect();
         format!(
             "{} {:?} would take {size} bytes in the store, its largest fields being {}",
-            self.storage.kind,
+            self.kind.storage.kind,
             object::name(object),
             fields.join(", ")
         )

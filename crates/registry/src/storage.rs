@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::GroupResource;
-use binnacle_resources::Release;
 use binnacle_store::Store;
 
 use crate::counts::Counts;
@@ -31,8 +30,6 @@ pub struct StorageOptions {
     pub delete_workers: usize,
     /// Whether objects that cannot be read may be deleted, and failures name them (KEP-3926).
     pub unsafe_deletion: bool,
-    /// The release that is emulated, and the one whose servers must be able to read what is written.
-    pub releases: [Release; 2],
 }
 
 /// Resources whose objects are read from the store itself. Their cache is made for watches only.
@@ -58,7 +55,6 @@ impl StorageOptions {
             lease_reuse: Duration::from_secs(60),
             delete_workers: 1,
             unsafe_deletion: binnacle_features::enabled("AllowUnsafeMalformedObjectDeletion"),
-            releases: releases(),
         }
     }
 
@@ -69,12 +65,6 @@ impl StorageOptions {
     pub(crate) fn leases(&self, store: Arc<dyn Store>, counts: Arc<Counts>) -> Leases {
         Leases::new(store, self.event_ttl, self.lease_reuse, counts)
     }
-}
-
-/// As the gates of the process have it.
-fn releases() -> [Release; 2] {
-    let emulated = binnacle_features::gates().emulated();
-    [emulated, emulated.previous()].map(|version| Release { major: version.major, minor: version.minor })
 }
 
 // === impl Uncached ===

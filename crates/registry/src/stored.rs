@@ -37,13 +37,13 @@ impl Collection {
         let metadata = object::metadata_mut(object);
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
-        canonical::canonicalize(object, self.message);
-        let Some(written) = &self.written else {
+        canonical::canonicalize(object, &self.kind.message);
+        let Some(written) = &self.kind.written else {
             return Bytes::from(self.stored_kind().write(self.media_type, object));
         };
         let mut older = object.clone();
-        (written.convert)(&mut older);
-        canonical::canonicalize(&mut older, written.message);
+        (written.conversion.from_stored)(&mut older);
+        canonical::canonicalize(&mut older, &written.message);
         Bytes::from(self.written_kind(written).write(self.media_type, &older))
     }
 
@@ -55,7 +55,7 @@ impl Collection {
     /// What a client is told of a value that is no object.
     pub(crate) fn undecodable(&self, why: impl ToString, revision: Revision) -> Status {
         let why = why.to_string();
-        tracing::error!(kind = self.storage.kind, why, "stored object cannot be decoded");
+        tracing::error!(kind = %self.kind.storage.kind, why, "stored object cannot be decoded");
         self.change_failure(StoreError::Undecodable { key: String::new(), revision, why })
     }
 
@@ -69,9 +69,9 @@ impl Collection {
     /// What becomes of a canonical object by being stored: empty lists and maps that are written as `null` when nil
     /// come back so. Answers show objects as they are read back.
     pub(crate) fn as_stored(&self, object: &mut Value) {
-        nil::nil_empty(object, self.message);
-        if self.strategy.complete_stored(object) {
-            canonical::canonicalize(object, self.message);
+        nil::nil_empty(object, &self.kind.message);
+        if self.kind.strategy.complete_stored(object) {
+            canonical::canonicalize(object, &self.kind.message);
         }
     }
 
@@ -82,13 +82,13 @@ impl Collection {
     /// Sets `apiVersion`, `kind` and the resourceVersion of a canonical object, which stays canonical.
     pub(crate) fn stamp(&self, object: &mut Value, revision: Revision) {
         let members = object.make_object();
-        canonical::set(members, self.message, "kind", self.storage.kind);
-        canonical::set(members, self.message, "apiVersion", self.api_version.clone());
+        canonical::set(members, &self.kind.message, "kind", self.kind.storage.kind.clone());
+        canonical::set(members, &self.kind.message, "apiVersion", self.api_version.clone());
         self.set_version(object, revision);
     }
 
     fn set_version(&self, object: &mut Value, revision: Revision) {
-        if let Some(message) = self.message.get("metadata").and_then(|field| field.ty.message()) {
+        if let Some(message) = self.kind.message.get("metadata").and_then(|field| field.ty.message()) {
             canonical::set(object::metadata_mut(object), message, "resourceVersion", revision.0.to_string());
         }
     }

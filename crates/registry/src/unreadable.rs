@@ -2,7 +2,7 @@
 //! told of them, and how they are deleted all the same (KEP-3926).
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusDetails};
-use binnacle_resources::{Deletion, ResourceDescription};
+use binnacle_scheme::{Deletion, ResourceDescription};
 use binnacle_store::{Expect, KeyValue, Op, RangeRequest, RangeResponse, StoreError, Txn};
 use bytes::Bytes;
 
@@ -117,8 +117,8 @@ impl<'a> Unread<'a> {
 impl Resource {
     /// Whether unreadable objects can be deleted at all: where the reference puts its storage behind another, not.
     pub fn deletes_unreadable(&self) -> bool {
-        let ResourceDescription { deletion, group, .. } = self.description;
-        *deletion != Deletion::Namespace && *group != "rbac.authorization.k8s.io"
+        let ResourceDescription { deletion, group, .. } = &*self.description;
+        *deletion != Deletion::Namespace && group != "rbac.authorization.k8s.io"
     }
 
     /// Deletes an object that cannot be read. Nothing can be asked of it: neither preconditions nor finalizers nor
@@ -137,7 +137,7 @@ impl Resource {
             let detail = "is exclusively used to delete corrupt object(s), try again by removing this option";
             let errors = FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail).into();
             // The reference names the resource where others name the kind.
-            let kind = GroupKind::new(self.description.group, self.description.plural);
+            let kind = GroupKind::new(self.description.group.clone(), self.description.plural.clone());
             return Err(Status::invalid(&kind, name, &errors));
         }
         tracing::warn!(namespace = %context.namespace, name, "deleting an object that cannot be read");
@@ -147,8 +147,11 @@ impl Resource {
 
     /// The Status that tells of such a delete.
     pub fn deleted_unreadable(&self, name: &str) -> Status {
-        let details =
-            StatusDetails { name: name.to_owned(), kind: self.description.kind.to_owned(), ..StatusDetails::default() };
+        let details = StatusDetails {
+            name: name.to_owned(),
+            kind: self.description.kind.to_string(),
+            ..StatusDetails::default()
+        };
         Status::success(details).with_code()
     }
 }

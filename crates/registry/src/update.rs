@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, StatusReason, Text};
 use binnacle_patch::apply::keep_unchanged_times;
-use binnacle_resources::Deletion;
 use binnacle_schema::{Value, canonical};
+use binnacle_scheme::Deletion;
 use binnacle_store::{Expect, Op, Revision, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use bytes::Bytes;
@@ -172,7 +172,7 @@ impl Resource {
             if !self.description.unconditional_update {
                 let field = FieldPath::new("metadata").child("resourceVersion");
                 let error = FieldError::invalid(&field, 0i64, "must be specified for an update");
-                let kind = GroupKind::new(self.description.group, self.description.plural);
+                let kind = GroupKind::new(self.description.group.clone(), self.description.plural.clone());
                 return Err(Status::invalid(&kind, name, &error.into()));
             }
             object::metadata_mut(object).insert("resourceVersion", current);
@@ -194,8 +194,8 @@ impl Resource {
         old: &Value,
     ) -> Result<(), Status> {
         let collection = &self.collection;
-        let (strategy, situation) = (collection.strategy, context.situation(self.api_version()));
-        ensure_namespace(context, collection.namespaced, object)?;
+        let (strategy, situation) = (&*collection.kind.strategy, context.situation(self.api_version()));
+        ensure_namespace(context, collection.kind.namespaced, object)?;
         let old_member = |member: &str| old.at(&["metadata", member]).filter(|v| !v.is_null()).cloned();
         object::set_metadata(object, "generation", old_member("generation"));
         context.restore_lists(object);
@@ -230,13 +230,13 @@ impl Resource {
     ) -> Result<(), Status> {
         let object = &*context.as_sent(object);
         let collection = &self.collection;
-        let (strategy, situation) = (collection.strategy, context.situation(self.api_version()));
+        let (strategy, situation) = (&*collection.kind.strategy, context.situation(self.api_version()));
         let path = FieldPath::new("metadata");
         let (new_metadata, old_metadata) = (object::metadata(object), object::metadata(old));
         // An update is held to the rule for names only as far as paths need it: the name cannot change.
         let mut errors = validate_metadata::validate(
             new_metadata,
-            collection.namespaced,
+            collection.kind.namespaced,
             binnacle_validation::names::path_segment,
             &path,
         );
@@ -251,7 +251,7 @@ impl Resource {
         domains(&mut errors);
         if subresource.is_empty() && strategy.checks_metadata_on_update() {
             let rule = |name: &str, prefix: bool| strategy.validate_name(name, prefix);
-            errors.extend(validate_metadata::validate(new_metadata, collection.namespaced, rule, &path));
+            errors.extend(validate_metadata::validate(new_metadata, collection.kind.namespaced, rule, &path));
             domains(&mut errors);
         }
         let found = if subresource.is_empty() {
@@ -295,7 +295,7 @@ impl Resource {
         }
         if deletes(&object, &old.object) && !self.held_by_spec(&object) {
             let deleted = self.delete_finalized(context, key, &object, old, options).await;
-            canonical::canonicalize(&mut object, collection.message);
+            canonical::canonicalize(&mut object, &collection.kind.message);
             return match deleted {
                 Ok(()) => Ok(Ok(Stored { object, revision: old.revision })),
                 // Nothing that was taken stands in what was written, whatever has become of it.

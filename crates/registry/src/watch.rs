@@ -33,7 +33,7 @@ impl Resource {
         from: WatchFrom,
     ) -> Result<Result<Watcher, WatchError>, Status> {
         let collection = &self.collection;
-        let namespace = if collection.namespaced { context.namespace.as_str() } else { "" };
+        let namespace = if collection.kind.namespaced { context.namespace.as_str() } else { "" };
         let selection = collection.selection(namespace, &options.labels, &options.fields);
         let cache = &collection.cache;
         // That a version is too new is told in the stream as well.

@@ -1,87 +1,91 @@
 //! `admissionregistration.k8s.io`: webhooks and policies that take part in admission.
 
-use crate::description::{GroupDescription, ResourceDescription, SubresourceDescription, VersionDescription, cluster};
-
-pub(crate) static GROUP: GroupDescription = GroupDescription {
-    name: NAME,
-    priority: 16700,
-    versions: &[
-        VersionDescription {
-            version: "v1",
-            priority: 15,
-            served_by_default: true,
-            resources: &[
-                mutating_policies("v1").since(36),
-                mutating_policy_bindings("v1").since(36),
-                extension(cluster!(
-                    NAME,
-                    "v1",
-                    "mutatingwebhookconfigurations",
-                    "mutatingwebhookconfiguration",
-                    "MutatingWebhookConfiguration"
-                ))
-                .since(16),
-                extension(cluster!(
-                    NAME,
-                    "v1",
-                    "validatingadmissionpolicies",
-                    "validatingadmissionpolicy",
-                    "ValidatingAdmissionPolicy"
-                ))
-                .resets(&["status"])
-                .subresources(&[SubresourceDescription::status(&["metadata", "spec"])])
-                .since(30),
-                extension(cluster!(
-                    NAME,
-                    "v1",
-                    "validatingadmissionpolicybindings",
-                    "validatingadmissionpolicybinding",
-                    "ValidatingAdmissionPolicyBinding"
-                ))
-                .since(30),
-                extension(cluster!(
-                    NAME,
-                    "v1",
-                    "validatingwebhookconfigurations",
-                    "validatingwebhookconfiguration",
-                    "ValidatingWebhookConfiguration"
-                ))
-                .since(16),
-            ],
-        },
-        VersionDescription {
-            version: "v1beta1",
-            priority: 12,
-            served_by_default: false,
-            resources: &[
-                mutating_policies("v1beta1").since(34).deprecated(37).removed(40).replaced_by([
-                    NAME,
-                    "v1",
-                    "MutatingAdmissionPolicy",
-                ]),
-                mutating_policy_bindings("v1beta1").since(34).deprecated(37).removed(40).replaced_by([
-                    NAME,
-                    "v1",
-                    "MutatingAdmissionPolicyBinding",
-                ]),
-            ],
-        },
-        VersionDescription {
-            version: "v1alpha1",
-            priority: 9,
-            served_by_default: false,
-            resources: &[
-                mutating_policies("v1alpha1").since(32).deprecated(35).removed(38),
-                mutating_policy_bindings("v1alpha1").since(32).deprecated(35).removed(38),
-            ],
-        },
-    ],
+use binnacle_scheme::{
+    GroupDescription, ResourceDescription, SubresourceDescription, VersionDescription, cluster, shared,
 };
+
+pub(crate) fn group() -> GroupDescription {
+    GroupDescription {
+        name: NAME,
+        priority: 16700,
+        versions: vec![
+            VersionDescription {
+                version: "v1",
+                priority: 15,
+                served_by_default: true,
+                resources: shared![
+                    mutating_policies("v1").since(36),
+                    mutating_policy_bindings("v1").since(36),
+                    extension(cluster!(
+                        NAME,
+                        "v1",
+                        "mutatingwebhookconfigurations",
+                        "mutatingwebhookconfiguration",
+                        "MutatingWebhookConfiguration"
+                    ))
+                    .since(16),
+                    extension(cluster!(
+                        NAME,
+                        "v1",
+                        "validatingadmissionpolicies",
+                        "validatingadmissionpolicy",
+                        "ValidatingAdmissionPolicy"
+                    ))
+                    .resets(&["status"])
+                    .subresources(&[SubresourceDescription::status(&["metadata", "spec"])])
+                    .since(30),
+                    extension(cluster!(
+                        NAME,
+                        "v1",
+                        "validatingadmissionpolicybindings",
+                        "validatingadmissionpolicybinding",
+                        "ValidatingAdmissionPolicyBinding"
+                    ))
+                    .since(30),
+                    extension(cluster!(
+                        NAME,
+                        "v1",
+                        "validatingwebhookconfigurations",
+                        "validatingwebhookconfiguration",
+                        "ValidatingWebhookConfiguration"
+                    ))
+                    .since(16),
+                ],
+            },
+            VersionDescription {
+                version: "v1beta1",
+                priority: 12,
+                served_by_default: false,
+                resources: shared![
+                    mutating_policies("v1beta1").since(34).deprecated(37).removed(40).replaced_by([
+                        NAME,
+                        "v1",
+                        "MutatingAdmissionPolicy",
+                    ]),
+                    mutating_policy_bindings("v1beta1").since(34).deprecated(37).removed(40).replaced_by([
+                        NAME,
+                        "v1",
+                        "MutatingAdmissionPolicyBinding",
+                    ]),
+                ],
+            },
+            VersionDescription {
+                version: "v1alpha1",
+                priority: 9,
+                served_by_default: false,
+                resources: shared![
+                    mutating_policies("v1alpha1").since(32).deprecated(35).removed(38),
+                    mutating_policy_bindings("v1alpha1").since(32).deprecated(35).removed(38),
+                ],
+            },
+        ],
+    }
+}
 
 const NAME: &str = "admissionregistration.k8s.io";
 
 /// Stored in v1beta1 until every server that may share the store knows v1.
-const fn mutating_policies(version: &'static str) -> ResourceDescription {
+fn mutating_policies(version: &'static str) -> ResourceDescription {
     extension(cluster!(
         NAME,
         version,
@@ -93,7 +97,7 @@ const fn mutating_policies(version: &'static str) -> ResourceDescription {
 }
 
 /// Stored in v1beta1 like the policies.
-const fn mutating_policy_bindings(version: &'static str) -> ResourceDescription {
+fn mutating_policy_bindings(version: &'static str) -> ResourceDescription {
     extension(cluster!(
         NAME,
         version,
@@ -104,6 +108,6 @@ const fn mutating_policy_bindings(version: &'static str) -> ResourceDescription 
     .stored_in("v1beta1")
 }
 
-const fn extension(resource: ResourceDescription) -> ResourceDescription {
+fn extension(resource: ResourceDescription) -> ResourceDescription {
     resource.categories(&["api-extensions"]).only_conditional_update()
 }

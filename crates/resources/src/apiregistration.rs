@@ -1,25 +1,29 @@
 //! `apiregistration.k8s.io`: which group versions are served by whom.
 
-use crate::description::{GroupDescription, SubresourceDescription, VersionDescription, cluster};
-use crate::fields::{FieldLabels, METADATA};
+use binnacle_scheme::fields::{FieldLabels, METADATA};
+use binnacle_scheme::{GroupDescription, SubresourceDescription, VersionDescription, cluster, shared};
 
 /// Always first in discovery. No APIService stands for this group: it is what makes APIServices work.
-pub(crate) static GROUP: GroupDescription = GroupDescription {
-    name: NAME,
-    priority: 20000,
-    versions: &[VersionDescription {
-        version: "v1",
-        priority: 0,
-        served_by_default: true,
-        resources: &[cluster!(NAME, "v1", "apiservices", "apiservice", "APIService")
-            .categories(&["api-extensions"])
-            .key_prefix("apiregistration.k8s.io/apiservices")
-            .selectable(METADATA, FieldLabels::METADATA)
-            .only_conditional_update()
-            .resets(&["status"])
-            .subresources(&[SubresourceDescription::status(&["metadata", "spec"])])
-            .since(10)],
-    }],
-};
+pub(crate) fn group() -> GroupDescription {
+    GroupDescription {
+        name: NAME,
+        priority: 20000,
+        versions: vec![VersionDescription {
+            version: "v1",
+            priority: 0,
+            served_by_default: true,
+            resources: shared![
+                cluster!(NAME, "v1", "apiservices", "apiservice", "APIService")
+                    .categories(&["api-extensions"])
+                    .key_prefix("apiregistration.k8s.io/apiservices")
+                    .selectable(METADATA, FieldLabels::METADATA)
+                    .only_conditional_update()
+                    .resets(&["status"])
+                    .subresources(&[SubresourceDescription::status(&["metadata", "spec"])])
+                    .since(10)
+            ],
+        }],
+    }
+}
 
 const NAME: &str = "apiregistration.k8s.io";

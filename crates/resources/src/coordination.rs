@@ -1,39 +1,43 @@
 //! `coordination.k8s.io`: leases, by which one of many takes the lead.
 
-use crate::description::{GroupDescription, ResourceDescription, VersionDescription, namespaced};
-use crate::fields::{FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, text};
+use binnacle_scheme::fields::{FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, text};
+use binnacle_scheme::{GroupDescription, ResourceDescription, VersionDescription, namespaced, shared};
 
-pub(crate) static GROUP: GroupDescription = GroupDescription {
-    name: NAME,
-    priority: 16500,
-    versions: &[
-        VersionDescription {
-            version: "v1",
-            priority: 15,
-            served_by_default: true,
-            resources: &[namespaced!(NAME, "v1", "leases", "lease", "Lease")
-                .create_on_update()
-                .only_conditional_update()
-                .since(14)],
-        },
-        VersionDescription {
-            version: "v1beta1",
-            priority: 13,
-            served_by_default: false,
-            resources: &[lease_candidates("v1beta1").since(33).deprecated(36).removed(39)],
-        },
-        VersionDescription {
-            version: "v1alpha2",
-            priority: 12,
-            served_by_default: false,
-            resources: &[lease_candidates("v1alpha2").since(32).deprecated(35).removed(38)],
-        },
-    ],
-};
+pub(crate) fn group() -> GroupDescription {
+    GroupDescription {
+        name: NAME,
+        priority: 16500,
+        versions: vec![
+            VersionDescription {
+                version: "v1",
+                priority: 15,
+                served_by_default: true,
+                resources: shared![
+                    namespaced!(NAME, "v1", "leases", "lease", "Lease")
+                        .create_on_update()
+                        .only_conditional_update()
+                        .since(14)
+                ],
+            },
+            VersionDescription {
+                version: "v1beta1",
+                priority: 13,
+                served_by_default: false,
+                resources: shared![lease_candidates("v1beta1").since(33).deprecated(36).removed(39)],
+            },
+            VersionDescription {
+                version: "v1alpha2",
+                priority: 12,
+                served_by_default: false,
+                resources: shared![lease_candidates("v1alpha2").since(32).deprecated(35).removed(38)],
+            },
+        ],
+    }
+}
 
 const NAME: &str = "coordination.k8s.io";
 
-const fn lease_candidates(version: &'static str) -> ResourceDescription {
+fn lease_candidates(version: &'static str) -> ResourceDescription {
     namespaced!(NAME, version, "leasecandidates", "leasecandidate", "LeaseCandidate")
         .stored_in("v1beta1")
         .selectable(CANDIDATE_FIELDS, FieldLabels::METADATA)

@@ -3,197 +3,210 @@
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
-use crate::description::{
-    Deletion, GarbageCollection, GroupDescription, Storage, SubresourceDescription, SubresourceKind, SubresourceRole,
-    VersionDescription, cluster, namespaced,
-};
-use crate::fields::{
+use binnacle_scheme::fields::{
     FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, UnknownLabel, boolean, computed, int, text,
 };
-use crate::verbs::{Verb, Verbs};
-
-pub(crate) static GROUP: GroupDescription = GroupDescription {
-    name: NAME,
-    priority: 18000,
-    versions: &[VersionDescription {
-        version: "v1",
-        priority: 1,
-        served_by_default: true,
-        resources: &[
-            namespaced!(NAME, "v1", "bindings", "binding", "Binding").unstored(Verbs::CREATE).since(0),
-            cluster!(NAME, "v1", "componentstatuses", "componentstatus", "ComponentStatus")
-                .short(&["cs"])
-                .unstored(Verbs::of(&[Verb::Get, Verb::List]))
-                .deprecated(19),
-            namespaced!(NAME, "v1", "configmaps", "configmap", "ConfigMap").short(&["cm"]).since(2),
-            namespaced!(NAME, "v1", "endpoints", "endpoints", "Endpoints")
-                .short(&["ep"])
-                .key_prefix("services/endpoints")
-                .create_on_update()
-                .since(0)
-                .deprecated(33)
-                .replaced_by(["discovery.k8s.io", "v1", "EndpointSlice"]),
-            namespaced!(NAME, "v1", "events", "event", "Event")
-                .short(&["ev"])
-                .stored_as(EVENT_STORAGE)
-                .selectable(EVENT_FIELDS, EVENT_LABELS)
-                .create_on_update()
-                .garbage_collection(GarbageCollection::Unsupported)
-                .since(0),
-            namespaced!(NAME, "v1", "limitranges", "limitrange", "LimitRange")
-                .short(&["limits"])
-                .create_on_update()
-                .since(0),
-            cluster!(NAME, "v1", "namespaces", "namespace", "Namespace")
-                .short(&["ns"])
-                .verbs(Verbs::STORED.without(Verb::DeleteCollection))
-                .selectable(NAMESPACE_FIELDS, NAMESPACE_LABELS)
-                .returns_deleted_object()
-                .deletion(Deletion::Namespace)
-                .resets(&["status"])
-                .subresources(&[
-                    SubresourceDescription::new(
-                        "finalize",
-                        SubresourceRole::Update,
-                        SubresourceKind::Resource,
-                        Verbs::of(&[Verb::Update]),
-                    )
-                    .resets(&["status"]),
-                    SubresourceDescription::status(&["spec"]),
-                ])
-                .since(0),
-            cluster!(NAME, "v1", "nodes", "node", "Node")
-                .short(&["no"])
-                .key_prefix("minions")
-                .selectable(NODE_FIELDS, NODE_LABELS)
-                .resets(&["status"])
-                .subresources(&[proxy("NodeProxyOptions"), SubresourceDescription::status(&["spec"])])
-                .since(0),
-            namespaced!(NAME, "v1", "persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim")
-                .short(&["pvc"])
-                .selectable(CLAIM_FIELDS, FieldLabels::METADATA)
-                .returns_deleted_object()
-                .resets(&["status"])
-                .subresources(STATUS)
-                .since(0),
-            cluster!(NAME, "v1", "persistentvolumes", "persistentvolume", "PersistentVolume")
-                .short(&["pv"])
-                .selectable(VOLUME_FIELDS, FieldLabels::METADATA)
-                .returns_deleted_object()
-                .resets(&["status"])
-                .subresources(STATUS)
-                .since(0),
-            namespaced!(NAME, "v1", "pods", "pod", "Pod")
-                .short(&["po"])
-                .categories(&["all"])
-                .selectable(POD_FIELDS, POD_LABELS)
-                .returns_deleted_object()
-                .deletion(Deletion::PodGraceful)
-                .resets(&["status"])
-                .subresources(POD_SUBRESOURCES)
-                .since(0),
-            namespaced!(NAME, "v1", "podtemplates", "podtemplate", "PodTemplate").returns_deleted_object().since(0),
-            namespaced!(NAME, "v1", "replicationcontrollers", "replicationcontroller", "ReplicationController")
-                .short(&["rc"])
-                .categories(&["all"])
-                .key_prefix("controllers")
-                .selectable(CONTROLLER_FIELDS, CONTROLLER_LABELS)
-                .garbage_collection(GarbageCollection::OrphanDependents)
-                .resets(&["status"])
-                .subresources(&[SubresourceDescription::scale(), SubresourceDescription::status(&["spec"])])
-                .since(0),
-            namespaced!(NAME, "v1", "resourcequotas", "resourcequota", "ResourceQuota")
-                .short(&["quota"])
-                .returns_deleted_object()
-                .resets(&["status"])
-                .subresources(STATUS)
-                .since(0),
-            namespaced!(NAME, "v1", "secrets", "secret", "Secret").selectable(SECRET_FIELDS, SECRET_LABELS).since(0),
-            namespaced!(NAME, "v1", "serviceaccounts", "serviceaccount", "ServiceAccount")
-                .short(&["sa"])
-                .returns_deleted_object()
-                .subresources(&[SubresourceDescription::new(
-                    "token",
-                    SubresourceRole::Create,
-                    SubresourceKind::Foreign("authentication.k8s.io", "v1", "TokenRequest"),
-                    Verbs::CREATE,
-                )])
-                .since(0),
-            namespaced!(NAME, "v1", "services", "service", "Service")
-                .short(&["svc"])
-                .categories(&["all"])
-                .key_prefix("services/specs")
-                .selectable(SERVICE_FIELDS, SERVICE_LABELS)
-                .returns_deleted_object()
-                .create_on_update()
-                .resets(&["status"])
-                .subresources(&[proxy("ServiceProxyOptions"), SubresourceDescription::status(&["spec"])])
-                .since(0),
-        ],
-    }],
+use binnacle_scheme::{
+    Deletion, GarbageCollection, GroupDescription, Storage, SubresourceDescription, SubresourceKind, SubresourceRole,
+    VersionDescription, cluster, namespaced, shared,
 };
+use binnacle_scheme::{Verb, Verbs};
+
+pub(crate) fn group() -> GroupDescription {
+    GroupDescription {
+        name: NAME,
+        priority: 18000,
+        versions: vec![VersionDescription {
+            version: "v1",
+            priority: 1,
+            served_by_default: true,
+            resources: shared![
+                namespaced!(NAME, "v1", "bindings", "binding", "Binding").unstored(Verbs::CREATE).since(0),
+                cluster!(NAME, "v1", "componentstatuses", "componentstatus", "ComponentStatus")
+                    .short(&["cs"])
+                    .unstored(Verbs::of(&[Verb::Get, Verb::List]))
+                    .deprecated(19),
+                namespaced!(NAME, "v1", "configmaps", "configmap", "ConfigMap").short(&["cm"]).since(2),
+                namespaced!(NAME, "v1", "endpoints", "endpoints", "Endpoints")
+                    .short(&["ep"])
+                    .key_prefix("services/endpoints")
+                    .create_on_update()
+                    .since(0)
+                    .deprecated(33)
+                    .replaced_by(["discovery.k8s.io", "v1", "EndpointSlice"]),
+                namespaced!(NAME, "v1", "events", "event", "Event")
+                    .short(&["ev"])
+                    .stored_as(EVENT_STORAGE)
+                    .selectable(EVENT_FIELDS, EVENT_LABELS)
+                    .create_on_update()
+                    .garbage_collection(GarbageCollection::Unsupported)
+                    .since(0),
+                namespaced!(NAME, "v1", "limitranges", "limitrange", "LimitRange")
+                    .short(&["limits"])
+                    .create_on_update()
+                    .since(0),
+                cluster!(NAME, "v1", "namespaces", "namespace", "Namespace")
+                    .short(&["ns"])
+                    .verbs(Verbs::STORED.without(Verb::DeleteCollection))
+                    .selectable(NAMESPACE_FIELDS, NAMESPACE_LABELS)
+                    .returns_deleted_object()
+                    .deletion(Deletion::Namespace)
+                    .resets(&["status"])
+                    .subresources(&[
+                        SubresourceDescription::new(
+                            "finalize",
+                            SubresourceRole::Update,
+                            SubresourceKind::Resource,
+                            Verbs::of(&[Verb::Update]),
+                        )
+                        .resets(&["status"]),
+                        SubresourceDescription::status(&["spec"]),
+                    ])
+                    .since(0),
+                cluster!(NAME, "v1", "nodes", "node", "Node")
+                    .short(&["no"])
+                    .key_prefix("minions")
+                    .selectable(NODE_FIELDS, NODE_LABELS)
+                    .resets(&["status"])
+                    .subresources(&[proxy("NodeProxyOptions"), SubresourceDescription::status(&["spec"])])
+                    .since(0),
+                namespaced!(NAME, "v1", "persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim")
+                    .short(&["pvc"])
+                    .selectable(CLAIM_FIELDS, FieldLabels::METADATA)
+                    .returns_deleted_object()
+                    .resets(&["status"])
+                    .subresources(status())
+                    .since(0),
+                cluster!(NAME, "v1", "persistentvolumes", "persistentvolume", "PersistentVolume")
+                    .short(&["pv"])
+                    .selectable(VOLUME_FIELDS, FieldLabels::METADATA)
+                    .returns_deleted_object()
+                    .resets(&["status"])
+                    .subresources(status())
+                    .since(0),
+                namespaced!(NAME, "v1", "pods", "pod", "Pod")
+                    .short(&["po"])
+                    .categories(&["all"])
+                    .selectable(POD_FIELDS, POD_LABELS)
+                    .returns_deleted_object()
+                    .deletion(Deletion::PodGraceful)
+                    .resets(&["status"])
+                    .subresources(pod_subresources())
+                    .since(0),
+                namespaced!(NAME, "v1", "podtemplates", "podtemplate", "PodTemplate").returns_deleted_object().since(0),
+                namespaced!(NAME, "v1", "replicationcontrollers", "replicationcontroller", "ReplicationController")
+                    .short(&["rc"])
+                    .categories(&["all"])
+                    .key_prefix("controllers")
+                    .selectable(CONTROLLER_FIELDS, CONTROLLER_LABELS)
+                    .garbage_collection(GarbageCollection::OrphanDependents)
+                    .resets(&["status"])
+                    .subresources(&[SubresourceDescription::scale(), SubresourceDescription::status(&["spec"])])
+                    .since(0),
+                namespaced!(NAME, "v1", "resourcequotas", "resourcequota", "ResourceQuota")
+                    .short(&["quota"])
+                    .returns_deleted_object()
+                    .resets(&["status"])
+                    .subresources(status())
+                    .since(0),
+                namespaced!(NAME, "v1", "secrets", "secret", "Secret")
+                    .selectable(SECRET_FIELDS, SECRET_LABELS)
+                    .since(0),
+                namespaced!(NAME, "v1", "serviceaccounts", "serviceaccount", "ServiceAccount")
+                    .short(&["sa"])
+                    .returns_deleted_object()
+                    .subresources(&[SubresourceDescription::new(
+                        "token",
+                        SubresourceRole::Create,
+                        SubresourceKind::foreign("authentication.k8s.io", "v1", "TokenRequest"),
+                        Verbs::CREATE,
+                    )])
+                    .since(0),
+                namespaced!(NAME, "v1", "services", "service", "Service")
+                    .short(&["svc"])
+                    .categories(&["all"])
+                    .key_prefix("services/specs")
+                    .selectable(SERVICE_FIELDS, SERVICE_LABELS)
+                    .returns_deleted_object()
+                    .create_on_update()
+                    .resets(&["status"])
+                    .subresources(&[proxy("ServiceProxyOptions"), SubresourceDescription::status(&["spec"])])
+                    .since(0),
+            ],
+        }],
+    }
+}
 
 const NAME: &str = "";
 
-const STATUS: &[SubresourceDescription] = &[SubresourceDescription::status(&["spec"])];
+fn status() -> Vec<SubresourceDescription> {
+    vec![SubresourceDescription::status(&["spec"])]
+}
 
-const POD_SUBRESOURCES: &[SubresourceDescription] = &[
-    stream("attach", "PodAttachOptions"),
-    SubresourceDescription::new("binding", SubresourceRole::Create, SubresourceKind::Sibling("Binding"), Verbs::CREATE),
-    SubresourceDescription::new(
-        "ephemeralcontainers",
-        SubresourceRole::Update,
-        SubresourceKind::Resource,
-        Verbs::READ_WRITE,
-    )
-    .changes_only(&["spec.ephemeralContainers"]),
-    SubresourceDescription::new(
-        "eviction",
-        SubresourceRole::Create,
-        SubresourceKind::Foreign("policy", "v1", "Eviction"),
-        Verbs::CREATE,
-    ),
-    stream("exec", "PodExecOptions"),
-    SubresourceDescription::new("log", SubresourceRole::Log, SubresourceKind::Resource, Verbs::of(&[Verb::Get])),
-    stream("portforward", "PodPortForwardOptions"),
-    proxy("PodProxyOptions"),
-    SubresourceDescription::new("resize", SubresourceRole::Update, SubresourceKind::Resource, Verbs::READ_WRITE)
-        .changes_only(&[
-            "spec.containers.*.resources",
-            "spec.containers.*.resizePolicy",
-            "spec.initContainers.*.resources",
-            "spec.initContainers.*.resizePolicy",
-        ]),
-    SubresourceDescription::status(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"]),
-];
+fn pod_subresources() -> Vec<SubresourceDescription> {
+    vec![
+        stream("attach", "PodAttachOptions"),
+        SubresourceDescription::new(
+            "binding",
+            SubresourceRole::Create,
+            SubresourceKind::sibling("Binding"),
+            Verbs::CREATE,
+        ),
+        SubresourceDescription::new(
+            "ephemeralcontainers",
+            SubresourceRole::Update,
+            SubresourceKind::Resource,
+            Verbs::READ_WRITE,
+        )
+        .changes_only(&["spec.ephemeralContainers"]),
+        SubresourceDescription::new(
+            "eviction",
+            SubresourceRole::Create,
+            SubresourceKind::foreign("policy", "v1", "Eviction"),
+            Verbs::CREATE,
+        ),
+        stream("exec", "PodExecOptions"),
+        SubresourceDescription::new("log", SubresourceRole::Log, SubresourceKind::Resource, Verbs::of(&[Verb::Get])),
+        stream("portforward", "PodPortForwardOptions"),
+        proxy("PodProxyOptions"),
+        SubresourceDescription::new("resize", SubresourceRole::Update, SubresourceKind::Resource, Verbs::READ_WRITE)
+            .changes_only(&[
+                "spec.containers.*.resources",
+                "spec.containers.*.resizePolicy",
+                "spec.initContainers.*.resources",
+                "spec.initContainers.*.resizePolicy",
+            ]),
+        SubresourceDescription::status(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"]),
+    ]
+}
 
 /// A connection that is upgraded to a stream, by GET or POST.
-const fn stream(name: &'static str, options: &'static str) -> SubresourceDescription {
+fn stream(name: &'static str, options: &'static str) -> SubresourceDescription {
     SubresourceDescription::new(
         name,
         SubresourceRole::Connect,
-        SubresourceKind::Sibling(options),
+        SubresourceKind::sibling(options),
         Verbs::of(&[Verb::Create, Verb::Get]),
     )
 }
 
 /// Hands on whole requests, whatever their method.
-const fn proxy(options: &'static str) -> SubresourceDescription {
+fn proxy(options: &'static str) -> SubresourceDescription {
     SubresourceDescription::new(
         "proxy",
         SubresourceRole::Connect,
-        SubresourceKind::Sibling(options),
+        SubresourceKind::sibling(options),
         Verbs::of(&[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update]),
     )
 }
 
 /// Shared by both groups that serve events. Too many and too short-lived for a watch cache.
 pub(crate) const EVENT_STORAGE: Storage = Storage {
-    key_prefix: "events",
-    group: NAME,
-    version: "v1",
-    kind: "Event",
-    announced_version: "v1",
+    key_prefix: Text::new_static("events"),
+    group: Text::new_static(NAME),
+    version: Text::new_static("v1"),
+    kind: Text::new_static("Event"),
+    announced_version: Text::new_static("v1"),
     expires: true,
     watch_cache: false,
 };
@@ -216,8 +229,8 @@ pub(crate) const EVENT_FIELDS: &[SelectableField] = &[
     text("type", &["type"]),
 ];
 
-const EVENT_LABELS: FieldLabels = FieldLabels {
-    labels: &[
+const EVENT_LABELS: FieldLabels = FieldLabels::new(
+    &[
         ("involvedObject.kind", "involvedObject.kind"),
         ("involvedObject.namespace", "involvedObject.namespace"),
         ("involvedObject.name", "involvedObject.name"),
@@ -232,8 +245,8 @@ const EVENT_LABELS: FieldLabels = FieldLabels {
         ("metadata.namespace", "metadata.namespace"),
         ("metadata.name", "metadata.name"),
     ],
-    unknown: UnknownLabel::NotSupported,
-};
+    UnknownLabel::NotSupported,
+);
 
 /// The component that events of old clients name, else the controller that newer ones do.
 fn event_source(event: &Value) -> Text {
@@ -247,17 +260,17 @@ fn event_source(event: &Value) -> Text {
 const NAMESPACE_FIELDS: &[SelectableField] =
     &[METADATA_NAME, text("status.phase", &["status", "phase"]), text("name", &["metadata", "name"])];
 
-const NAMESPACE_LABELS: FieldLabels = FieldLabels {
-    labels: &[("status.phase", "status.phase"), ("metadata.name", "metadata.name")],
-    unknown: UnknownLabel::NotSupported,
-};
+const NAMESPACE_LABELS: FieldLabels = FieldLabels::new(
+    &[("status.phase", "status.phase"), ("metadata.name", "metadata.name")],
+    UnknownLabel::NotSupported,
+);
 
 const NODE_FIELDS: &[SelectableField] = &[METADATA_NAME, boolean("spec.unschedulable", &["spec", "unschedulable"])];
 
-const NODE_LABELS: FieldLabels = FieldLabels {
-    labels: &[("metadata.name", "metadata.name"), ("spec.unschedulable", "spec.unschedulable")],
-    unknown: UnknownLabel::NotSupported,
-};
+const NODE_LABELS: FieldLabels = FieldLabels::new(
+    &[("metadata.name", "metadata.name"), ("spec.unschedulable", "spec.unschedulable")],
+    UnknownLabel::NotSupported,
+);
 
 const CLAIM_FIELDS: &[SelectableField] = &[METADATA_NAME, NAMESPACE, text("name", &["metadata", "name"])];
 
@@ -280,8 +293,8 @@ const POD_FIELDS: &[SelectableField] = &[
     text("status.nominatedNodeName", &["status", "nominatedNodeName"]),
 ];
 
-const POD_LABELS: FieldLabels = FieldLabels {
-    labels: &[
+const POD_LABELS: FieldLabels = FieldLabels::new(
+    &[
         ("metadata.name", "metadata.name"),
         ("metadata.namespace", "metadata.namespace"),
         ("spec.nodeName", "spec.nodeName"),
@@ -295,8 +308,8 @@ const POD_LABELS: FieldLabels = FieldLabels {
         ("status.nominatedNodeName", "status.nominatedNodeName"),
         ("spec.host", "spec.nodeName"),
     ],
-    unknown: UnknownLabel::NotSupported,
-};
+    UnknownLabel::NotSupported,
+);
 
 /// `status.podIP`, which wins over a first of `status.podIPs` that differs; the latter where only it is there.
 fn pod_ip(pod: &Value) -> Text {
@@ -317,34 +330,34 @@ fn pod_service_account(pod: &Value) -> Text {
 const CONTROLLER_FIELDS: &[SelectableField] =
     &[METADATA_NAME, NAMESPACE, int("status.replicas", &["status", "replicas"])];
 
-const CONTROLLER_LABELS: FieldLabels = FieldLabels {
-    labels: &[
+const CONTROLLER_LABELS: FieldLabels = FieldLabels::new(
+    &[
         ("metadata.name", "metadata.name"),
         ("metadata.namespace", "metadata.namespace"),
         ("status.replicas", "status.replicas"),
     ],
-    unknown: UnknownLabel::NotSupported,
-};
+    UnknownLabel::NotSupported,
+);
 
 const SECRET_FIELDS: &[SelectableField] = &[METADATA_NAME, NAMESPACE, text("type", &["type"])];
 
-const SECRET_LABELS: FieldLabels = FieldLabels {
-    labels: &[("type", "type"), ("metadata.namespace", "metadata.namespace"), ("metadata.name", "metadata.name")],
-    unknown: UnknownLabel::NotSupported,
-};
+const SECRET_LABELS: FieldLabels = FieldLabels::new(
+    &[("type", "type"), ("metadata.namespace", "metadata.namespace"), ("metadata.name", "metadata.name")],
+    UnknownLabel::NotSupported,
+);
 
 const SERVICE_FIELDS: &[SelectableField] =
     &[METADATA_NAME, NAMESPACE, text("spec.clusterIP", &["spec", "clusterIP"]), text("spec.type", &["spec", "type"])];
 
-const SERVICE_LABELS: FieldLabels = FieldLabels {
-    labels: &[
+const SERVICE_LABELS: FieldLabels = FieldLabels::new(
+    &[
         ("metadata.namespace", "metadata.namespace"),
         ("metadata.name", "metadata.name"),
         ("spec.clusterIP", "spec.clusterIP"),
         ("spec.type", "spec.type"),
     ],
-    unknown: UnknownLabel::NotSupported,
-};
+    UnknownLabel::NotSupported,
+);
 
 #[cfg(test)]
 mod tests {

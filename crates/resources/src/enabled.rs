@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ResourceDescription, VersionDescription, groups};
+use binnacle_scheme::{ResourceDescription, VersionDescription};
+
+use crate::groups;
 
 const ALL: &str = "api/all";
 
@@ -96,7 +98,7 @@ impl Enabled {
 
     /// Whether a resource is served as far as the flag is concerned; its feature gate is another question.
     pub fn serves(&self, version: &VersionDescription, resource: &ResourceDescription) -> bool {
-        let [group, name, plural] = [resource.group, resource.version, resource.plural].map(str::to_owned);
+        let [group, name, plural] = [&resource.group, &resource.version, &resource.plural].map(|text| text.to_string());
         if let Some(on) = self.resources.get(&(group.clone(), name.clone(), plural)) {
             return *on;
         }

@@ -1,30 +1,34 @@
 //! `events.k8s.io`: the newer form of events; the objects are those of the core group, and so is their storage.
 
 use crate::core::{EVENT_FIELDS, EVENT_STORAGE};
-use crate::description::{GarbageCollection, GroupDescription, VersionDescription, namespaced};
-use crate::fields::{FieldLabels, UnknownLabel};
+use binnacle_scheme::fields::{FieldLabels, UnknownLabel};
+use binnacle_scheme::{GarbageCollection, GroupDescription, VersionDescription, namespaced, shared};
 
-pub(crate) static GROUP: GroupDescription = GroupDescription {
-    name: NAME,
-    priority: 17750,
-    versions: &[VersionDescription {
-        version: "v1",
-        priority: 15,
-        served_by_default: true,
-        resources: &[namespaced!(NAME, "v1", "events", "event", "Event")
-            .short(&["ev"])
-            .stored_as(EVENT_STORAGE)
-            .selectable(EVENT_FIELDS, LABELS)
-            .create_on_update()
-            .garbage_collection(GarbageCollection::Unsupported)
-            .since(19)],
-    }],
-};
+pub(crate) fn group() -> GroupDescription {
+    GroupDescription {
+        name: NAME,
+        priority: 17750,
+        versions: vec![VersionDescription {
+            version: "v1",
+            priority: 15,
+            served_by_default: true,
+            resources: shared![
+                namespaced!(NAME, "v1", "events", "event", "Event")
+                    .short(&["ev"])
+                    .stored_as(EVENT_STORAGE)
+                    .selectable(EVENT_FIELDS, LABELS)
+                    .create_on_update()
+                    .garbage_collection(GarbageCollection::Unsupported)
+                    .since(19)
+            ],
+        }],
+    }
+}
 
 const NAME: &str = "events.k8s.io";
 
-const LABELS: FieldLabels = FieldLabels {
-    labels: &[
+const LABELS: FieldLabels = FieldLabels::new(
+    &[
         ("reason", "reason"),
         ("regarding.kind", "involvedObject.kind"),
         ("regarding.namespace", "involvedObject.namespace"),
@@ -38,5 +42,5 @@ const LABELS: FieldLabels = FieldLabels {
         ("metadata.namespace", "metadata.namespace"),
         ("metadata.name", "metadata.name"),
     ],
-    unknown: UnknownLabel::NotSupported,
-};
+    UnknownLabel::NotSupported,
+);

@@ -1,33 +1,37 @@
 //! `flowcontrol.apiserver.k8s.io`: how requests share the server.
 
-use crate::description::{GroupDescription, SubresourceDescription, VersionDescription, cluster};
+use binnacle_scheme::{GroupDescription, SubresourceDescription, VersionDescription, cluster, shared};
 
-pub(crate) static GROUP: GroupDescription = GroupDescription {
-    name: NAME,
-    priority: 16100,
-    versions: &[VersionDescription {
-        version: "v1",
-        priority: 21,
-        served_by_default: true,
-        resources: &[
-            cluster!(NAME, "v1", "flowschemas", "flowschema", "FlowSchema")
+pub(crate) fn group() -> GroupDescription {
+    GroupDescription {
+        name: NAME,
+        priority: 16100,
+        versions: vec![VersionDescription {
+            version: "v1",
+            priority: 21,
+            served_by_default: true,
+            resources: shared![
+                cluster!(NAME, "v1", "flowschemas", "flowschema", "FlowSchema")
+                    .resets(&["status"])
+                    .subresources(status())
+                    .since(29),
+                cluster!(
+                    NAME,
+                    "v1",
+                    "prioritylevelconfigurations",
+                    "prioritylevelconfiguration",
+                    "PriorityLevelConfiguration"
+                )
                 .resets(&["status"])
-                .subresources(STATUS)
+                .subresources(status())
                 .since(29),
-            cluster!(
-                NAME,
-                "v1",
-                "prioritylevelconfigurations",
-                "prioritylevelconfiguration",
-                "PriorityLevelConfiguration"
-            )
-            .resets(&["status"])
-            .subresources(STATUS)
-            .since(29),
-        ],
-    }],
-};
+            ],
+        }],
+    }
+}
 
 const NAME: &str = "flowcontrol.apiserver.k8s.io";
 
-const STATUS: &[SubresourceDescription] = &[SubresourceDescription::status(&["metadata", "spec"])];
+fn status() -> Vec<SubresourceDescription> {
+    vec![SubresourceDescription::status(&["metadata", "spec"])]
+}

@@ -3,11 +3,8 @@
 //!
 //! Knows nothing of requests, of the store or of how objects are validated.
 
-mod description;
+mod default_served;
 mod enabled;
-mod fields;
-mod lifecycle;
-mod verbs;
 mod written;
 
 mod admissionregistration;
@@ -34,46 +31,46 @@ mod scheduling;
 mod storage;
 mod storagemigration;
 
-use binnacle_meta::GroupResource;
+use std::sync::{Arc, LazyLock};
 
-pub use description::{
-    Deletion, GarbageCollection, GroupDescription, ResourceDescription, Storage, SubresourceDescription,
-    SubresourceKind, SubresourceRole, VersionDescription,
-};
+use binnacle_meta::{GroupResource, Text};
+use binnacle_scheme::{GroupDescription, ResourceDescription, VersionDescription};
+
+pub use default_served::default_served;
 pub use enabled::{Enabled, EnabledError};
-pub use fields::{FieldLabels, FieldValue, SelectableField, UnknownLabel};
-pub use lifecycle::{Lifecycle, Release};
-pub use verbs::{Verb, Verbs};
+pub use written::{announced, written_version};
 
 /// Every built-in group, in the order of discovery.
-pub fn groups() -> &'static [&'static GroupDescription] {
-    GROUPS
+pub fn groups() -> &'static [GroupDescription] {
+    &GROUPS
 }
 
 /// Every built-in resource in every version, in the order of discovery.
-pub fn all() -> impl Iterator<Item = &'static ResourceDescription> {
-    groups().iter().flat_map(|group| group.versions).flat_map(|version| version.resources)
+pub fn all() -> impl Iterator<Item = &'static Arc<ResourceDescription>> {
+    groups().iter().flat_map(|group| &group.versions).flat_map(|version| &version.resources)
 }
 
 /// The stored resources by what follows the root in their keys, once for each version.
-pub fn key_prefixes() -> impl Iterator<Item = (&'static str, GroupResource)> {
-    let prefix = |d: &'static ResourceDescription| Some((d.storage?, d.plural));
-    all().filter_map(prefix).map(|(storage, plural)| (storage.key_prefix, GroupResource::new(storage.group, plural)))
+pub fn key_prefixes() -> impl Iterator<Item = (Text, GroupResource)> {
+    all().filter_map(|description| {
+        let storage = description.storage.as_ref()?;
+        Some((storage.key_prefix.clone(), GroupResource::new(storage.group.clone(), description.plural.clone())))
+    })
 }
 
 /// The resource that a path names.
-pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static ResourceDescription> {
+pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Arc<ResourceDescription>> {
     find_version(group, version)?.resource(plural)
 }
 
 /// The resource whose objects are of this kind.
-pub fn find_kind(group: &str, version: &str, kind: &str) -> Option<&'static ResourceDescription> {
+pub fn find_kind(group: &str, version: &str, kind: &str) -> Option<&'static Arc<ResourceDescription>> {
     find_version(group, version)?.kind(kind)
 }
 
 /// A group by its name, empty for the core group.
 pub fn find_group(group: &str) -> Option<&'static GroupDescription> {
-    groups().iter().copied().find(|described| described.name == group)
+    groups().iter().find(|described| described.name == group)
 }
 
 /// One version of a group.
@@ -82,31 +79,33 @@ pub fn find_version(group: &str, version: &str) -> Option<&'static VersionDescri
 }
 
 /// The core group, then by falling priority, then by name.
-static GROUPS: &[&GroupDescription] = &[
-    &core::GROUP,
-    &apiregistration::GROUP,
-    &apps::GROUP,
-    &events::GROUP,
-    &authentication::GROUP,
-    &authorization::GROUP,
-    &autoscaling::GROUP,
-    &batch::GROUP,
-    &certificates::GROUP,
-    &networking::GROUP,
-    &policy::GROUP,
-    &rbac::GROUP,
-    &storage::GROUP,
-    &admissionregistration::GROUP,
-    &apiextensions::GROUP,
-    &scheduling::GROUP,
-    &coordination::GROUP,
-    &node::GROUP,
-    &discovery::GROUP,
-    &resource::GROUP,
-    &flowcontrol::GROUP,
-    &apiserverinternal::GROUP,
-    &storagemigration::GROUP,
-];
+static GROUPS: LazyLock<Vec<GroupDescription>> = LazyLock::new(|| {
+    vec![
+        core::group(),
+        apiregistration::group(),
+        apps::group(),
+        events::group(),
+        authentication::group(),
+        authorization::group(),
+        autoscaling::group(),
+        batch::group(),
+        certificates::group(),
+        networking::group(),
+        policy::group(),
+        rbac::group(),
+        storage::group(),
+        admissionregistration::group(),
+        apiextensions::group(),
+        scheduling::group(),
+        coordination::group(),
+        node::group(),
+        discovery::group(),
+        resource::group(),
+        flowcontrol::group(),
+        apiserverinternal::group(),
+        storagemigration::group(),
+    ]
+});
 
 #[cfg(test)]
 mod tests {
@@ -180,9 +179,9 @@ mod tests {
                 ["apiregistration.k8s.io", "v1"],
             ),
         ] {
-            let storage = find(group, version, plural).and_then(|resource| resource.storage);
+            let storage = find(group, version, plural).and_then(|resource| resource.storage.clone());
             let found = storage.map(|storage| (storage.key_prefix, [storage.group, storage.version]));
-            assert_eq!(found, Some((key_prefix, stored)), "{group}/{version} {plural}");
+            assert_eq!(found, Some((key_prefix.into(), stored.map(Text::from))), "{group}/{version} {plural}");
         }
         assert!(find_kind("", "v1", "Binding").is_some_and(|bindings| bindings.storage.is_none()));
         assert!(find("", "v2", "pods").is_none());

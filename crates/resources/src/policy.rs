@@ -1,21 +1,25 @@
 //! `policy`: how many pods may be away at once.
 
-use crate::description::{GroupDescription, SubresourceDescription, VersionDescription, namespaced};
+use binnacle_scheme::{GroupDescription, SubresourceDescription, VersionDescription, namespaced, shared};
 
-pub(crate) static GROUP: GroupDescription = GroupDescription {
-    name: NAME,
-    priority: 17100,
-    versions: &[VersionDescription {
-        version: "v1",
-        priority: 15,
-        served_by_default: true,
-        resources: &[namespaced!(NAME, "v1", "poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget")
-            .short(&["pdb"])
-            .only_conditional_update()
-            .resets(&["status"])
-            .subresources(&[SubresourceDescription::status(&["spec"])])
-            .since(21)],
-    }],
-};
+pub(crate) fn group() -> GroupDescription {
+    GroupDescription {
+        name: NAME,
+        priority: 17100,
+        versions: vec![VersionDescription {
+            version: "v1",
+            priority: 15,
+            served_by_default: true,
+            resources: shared![
+                namespaced!(NAME, "v1", "poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget")
+                    .short(&["pdb"])
+                    .only_conditional_update()
+                    .resets(&["status"])
+                    .subresources(&[SubresourceDescription::status(&["spec"])])
+                    .since(21)
+            ],
+        }],
+    }
+}
 
 const NAME: &str = "policy";

@@ -1,8 +1,12 @@
 //! In which version the objects of a resource are written to the store: one that a server of the release before can read
 //! too, so that an upgrade can be taken back (KEP-4330).
 
-use crate::description::ResourceDescription;
-use crate::{Release, find_group};
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_scheme::{Lifecycle, Release, ResourceDescription};
+
+use crate::find_group;
 
 /// Resources that are written in one version whatever release is emulated, by group and plural name: the version they
 /// are stored in is not their newest, and moves by hand from release to release.
@@ -19,40 +23,49 @@ const FIXED: &[(&str, &str)] = &[
     ("scheduling.k8s.io", "workloads"),
 ];
 
-impl ResourceDescription {
-    /// The version in which a server writes that emulates `emulated`, where servers of `compatible` must be able to read.
-    /// `None` for what is not stored.
-    pub fn written_version(&self, emulated: Release, compatible: Release) -> Option<&'static str> {
-        let storage = self.storage?;
-        if FIXED.contains(&(storage.group, self.plural)) {
-            return Some(storage.version);
-        }
-        let group = find_group(storage.group)?;
-        let versions = || {
-            group.versions.iter().filter_map(|version| Some((version.version, version.kind(storage.kind)?.lifecycle)))
-        };
-        let known = |release: Release| {
-            move |(_, lifecycle): &(_, crate::Lifecycle)| lifecycle.introduced.is_none_or(|since| since <= release)
-        };
-        // Nobody goes back to an alpha version.
-        let settled = versions().filter(|(version, _)| !version.contains("alpha")).find(known(compatible));
-        let found = settled.or_else(|| versions().find(known(emulated)));
-        Some(found.map_or(storage.version, |(version, _)| version))
+/// The version in which a server writes that emulates `emulated`, where servers of `compatible` must be able to read.
+/// `None` for what is not stored.
+pub fn written_version(description: &ResourceDescription, emulated: Release, compatible: Release) -> Option<Text> {
+    let storage = description.storage.as_ref()?;
+    if FIXED.contains(&(storage.group.as_str(), description.plural.as_str())) {
+        return Some(storage.version.clone());
     }
+    let group = find_group(&storage.group)?;
+    let versions =
+        || group.versions.iter().filter_map(|version| Some((version.version, version.kind(&storage.kind)?.lifecycle)));
+    let known = |release: Release| {
+        move |(_, lifecycle): &(_, Lifecycle)| lifecycle.introduced.is_none_or(|since| since <= release)
+    };
+    // Nobody goes back to an alpha version.
+    let settled = versions().filter(|(version, _)| !version.contains("alpha")).find(known(compatible));
+    let found = settled.or_else(|| versions().find(known(emulated)));
+    Some(found.map_or(storage.version.clone(), |(version, _)| Text::new_static(version)))
+}
 
-    /// The version whose hash discovery shows.
-    pub fn announced_version(&self, emulated: Release, compatible: Release) -> Option<&'static str> {
-        let storage = self.storage?;
-        if storage.announced_version != storage.version {
-            return Some(storage.announced_version);
+/// The description with the version whose hash discovery shows under that emulation.
+pub fn announced(
+    description: &Arc<ResourceDescription>,
+    emulated: Release,
+    compatible: Release,
+) -> Arc<ResourceDescription> {
+    let Some(storage) = &description.storage else { return description.clone() };
+    if storage.announced_version != storage.version {
+        return description.clone();
+    }
+    match written_version(description, emulated, compatible) {
+        Some(version) if version != storage.announced_version => {
+            Arc::new(ResourceDescription::clone(description).announced_as(version))
         }
-        self.written_version(emulated, compatible)
+        _ => description.clone(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Release, find, groups};
+    use binnacle_scheme::Release;
+
+    use super::written_version;
+    use crate::{find, groups};
 
     fn release(minor: u16) -> [Release; 2] {
         [Release { major: 1, minor }, Release { major: 1, minor: minor - 1 }]
@@ -74,7 +87,7 @@ mod tests {
             let described = find(group, version, plural).expect("a resource");
             let got = [33, 34, 35, 36]
                 .map(release)
-                .map(|[emulated, compatible]| described.written_version(emulated, compatible).expect("it is stored"));
+                .map(|[emulated, compatible]| written_version(described, emulated, compatible).expect("it is stored"));
             assert_eq!(got, written, "{group} {plural}");
         }
     }
@@ -83,10 +96,10 @@ mod tests {
     #[test]
     fn this_release() {
         let [emulated, compatible] = release(36);
-        for version in groups().iter().flat_map(|group| group.versions) {
-            for resource in version.resources {
-                let stored = resource.storage.map(|storage| storage.version);
-                assert_eq!(resource.written_version(emulated, compatible), stored, "{:?}", resource.plural);
+        for version in groups().iter().flat_map(|group| &group.versions) {
+            for resource in &version.resources {
+                let stored = resource.storage.as_ref().map(|storage| storage.version.clone());
+                assert_eq!(written_version(resource, emulated, compatible), stored, "{:?}", resource.plural);
             }
         }
     }

@@ -32,15 +32,18 @@ fn keys_are_those_of_the_reference() {
     let mut odd = 0;
     for resource in all() {
         let Some(storage) = &resource.storage else { continue };
-        let named = ODD.iter().find(|(group, plural, _)| (*group, *plural) == (resource.group, resource.plural));
+        let named = ODD
+            .iter()
+            .find(|(group, plural, _)| (*group, *plural) == (resource.group.as_str(), resource.plural.as_str()));
         odd += usize::from(named.is_some());
-        let want = named.map_or(resource.plural, |(_, _, prefix)| prefix);
+        let want = named.map_or(resource.plural.as_str(), |(_, _, prefix)| prefix);
         assert_eq!(storage.key_prefix, want, "{} of {}", resource.plural, resource.group);
         // One place for one kind: events are the only ones that two groups have in common.
-        let owner = owners.entry(storage.key_prefix).or_insert((storage.group, storage.kind));
-        assert_eq!(*owner, (storage.group, storage.kind), "{want}");
+        let owner = owners.entry(&storage.key_prefix).or_insert((&storage.group, &storage.kind));
+        assert_eq!(*owner, (storage.group.as_str(), storage.kind.as_str()), "{want}");
         if resource.group != storage.group {
-            assert_eq!((resource.group, resource.plural, storage.group), ("events.k8s.io", "events", ""));
+            let names = [&resource.group, &resource.plural, &storage.group].map(|name| name.as_str());
+            assert_eq!(names, ["events.k8s.io", "events", ""]);
         }
     }
     assert!(odd >= ODD.len(), "each of them is there");

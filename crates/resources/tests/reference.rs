@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use binnacle_resources::{ResourceDescription, SubresourceRole, Verb, Verbs, all, groups};
+use binnacle_resources::{all, groups};
+use binnacle_scheme::{ResourceDescription, SubresourceRole, Verb, Verbs};
 use serde_json::Value;
 
 #[test]
@@ -71,7 +72,7 @@ fn describe(resource: &ResourceDescription, paths: &mut BTreeMap<String, BTreeSe
     if resource.namespaced {
         add(&format!("{root}/{}", resource.plural), resource.verbs, &many[..1], &own);
     }
-    for subresource in resource.subresources {
+    for subresource in &resource.subresources {
         let kind = kind(subresource.group_version_kind(resource));
         let path = format!("{one}/{}", subresource.name);
         if subresource.role == SubresourceRole::Connect {
@@ -92,7 +93,7 @@ fn entries_are_in_order_and_consistent() {
     let mut kinds = BTreeSet::new();
     for group in groups() {
         assert!(group.versions.is_sorted_by(|a, b| a.priority > b.priority), "{}", group.name);
-        for version in group.versions {
+        for version in &group.versions {
             assert!(version.resources.is_sorted_by(|a, b| a.plural < b.plural), "{}/{}", group.name, version.version);
         }
     }
@@ -100,20 +101,20 @@ fn entries_are_in_order_and_consistent() {
     assert!(order.is_sorted(), "{order:?}");
     for resource in all() {
         let name = format!("{}/{}/{}", resource.group, resource.version, resource.plural);
-        assert!(kinds.insert((resource.group, resource.version, resource.kind)), "{name} twice");
+        assert!(kinds.insert((&resource.group, &resource.version, &resource.kind)), "{name} twice");
         assert!(resource.subresources.is_sorted_by(|a, b| a.name < b.name), "{name}");
         assert_eq!(resource.singular, resource.kind.to_lowercase(), "{name}");
         assert!(resource.field_labels.resolve("metadata.name").is_ok(), "{name}");
         assert_eq!(resource.storage.is_some(), resource.verbs.contains(Verb::Watch), "{name}");
-        if let Some(storage) = resource.storage {
-            let hub = binnacle_resources::find_kind(storage.group, storage.version, storage.kind);
+        if let Some(storage) = &resource.storage {
+            let hub = binnacle_resources::find_kind(&storage.group, &storage.version, &storage.kind);
             assert_eq!(
-                hub.and_then(|hub| hub.storage),
+                hub.and_then(|hub| hub.storage.as_ref()),
                 Some(storage),
                 "{name} is stored in a version that stores itself elsewhere"
             );
         }
-        assert_eq!(resource.has_status_subresource(), resource.puts_back.contains(&"status"), "{name}");
+        assert_eq!(resource.has_status_subresource(), resource.puts_back.contains(&"status".into()), "{name}");
     }
 }
 

@@ -12,6 +12,8 @@ mod limits;
 mod lookup;
 pub mod nil;
 pub mod proto;
+#[doc(hidden)]
+pub mod table;
 mod types;
 mod value;
 pub mod yaml;

@@ -23,7 +23,7 @@ use binnacle_endpoints::{Special, SpecialKey};
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_proxy::{Verification, client_config};
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_registry::admission::Admission;
 use binnacle_store::Store;
 use prometheus::Registry;
@@ -41,7 +41,7 @@ use crate::token_request::TokenRequest;
 #[derive(Clone)]
 pub struct Server {
     pub store: Arc<dyn Store>,
-    pub resources: ResourceSet,
+    pub resources: Catalog,
     pub admission: Arc<dyn Admission>,
     pub authenticator: Arc<dyn Authenticator>,
     pub authorizer: Arc<dyn Authorizer>,

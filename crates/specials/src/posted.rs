@@ -6,7 +6,7 @@ use binnacle_endpoints::{
     Expected, SpecialCall, WriteKind, decode_body, field_manager, input_encoding, note_request_object, read_body,
     respond_status, respond_unstored, write_params,
 };
-use binnacle_kinds::tables;
+use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::admission::{Admission, Attributes, Operation};
@@ -65,7 +65,8 @@ impl Posted {
 
         let sent = api_version(&bytes, encoding);
         let other = kind.also.iter().find(|also| sent.as_deref() == Some(&*format!("{}/{also}", kind.group)));
-        let expected = Expected { group: kind.group, version: other.unwrap_or(&kind.version), kind: kind.kind };
+        let version = other.unwrap_or(&kind.version);
+        let expected = Expected { group: kind.group, version, kind: kind.kind, kinds: &BuiltInKinds };
         let (mut object, _) = decode_body(&context, &expected, message, encoding, &bytes, params.validation)?;
         let api_version = GroupVersionKind::new(kind.group, kind.version, kind.kind).api_version();
         object.make_object().insert("apiVersion", api_version.clone());

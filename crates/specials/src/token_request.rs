@@ -8,7 +8,7 @@ use binnacle_endpoints::{Answer, Special, SpecialCall};
 use binnacle_jwt::PrivateKey;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, GroupResource, Status, StatusReason, Text};
 use binnacle_registry::admission::Admission;
-use binnacle_registry::{Context, Match, ResourceSet, object, rfc3339};
+use binnacle_registry::{Catalog, Context, Match, object, rfc3339};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 use serde_json::{Map, json};
@@ -48,7 +48,7 @@ pub struct TokenIssuer {
 }
 
 pub(crate) struct TokenRequest {
-    resources: ResourceSet,
+    resources: Catalog,
     admission: Arc<dyn Admission>,
     issuer: TokenIssuer,
 }
@@ -63,7 +63,7 @@ struct Bound {
 }
 
 impl TokenRequest {
-    pub(crate) fn new(resources: ResourceSet, admission: Arc<dyn Admission>, issuer: TokenIssuer) -> Self {
+    pub(crate) fn new(resources: Catalog, admission: Arc<dyn Admission>, issuer: TokenIssuer) -> Self {
         Self { resources, admission, issuer }
     }
 

@@ -4,9 +4,11 @@
 //! `crates/kinds/data/README.md`. Knows nothing of where the facts come from nor of what is made of them.
 
 mod read;
+mod statics;
 mod types;
 mod write;
 
 pub use read::{ReadError, read};
+pub use statics::build;
 pub use types::{DefaultValue, Field, KindOf, ListType, Message, Patch, Presence, Table, Ty, Union};
 pub use write::{line, write};

@@ -74,7 +74,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
 }
 
 /// The APIServices of these names; what is kept for those that are gone is dropped.
-async fn look_at(objects: &Objects<'_>, names: &[Text], remotes: &mut Remotes) -> Result<Vec<Value>, Status> {
+async fn look_at(objects: &Objects, names: &[Text], remotes: &mut Remotes) -> Result<Vec<Value>, Status> {
     let mut found = Vec::with_capacity(names.len());
     for name in names {
         match read(objects, "", name).await? {
@@ -86,7 +86,7 @@ async fn look_at(objects: &Objects<'_>, names: &[Text], remotes: &mut Remotes) -
 }
 
 /// An object as the cache has it.
-async fn read(objects: &Objects<'_>, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
+async fn read(objects: &Objects, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
     let context = binnacle_registry::Context::internal(namespace);
     match objects.resource().get_object(&context, name, Match::Any).await {
         Ok(stored) => Ok(Some(stored.object)),
@@ -202,9 +202,9 @@ enum Outcome {
 
 async fn check(
     work: &Work,
-    objects: &Objects<'_>,
-    services: &Objects<'_>,
-    slices: &Objects<'_>,
+    objects: &Objects,
+    services: &Objects,
+    slices: &Objects,
     labels: &LabelSelector,
     name: &str,
     reference: &ServiceReference,
@@ -223,7 +223,7 @@ async fn check(
 }
 
 /// Writes the condition, unless the object says the same already.
-async fn tell(objects: &Objects<'_>, object: &Value, condition: &Condition) -> Result<(), Status> {
+async fn tell(objects: &Objects, object: &Value, condition: &Condition) -> Result<(), Status> {
     if condition.is_told_by(object) {
         return Ok(());
     }

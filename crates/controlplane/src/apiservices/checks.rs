@@ -82,11 +82,7 @@ impl Condition {
 }
 
 /// The endpoint slices of a service.
-pub(super) async fn slices(
-    slices: &Objects<'_>,
-    namespace: &str,
-    labels: &LabelSelector,
-) -> Result<Vec<Value>, Status> {
+pub(super) async fn slices(slices: &Objects, namespace: &str, labels: &LabelSelector) -> Result<Vec<Value>, Status> {
     let options = ListOptions { labels: labels.clone(), version: Match::Any, ..ListOptions::default() };
     let resource = slices.resource();
     let mut page = resource.list(&Context::internal(namespace), &options).await?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::{Status, StatusReason, Text};
-use binnacle_registry::{Context, DeleteOptions, Match, ResourceSet};
+use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_schema::{Object, Value, value};
 use futures::future::join_all;
@@ -121,7 +121,7 @@ fn name(group: &str, version: &str) -> Text {
 pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let Ok(resource) = work.resources.require(GROUP, VERSION, PLURAL) else { return };
-        let mut changes = Follow::all(resource);
+        let mut changes = Follow::all(&resource);
         let mut keeper = Keeper { work: &work, there_at_start: HashSet::new(), done: HashSet::new() };
         let mut failed: BTreeSet<Text> = BTreeSet::new();
         let mut retry: Option<Duration> = None;
@@ -137,7 +137,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                         }
                         Err(status) => {
                             tracing::warn!(error = status.message(), "APIServices will be listed again");
-                            changes = Follow::all(resource);
+                            changes = Follow::all(&resource);
                             tokio::time::sleep(RETRY_FIRST).await;
                             continue;
                         }
@@ -210,7 +210,7 @@ impl Keeper<'_> {
 
 /// Brings one APIService in line.
 async fn check(
-    resources: &ResourceSet,
+    resources: &Catalog,
     name: &str,
     wanted: Option<Kept>,
     there_at_start: bool,

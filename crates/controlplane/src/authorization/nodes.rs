@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_authz::{GraphKind, NodeGraph, Rule};
 use binnacle_meta::Status;
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
 use tokio::task::JoinSet;
@@ -33,7 +33,7 @@ impl Handler for OneKind {
 
 /// Begins to keep a graph in step as soon as a node has asked for something; the tasks end with the shutdown signal. What
 /// is not served (`--runtime-config`) relates nothing.
-pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &ResourceSet, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
     for kind in GraphKind::ALL {
         let (group, plural) = kind.resource();
         let Some(resource) = resources.find(group, "v1", plural) else {

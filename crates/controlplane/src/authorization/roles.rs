@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use binnacle_authz::{RbacIndex, RbacKind};
 use binnacle_meta::Status;
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
 use futures::future::try_join_all;
@@ -17,7 +17,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// Keeps an index in step.
 pub struct RolesFeed {
     index: Arc<RbacIndex>,
-    resources: ResourceSet,
+    resources: Catalog,
     informers: OnceLock<Vec<Arc<Informer<OneKind>>>>,
 }
 
@@ -42,7 +42,7 @@ impl Handler for OneKind {
 
 impl RolesFeed {
     /// Nothing is followed before [`RolesFeed::start`].
-    pub fn new(resources: ResourceSet) -> Arc<Self> {
+    pub fn new(resources: Catalog) -> Arc<Self> {
         Arc::new(Self { index: Arc::default(), resources, informers: OnceLock::new() })
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use binnacle_authz::{Authorizer, PrivilegedGroups, Rbac, Union};
 use binnacle_meta::Status;
-use binnacle_registry::{Context, ResourceSet, UpdateOptions};
+use binnacle_registry::{Catalog, Context, UpdateOptions};
 use binnacle_request::{CreatePermit, ShutdownTrigger, User};
 use binnacle_schema::{Value, value};
 use tokio::task::JoinSet;
@@ -16,7 +16,7 @@ use crate::testing::Cluster;
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 struct Rig {
-    resources: ResourceSet,
+    resources: Catalog,
     _trigger: ShutdownTrigger,
     _followers: JoinSet<()>,
 }
@@ -45,7 +45,7 @@ impl Rig {
         let resource = self.resources.require(GROUP, "v1", plural)?;
         let members = object.make_object();
         members.insert("apiVersion", resource.api_version());
-        members.insert("kind", resource.description.kind);
+        members.insert("kind", resource.description.kind.clone());
         resource.set_defaults(&mut object);
         #[expect(clippy::disallowed_methods, reason = "what may be created is not what is tested")]
         let permit = CreatePermit::system();

@@ -11,7 +11,7 @@ const SOURCE: &str = "system:discovery";
 const TARGET: &str = "system:public-info-viewer";
 
 /// Makes the target, if it is missing, with subjects, labels and annotations of the source.
-pub(super) async fn ensure(objects: &Objects<'_>, wanted: &[Value]) -> Result<(), Status> {
+pub(super) async fn ensure(objects: &Objects, wanted: &[Value]) -> Result<(), Status> {
     let Some(source) = objects.get("", SOURCE).await? else { return Ok(()) };
     let named = |binding: &&Value| binding.str_at(&["metadata", "name"]) == TARGET;
     let Some(mut target) = wanted.iter().find(named).cloned() else { return Ok(()) };

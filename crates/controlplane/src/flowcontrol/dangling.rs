@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_patch::apply::{Apply, Update, Versions, apply};
-use binnacle_registry::{Context, Match, Resource, ResourceSet, UpdateOptions, rfc3339};
+use binnacle_registry::{Catalog, Context, Match, Resource, UpdateOptions, rfc3339};
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_schema::{Message, Value, decode, value};
 use tokio::sync::watch;
@@ -23,7 +23,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
     Box::pin(async move {
         let find = |plural| work.resources.require(GROUP, VERSION, plural);
         let (Ok(schemas), Ok(levels)) = (find(SCHEMAS), find(LEVELS)) else { return };
-        let (mut schemas, mut levels) = (Follow::all(schemas), Follow::all(levels));
+        let (mut schemas, mut levels) = (Follow::all(&schemas), Follow::all(&levels));
         let mut retry: Option<Duration> = None;
         loop {
             tokio::select! {
@@ -46,7 +46,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
     })
 }
 
-async fn refresh(resources: &ResourceSet) -> Result<(), Status> {
+async fn refresh(resources: &Catalog) -> Result<(), Status> {
     let schemas = Objects::new(resources, GROUP, VERSION, SCHEMAS)?;
     let levels = Objects::new(resources, GROUP, VERSION, LEVELS)?;
     let levels = levels.list_as("", Match::Any).await?;
@@ -79,12 +79,13 @@ async fn refresh(resources: &ResourceSet) -> Result<(), Status> {
 async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), Status> {
     let context = Context::internal("");
     let config = value!({
-        "apiVersion": (resource.api_version()), "kind": (resource.description.kind),
+        "apiVersion": (resource.api_version()), "kind": (resource.description.kind.clone()),
         "metadata": {"name": name}, "status": {"conditions": [condition]}
     });
-    let reset = resource.description.subresource("status").map_or(resource.description.resets, |s| s.resets);
+    let description = &resource.description;
+    let reset = description.subresource("status").map_or(&description.resets, |status| &status.resets);
     let update = Update {
-        message: resource.message,
+        message: &resource.message,
         api_version: resource.api_version(),
         manager: MANAGER,
         subresource: "status",
@@ -94,9 +95,9 @@ async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), S
     let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
     let mut change = |live: Option<&Value>| {
         let live = live.ok_or_else(|| Status::not_found(&resource.group_resource(), name))?;
-        let request = Apply { update, force: true, versions: &OneVersion };
+        let request = Apply { update, force: true, versions: &OneVersion(resource) };
         let applied = apply(&request, Some(live), &config).map_err(Status::internal)?;
-        decode::value(applied, resource.message).map(|decoded| decoded.value).map_err(Status::internal)
+        decode::value(applied, &resource.message).map(|decoded| decoded.value).map_err(Status::internal)
     };
     match resource.update(&context, name, &options, &mut change).await {
         // It was deleted meanwhile.
@@ -106,12 +107,12 @@ async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), S
 }
 
 /// Flow schemas are served in the version that is stored and in no other.
-struct OneVersion;
+struct OneVersion<'a>(&'a Resource);
 
-impl Versions for OneVersion {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+impl Versions for OneVersion<'_> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         let (group, version) = api_version.split_once('/')?;
-        let message = binnacle_kinds::tables::kind(group, version, "FlowSchema")?;
+        let message = self.0.collection.kinds().kind(group, version, "FlowSchema")?;
         (object.str_at(&["apiVersion"]) == api_version).then(|| (object.clone(), message))
     }
 }

@@ -4,7 +4,7 @@
 //! says so, and before anybody has, an object that was never changed (generation 1) does.
 
 use binnacle_meta::{Status, StatusReason};
-use binnacle_registry::{Context, DeleteOptions, Match, ResourceSet};
+use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
 use binnacle_schema::{Value, canonical, value};
 use futures::future::join_all;
 
@@ -23,7 +23,7 @@ struct Wanted {
 }
 
 /// Makes those that are missing, updates those that follow the defaults, deletes those that did and are none any more.
-pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
+pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     let levels = Objects::new(resources, GROUP, VERSION, LEVELS)?.managed_by(MANAGER);
     let schemas = Objects::new(resources, GROUP, VERSION, SCHEMAS)?.managed_by(MANAGER);
     let wanted_levels: Vec<Wanted> = defaults::LEVELS
@@ -41,7 +41,7 @@ pub(crate) async fn ensure(resources: &ResourceSet) -> Result<(), Status> {
     remove_others(&levels, &wanted_levels).await
 }
 
-async fn put(objects: &Objects<'_>, wanted: &[Wanted]) -> Result<(), Status> {
+async fn put(objects: &Objects, wanted: &[Wanted]) -> Result<(), Status> {
     let there = objects.list_as("", Match::Consistent).await?;
     let puts = wanted.iter().map(|wanted| async {
         match there.iter().find(|object| object.str_at(&["metadata", "name"]) == wanted.name) {
@@ -53,7 +53,7 @@ async fn put(objects: &Objects<'_>, wanted: &[Wanted]) -> Result<(), Status> {
     join_all(puts).await.into_iter().collect()
 }
 
-async fn create(objects: &Objects<'_>, wanted: &Wanted) -> Result<(), Status> {
+async fn create(objects: &Objects, wanted: &Wanted) -> Result<(), Status> {
     let object = value!({
         "metadata": {"name": (wanted.name), "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}},
         "spec": (wanted.spec.clone())
@@ -64,7 +64,7 @@ async fn create(objects: &Objects<'_>, wanted: &Wanted) -> Result<(), Status> {
     }
 }
 
-async fn update(objects: &Objects<'_>, wanted: &Wanted) -> Result<(), Status> {
+async fn update(objects: &Objects, wanted: &Wanted) -> Result<(), Status> {
     let updated = objects.update("", wanted.name, "", |object| {
         let Some(Revision { follows, spec }) = revision(objects, wanted, object) else { return };
         if let Some(spec) = spec {
@@ -85,7 +85,7 @@ struct Revision {
     spec: Option<Value>,
 }
 
-fn revision(objects: &Objects<'_>, wanted: &Wanted, object: &Value) -> Option<Revision> {
+fn revision(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Revision> {
     let annotation = follows(object);
     let unchanged = object.int_at(&["metadata", "generation"]) == Some(1);
     let follows = wanted.mandatory || annotation.unwrap_or(unchanged);
@@ -94,7 +94,7 @@ fn revision(objects: &Objects<'_>, wanted: &Wanted, object: &Value) -> Option<Re
 }
 
 /// The spec that an object should have, if it has another.
-fn other_spec(objects: &Objects<'_>, wanted: &Wanted, object: &Value) -> Option<Value> {
+fn other_spec(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Value> {
     let resource = objects.resource();
     let mut expected = value!({"spec": (wanted.spec.clone())});
     resource.set_defaults(&mut expected);
@@ -109,7 +109,7 @@ fn other_spec(objects: &Objects<'_>, wanted: &Wanted, object: &Value) -> Option<
             };
         }
     }
-    canonical::canonicalize(&mut expected, resource.message);
+    canonical::canonicalize(&mut expected, &resource.message);
     (expected.get("spec") != object.get("spec")).then(|| wanted.spec.clone())
 }
 
@@ -122,7 +122,7 @@ fn follows(object: &Value) -> Option<bool> {
     }
 }
 
-async fn remove_others(objects: &Objects<'_>, wanted: &[Wanted]) -> Result<(), Status> {
+async fn remove_others(objects: &Objects, wanted: &[Wanted]) -> Result<(), Status> {
     for object in objects.list_as("", Match::Any).await? {
         let name = object.str_at(&["metadata", "name"]);
         if follows(&object) != Some(true) || wanted.iter().any(|wanted| wanted.name == name) {

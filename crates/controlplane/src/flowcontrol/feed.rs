@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_flowcontrol::{FlowControl, FlowSchema, PriorityLevel};
 use binnacle_meta::{Status, Text};
-use binnacle_registry::ResourceSet;
+use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
 use parking_lot::Mutex;
@@ -65,7 +65,7 @@ struct Feed {
 /// Begins to follow both kinds, once the resources are there; the tasks end with the shutdown signal.
 pub fn follow_flow_control(
     control: &Arc<FlowControl>,
-    resources: &ResourceSet,
+    resources: &Catalog,
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
 ) -> Result<(), Status> {

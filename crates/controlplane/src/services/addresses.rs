@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use binnacle_meta::{Status, StatusReason};
-use binnacle_registry::{Context, DeleteOptions, Match, ResourceSet};
+use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
 use binnacle_schema::{Object, Value, value};
 use binnacle_validation::ip::parse_cidr;
 
@@ -20,7 +20,7 @@ pub(crate) const MANAGER: &str = "ipallocator.k8s.io";
 /// The addresses of all services.
 #[derive(Clone)]
 pub(crate) struct Addresses {
-    resources: ResourceSet,
+    resources: Catalog,
 }
 
 /// The service that an address is for.
@@ -57,7 +57,7 @@ impl fmt::Display for AddressError {
 }
 
 impl Addresses {
-    pub(crate) fn new(resources: ResourceSet) -> Self {
+    pub(crate) fn new(resources: Catalog) -> Self {
         Self { resources }
     }
 
@@ -72,7 +72,8 @@ impl Addresses {
 
     /// Takes any address of a family.
     pub(crate) async fn take_any(&self, family: Family, owner: Owner<'_>) -> Result<IpAddr, AddressError> {
-        let known = self.objects()?.resource();
+        let objects = self.objects()?;
+        let known = objects.resource();
         known.collection.cache.ready(soon()).await.map_err(|_| failed("the cache of addresses is not ready"))?;
         for range in self.ranges(family).await? {
             for address in range.candidates() {
@@ -154,11 +155,11 @@ impl Addresses {
         Ok(ranges)
     }
 
-    fn objects(&self) -> Result<Objects<'_>, AddressError> {
+    fn objects(&self) -> Result<Objects, AddressError> {
         self.objects_or_status().map_err(AddressError::Failed)
     }
 
-    fn objects_or_status(&self) -> Result<Objects<'_>, Status> {
+    fn objects_or_status(&self) -> Result<Objects, Status> {
         Objects::new(&self.resources, "networking.k8s.io", "v1", "ipaddresses")
     }
 }

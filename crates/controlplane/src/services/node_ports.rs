@@ -7,9 +7,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_kinds::tables;
 use binnacle_meta::Status;
-use binnacle_registry::{ResourceSet, store_failure};
+use binnacle_registry::{Catalog, RequestStore, store_failure};
 use binnacle_schema::{Message, Value, proto, value};
-use binnacle_store::{Expect, KeyValue, Op, Revision, Store, Txn, TxnResponse};
+use binnacle_store::{Expect, KeyValue, Op, Revision, Txn, TxnResponse};
 use bytes::Bytes;
 use tokio::sync::Mutex;
 
@@ -35,7 +35,7 @@ const DRY_RUN_PORT: i64 = 32769;
 
 /// The node ports of all services.
 pub(crate) struct NodePorts {
-    resources: ResourceSet,
+    resources: Catalog,
     range: PortRange,
     /// As last read or written; `None` before.
     state: Mutex<Option<State>>,
@@ -108,7 +108,7 @@ impl Session<'_> {
 }
 
 impl NodePorts {
-    pub(crate) fn new(resources: ResourceSet, range: PortRange) -> Self {
+    pub(crate) fn new(resources: Catalog, range: PortRange) -> Self {
         Self { resources, range, state: Mutex::new(None) }
     }
 
@@ -266,9 +266,10 @@ impl NodePorts {
     }
 
     /// Where the object is.
-    fn place(&self) -> Result<(&dyn Store, Bytes), Status> {
-        let collection = &Objects::new(&self.resources, "", "v1", "services")?.resource().collection;
-        Ok((&*collection.store, Bytes::from(format!("{}{KEY}", collection.root))))
+    fn place(&self) -> Result<(RequestStore, Bytes), Status> {
+        let services = self.resources.require("", "v1", "services")?;
+        let collection = &services.collection;
+        Ok((collection.store.clone(), Bytes::from(format!("{}{KEY}", collection.root))))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use binnacle_meta::{Status, Time};
-use binnacle_registry::{Context, ResourceSet};
+use binnacle_registry::{Catalog, Context};
 use binnacle_schema::Value;
 
 use super::addresses::{AddressError, Addresses, MANAGED_BY_LABEL, MANAGER, Owner};
@@ -25,7 +25,7 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     Ok(())
 }
 
-async fn repair_addresses(resources: &ResourceSet, now: i64) -> Result<(), Status> {
+async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
     // In this order: an address is taken before its service is written.
     let taken = Objects::new(resources, "networking.k8s.io", "v1", "ipaddresses")?.list("").await?;
     let services = Objects::new(resources, "", "v1", "services")?.list("").await?;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use binnacle_admission::{Chain, Metrics, Options, ResourceLookup, all, is_default};
 use binnacle_authz::{AlwaysAllow, Authorizer};
+use binnacle_builtin::Releases;
 use binnacle_controlplane::{Config, service_hooks};
 use binnacle_meta::Status;
 use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{
-    BuiltIn, Context, DeleteOptions, Deleted, Resource, ResourceSet, StorageOptions, UpdateOptions,
-};
+use binnacle_registry::{Catalog, Context, DeleteOptions, Deleted, Installer, Resource, StorageOptions, UpdateOptions};
 use binnacle_request::{CreatePermit, User};
 use binnacle_schema::Value;
 use binnacle_store::Store;
@@ -19,7 +18,7 @@ use prometheus::Registry;
 
 #[derive(Clone)]
 pub(crate) struct Server {
-    pub(crate) resources: ResourceSet,
+    pub(crate) resources: Catalog,
     pub(crate) store: Arc<dyn Store>,
 }
 
@@ -31,7 +30,7 @@ impl Server {
 
     /// One of several servers over a store.
     pub(crate) fn over(store: Arc<dyn Store>, config: &Config) -> Self {
-        let resources = ResourceSet::new();
+        let resources = Catalog::new(binnacle_builtin::kinds());
         let lookup = Arc::new(ResourceLookup::new(resources.clone()));
         let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
         let metrics = Metrics::register(&Registry::new()).unwrap();
@@ -40,17 +39,14 @@ impl Server {
         let admission = Chain::new(plugins, &metrics).unwrap();
         let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
         let hooks = HashMap::from([(("", "Service"), services)]);
-        let built_in = BuiltIn {
-            storage: StorageOptions::new(store.clone()),
-            admission: Arc::new(admission),
-            hooks,
-            form_budget: 1 << 20,
-        };
-        assert!(resources.bind(&built_in.open(|_| true)));
+        let installer = Installer::new(StorageOptions::new(store.clone()), Arc::new(admission), hooks, 1 << 20);
+        let releases = Releases::default();
+        let served = binnacle_builtin::served(releases, |_, _| true);
+        binnacle_builtin::install(&resources, &installer, served, releases);
         Self { resources, store }
     }
 
-    pub(crate) fn resource(&self, path: &str) -> &Resource {
+    pub(crate) fn resource(&self, path: &str) -> Arc<Resource> {
         let parts: Vec<&str> = path.split('/').collect();
         let found = match parts[..] {
             [plural] => self.resources.find("", "v1", plural),
@@ -66,7 +62,7 @@ impl Server {
 
     pub(crate) async fn create_as(&self, context: &Context, path: &str, mut object: Value) -> Result<Value, Status> {
         let resource = self.resource(path);
-        object.make_object().insert("kind", resource.description.kind);
+        object.make_object().insert("kind", resource.description.kind.clone());
         object.make_object().insert("apiVersion", resource.api_version());
         resource.set_defaults(&mut object);
         #[expect(clippy::disallowed_methods, reason = "what may be created is not what is tested")]

@@ -2,10 +2,12 @@
 //! the same keys and bytes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use binnacle_kinds::tables;
-use binnacle_resources::{ResourceDescription, all};
+use binnacle_resources::all;
 use binnacle_schema::{Limits, decode, proto};
+use binnacle_scheme::ResourceDescription;
 use binnacle_testkit::{Etcd, Server, wait_until};
 use serde_json::Value;
 
@@ -22,16 +24,16 @@ fn reference(folder: &str) -> Option<PathBuf> {
 }
 
 /// The descriptions of what is kept, in the versions in which it is kept.
-fn kept() -> impl Iterator<Item = &'static ResourceDescription> {
+fn kept() -> impl Iterator<Item = &'static Arc<ResourceDescription>> {
     let resources = all();
     resources.filter(|resource| {
-        let kept_as = resource.storage.as_ref().map(|storage| (storage.group, storage.version, storage.kind));
-        kept_as == Some((resource.group, resource.version, resource.kind))
+        let kept_as = resource.storage.as_ref().map(|storage| (&storage.group, &storage.version, &storage.kind));
+        kept_as == Some((&resource.group, &resource.version, &resource.kind))
     })
 }
 
 fn key(resource: &ResourceDescription, namespace: &str, name: &str) -> String {
-    let prefix = resource.storage.as_ref().unwrap().key_prefix;
+    let prefix = &resource.storage.as_ref().unwrap().key_prefix;
     if resource.namespaced {
         format!("/registry/{prefix}/{namespace}/{name}")
     } else {
@@ -53,7 +55,7 @@ async fn what_the_reference_wrote_is_served() {
     let mut objects = Vec::new();
     // What a feature gate holds back is not served.
     for resource in kept().filter(|resource| resource.feature_gate.is_none()) {
-        let group = if resource.group.is_empty() { "core" } else { resource.group };
+        let group = if resource.group.is_empty() { "core" } else { resource.group.as_str() };
         let file = folder.join(format!("{group}.{}.{}", resource.version, resource.kind));
         let with = |extension: &str| PathBuf::from(format!("{}.{extension}", file.display()));
         let (Ok(stored), Ok(text)) = (std::fs::read(with("pb")), std::fs::read_to_string(with("json"))) else {
@@ -123,9 +125,9 @@ async fn what_every_cluster_has_is_kept_alike() {
                 continue;
             }
             // What is different in every cluster is taken from ours.
-            let message = tables::kind(resource.group, resource.version, resource.kind).unwrap();
+            let message = tables::kind(&resource.group, &resource.version, &resource.kind).unwrap();
             let api_version = if resource.group.is_empty() {
-                resource.version.to_owned()
+                resource.version.to_string()
             } else {
                 format!("{}/{}", resource.group, resource.version)
             };
@@ -137,7 +139,7 @@ async fn what_every_cluster_has_is_kept_alike() {
             let tree = decode::json(text.as_bytes(), message, &Limits::default()).unwrap().value;
             let mut encoded = Vec::new();
             proto::encode(&tree, message, &mut encoded);
-            let want = proto::wrap(&api_version, resource.kind, |out| out.extend_from_slice(&encoded));
+            let want = proto::wrap(&api_version, &resource.kind, |out| out.extend_from_slice(&encoded));
             compared += 1;
             if stored != want {
                 wrong.push(format!("{key}: ours is {ours}\nwant {object}"));

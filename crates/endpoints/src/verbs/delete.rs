@@ -57,7 +57,7 @@ async fn delete_unreadable(call: Call, output: Output) -> Answer {
 pub(crate) async fn handle_collection(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let include = call.include(output)?;
-    let mut params = params::collection(&call.request.query, &call.request.info, call.resource.description, false)?;
+    let mut params = params::collection(&call.request.query, &call.request.info, &call.resource.description, false)?;
     let options = options(&mut call).await?;
     options.validate_for_collection()?;
     if params.list.version == Match::Any {
@@ -86,9 +86,7 @@ async fn options(call: &mut Call) -> Result<DeleteOptions, Status> {
 fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<Value, Status> {
     let limits = binnacle_schema::Limits::default();
     let bad = |why: String| Status::bad_request(why);
-    let Some(message) = binnacle_kinds::tables::message("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions") else {
-        return Err(Status::internal("the schema of DeleteOptions is missing"));
-    };
+    let message = binnacle_apimachinery::delete_options();
     let value = match encoding {
         Encoding::Json => {
             let about = json::type_meta(bytes, &limits)

@@ -36,7 +36,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
             Encoding::Protobuf => {
                 let body = measure(Part::Serialize, || {
                     let message = resource.protobuf(&entry)?;
-                    let kind = resource.description.kind;
+                    let kind = &resource.description.kind;
                     Ok::<_, Status>(binnacle_schema::proto::wrap(resource.api_version(), kind, |raw| {
                         raw.extend_from_slice(&message);
                     }))

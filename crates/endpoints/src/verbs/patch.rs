@@ -73,12 +73,13 @@ impl Target<'_> {
     /// The new object in the resource's version, with its managed fields. `live` is in the stored version.
     fn patch(&self, patch: &Patch, live: &Value) -> Result<Value, Status> {
         let resource = self.resource;
-        let described = resource.description;
+        let described = &resource.description;
         let expected = Expected {
-            group: described.group,
-            version: described.version,
-            kind: described.kind,
-            message: resource.message,
+            group: &described.group,
+            version: &described.version,
+            kind: &described.kind,
+            message: &resource.message,
+            kinds: resource.collection.kinds(),
             resource: Some(resource),
         };
         let present = || {
@@ -156,7 +157,7 @@ impl Configuration {
         };
         let applied = apply::apply(&request, versioned.as_deref(), config).map_err(|error| refused(&error))?;
         let decoded =
-            decode::value(applied, resource.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
+            decode::value(applied, &resource.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
         body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
         self.judge_duplicates(target.context)?;
         let object = resource.complete(target.context, decoded.value, decoded.empties);

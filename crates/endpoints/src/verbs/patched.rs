@@ -6,6 +6,7 @@ use binnacle_patch::{json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{self, Decoded};
 use binnacle_schema::{Finding, Findings, Limits, Message, Value, json};
+use binnacle_scheme::Kinds;
 
 use crate::body;
 use crate::params::FieldValidation;
@@ -17,7 +18,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) group: &'a str,
     pub(crate) version: &'a str,
     pub(crate) kind: &'a str,
-    pub(crate) message: &'static Message,
+    pub(crate) message: &'a Message,
+    pub(crate) kinds: &'a dyn Kinds,
     /// Converts results that name another version; without it they are read as if they named the expected one.
     pub(crate) resource: Option<&'a Resource>,
 }
@@ -183,7 +185,7 @@ fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, St
     }
     let given =
         GroupVersion::parse(&api_version).ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?;
-    let Some(message) = body::registered(&given, &kind) else {
+    let Some(message) = body::registered(expected.kinds, &given, &kind) else {
         return Err(not_registered(&kind, &format!("version {}", go_quote(&api_version))));
     };
     if given.group == expected.group && given.version == expected.version && kind == expected.kind {
@@ -198,7 +200,7 @@ fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, St
     }
     let mut value = read.value;
     if let (Some(resource), Some(conversion)) =
-        (expected.resource, binnacle_registry::conversion(&given.group, &given.version, &kind))
+        (expected.resource, expected.kinds.conversion(&given.group, &given.version, &kind))
     {
         (conversion.to_stored)(&mut value);
         resource.from_stored(&mut value);
@@ -284,7 +286,14 @@ mod tests {
 
     fn expected() -> Expected<'static> {
         let message = binnacle_kinds::tables::kind("apps", "v1", "Deployment").unwrap();
-        Expected { group: "apps", version: "v1", kind: "Deployment", message, resource: None }
+        Expected {
+            group: "apps",
+            version: "v1",
+            kind: "Deployment",
+            message,
+            kinds: &binnacle_kinds::BuiltInKinds,
+            resource: None,
+        }
     }
 
     fn value(text: &str) -> Value {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use binnacle_kinds::tables;
 use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupResource, GroupVersionKind, Status, Text};
 use binnacle_patch::apply;
-use binnacle_registry::{Context, Match, UpdateOptions, object};
+use binnacle_registry::{Context, Match, Resource, UpdateOptions, object};
 use binnacle_request::Response;
-use binnacle_resources::Verb;
 use binnacle_schema::{Message, Object, Value, decode};
+use binnacle_scheme::Verb;
 
 use super::patch::{Configuration, refused};
 use super::patched::{Expected, Patch};
@@ -43,9 +42,11 @@ async fn update(mut call: Call) -> Answer {
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Update)?;
     let context = call.context(params.dry_run);
-    let expected = body::Expected { group: GROUP, version: VERSION, kind: KIND };
+    let resource = Arc::clone(&call.resource);
+    let kinds = resource.collection.kinds();
+    let expected = body::Expected { group: GROUP, version: VERSION, kind: KIND, kinds };
     let encoding = negotiate::input(call.request.header("content-type"))?;
-    let (scale, _) = body::typed(&context, &expected, message()?, encoding, &bytes, params.validation)?;
+    let (scale, _) = body::typed(&context, &expected, message(&resource)?, encoding, &bytes, params.validation)?;
     audit::note_request_object(&call.request.record, &scale);
     check_name(&scale, call.name(), &call.resource, &context)?;
     write(call, context, output, &params, &mut |_, present, update| {
@@ -64,13 +65,20 @@ async fn patch(mut call: Call) -> Answer {
     let params = params::write(&call.request.query, write_kind)?;
     audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
     let context = call.context(params.dry_run);
-    let message = message()?;
     let (name, resource) = (call.name().to_owned(), Arc::clone(&call.resource));
+    let message = message(&resource)?;
     let config = match kind {
         PatchType::Apply => Some(Configuration::parse(&bytes, &params)?),
         _ => None,
     };
-    let expected = Expected { group: GROUP, version: VERSION, kind: KIND, message, resource: None };
+    let expected = Expected {
+        group: GROUP,
+        version: VERSION,
+        kind: KIND,
+        message,
+        kinds: resource.collection.kinds(),
+        resource: None,
+    };
     let validation = params.validation;
     write(call, context, output, &params, &mut |context, present, update| {
         let wanted = match &config {
@@ -96,7 +104,7 @@ fn apply_configuration(
     update: &apply::Update<'_>,
 ) -> Result<Value, Status> {
     config.check(&GroupVersionKind::new(GROUP, VERSION, KIND))?;
-    let request = apply::Apply { update: *update, force: config.force, versions: &OneVersion };
+    let request = apply::Apply { update: *update, force: config.force, versions: &OneVersion(update.message) };
     let applied = apply::apply(&request, Some(present), &config.value).map_err(|error| refused(&error))?;
     let decoded = decode::value(applied, update.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
     config.judge_duplicates(context)?;
@@ -104,11 +112,11 @@ fn apply_configuration(
 }
 
 /// A scale has one version.
-struct OneVersion;
+struct OneVersion<'a>(&'a Message);
 
-impl apply::Versions for OneVersion {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
-        (api_version == SCALE).then(|| Some((object.clone(), message().ok()?))).flatten()
+impl apply::Versions for OneVersion<'_> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
+        (api_version == SCALE).then(|| (object.clone(), self.0))
     }
 }
 
@@ -121,7 +129,7 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
     let manager = call.manager(params);
     let options = UpdateOptions { subresource: Text::new_static("scale"), ..UpdateOptions::default() };
     let name = call.name().to_owned();
-    let message = message()?;
+    let message = message(&resource)?;
     let replicas = [(resource.api_version(), "spec.replicas")];
     let managers = apply::Scale { api_version: resource.api_version(), replicas: &replicas };
     let update = apply::Update {
@@ -144,8 +152,8 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             if !uid.is_empty() && uid != object::uid(live) {
                 let found = object::uid(live);
                 let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
-                let described = resource.description;
-                let resource = GroupResource::new(described.group, format!("{}/scale", described.plural));
+                let described = &resource.description;
+                let resource = GroupResource::new(described.group.clone(), format!("{}/scale", described.plural));
                 return Err(Status::conflict(&resource, &name, why));
             }
             let mut object = live.clone();
@@ -229,11 +237,12 @@ fn selector(workload: &Value) -> String {
 fn respond_scale(call: &Call, output: Output, workload: &Value) -> Result<Response, Status> {
     let scale = scale_of(workload);
     match output.transform {
-        Transform::None => Ok(respond::plain(output, 200, &scale, message()?)),
+        Transform::None => Ok(respond::plain(output, 200, &scale, message(&call.resource)?)),
         _ => respond::object(&call.resource, output, table::Include::Metadata, 200, workload.clone()),
     }
 }
 
-fn message() -> Result<&'static Message, Status> {
-    tables::kind("autoscaling", "v1", "Scale").ok_or_else(|| Status::internal("the schema of Scale is missing"))
+fn message(resource: &Resource) -> Result<&Message, Status> {
+    let kinds = resource.collection.kinds();
+    kinds.kind("autoscaling", "v1", "Scale").ok_or_else(|| Status::internal("the schema of Scale is missing"))
 }

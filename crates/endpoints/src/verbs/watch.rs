@@ -7,7 +7,7 @@ use binnacle_meta::Status;
 use binnacle_proxy::{as_events, is_websocket};
 use binnacle_registry::WatchFrom;
 use binnacle_request::Response;
-use binnacle_resources::Verb;
+use binnacle_scheme::Verb;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::{Answer, Call};

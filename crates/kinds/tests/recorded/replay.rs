@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use binnacle_kinds::{Situation, Strategy, conversion, strategy, tables};
+use binnacle_kinds::{conversion, strategy, tables};
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_resources::{ResourceDescription, groups};
 use binnacle_schema::{Limits, Message, Value, canonical, decode, defaults, json, value};
+use binnacle_scheme::{Situation, Strategy};
 use binnacle_validation::metadata as validate_metadata;
 use serde_json::Value as Json;
 

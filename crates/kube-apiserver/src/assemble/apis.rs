@@ -9,16 +9,18 @@ use binnacle_admission::{
 };
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
+use binnacle_builtin::Releases;
 use binnacle_controlplane::{
     ControlPlane, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed,
     SignersOfPodCertificates, default_advertise_address, escalation_hooks, service_hooks,
 };
-use binnacle_discovery::{Addresses, Served};
+use binnacle_discovery::Addresses;
 use binnacle_endpoints::Api;
 use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{BuiltIn, Resource, ResourceSet, StorageOptions};
+use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
 use binnacle_request::Shutdown;
-use binnacle_resources::Release;
+use binnacle_scheme::Release;
+use binnacle_scheme::Served;
 use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
 use binnacle_validation::ip::Cidr;
 
@@ -47,7 +49,7 @@ pub(super) struct Access {
 /// the cluster's own objects.
 pub(super) fn built_in(
     storage: StorageOptions,
-    set: ResourceSet,
+    set: Catalog,
     access: &Access,
     address: SocketAddr,
     config: &Config,
@@ -75,28 +77,21 @@ pub(super) fn built_in(
         token_issuer: access.token_issuer.clone(),
         outward,
     };
-    let built_in = BuiltIn {
-        storage,
-        admission: specials.admission.clone(),
-        hooks: hooks(&set, &own, access),
-        form_budget: FORM_BUDGET,
-    };
-    let resources = built_in.open(|description| served.has(description));
-    set.bind(&resources);
-    let control_plane = binnacle_controlplane::start(set, own, shutdown.clone());
+    let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
+    let resources = binnacle_builtin::install(&set, &installer, served, Releases::default());
+    let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
-    let api =
-        Api::new(resources.clone(), binnacle_specials::all(&specials), served, addresses, access.authorizer.clone())
-            .min_request_timeout(config.generic.min_request_timeout)
-            .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
+    let api = Api::new(set, binnacle_specials::all(&specials), addresses, access.authorizer.clone())
+        .min_request_timeout(config.generic.min_request_timeout)
+        .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
     (api, control_plane, resources)
 }
 
 /// What is served: what the release has, the flags let through and the emulated version knows.
-pub(super) fn served_apis(config: &Config) -> Served {
+fn served_apis(config: &Config) -> Served {
     let emulated = config.generic.emulated();
     let release = Release { major: emulated.major, minor: emulated.minor };
-    Served::built_in(|version, resource| {
+    binnacle_builtin::served(Releases::default(), |version, resource| {
         config.api_enablement.enabled.serves(version, resource)
             && resource.lifecycle.exists_in(release)
             && resource.feature_gate.is_none_or(|gate| config.generic.gates.enabled(gate))
@@ -105,7 +100,7 @@ pub(super) fn served_apis(config: &Config) -> Served {
 
 /// What resources do beside the store, by group and kind.
 fn hooks(
-    resources: &ResourceSet,
+    resources: &Catalog,
     config: &binnacle_controlplane::Config,
     access: &Access,
 ) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {

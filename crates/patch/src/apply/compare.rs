@@ -44,7 +44,7 @@ pub(super) const UNTRACKED_METADATA: [&str; 9] = [
 ];
 
 /// Compares whole objects, leaving out what is never tracked and the fields named by `skip`.
-pub(super) fn objects(shape: Shape<'_>, old: &Value, new: &Value, skip: &[&str]) -> Result<Comparison, SchemaErrors> {
+pub(super) fn objects(shape: Shape<'_>, old: &Value, new: &Value, skip: &[Text]) -> Result<Comparison, SchemaErrors> {
     let difference = compare_members(shape, old.as_object(), new.as_object(), Level::Root(skip))?;
     Ok(Comparison {
         changed: Set::from_nodes(difference.changed.children),
@@ -55,7 +55,7 @@ pub(super) fn objects(shape: Shape<'_>, old: &Value, new: &Value, skip: &[&str])
 /// Where in an object a struct stands.
 #[derive(Clone, Copy)]
 enum Level<'l> {
-    Root(&'l [&'l str]),
+    Root(&'l [Text]),
     Metadata,
     Below,
 }
@@ -63,7 +63,7 @@ enum Level<'l> {
 impl<'l> Level<'l> {
     fn skips(self, name: &str) -> bool {
         match self {
-            Self::Root(skip) => name == "apiVersion" || name == "kind" || skip.contains(&name),
+            Self::Root(skip) => name == "apiVersion" || name == "kind" || skip.iter().any(|skipped| skipped == name),
             Self::Metadata => UNTRACKED_METADATA.contains(&name),
             Self::Below => false,
         }

@@ -129,10 +129,10 @@ pub(super) fn untracked() -> Set {
 }
 
 /// The fields of dotted paths.
-pub(super) fn reset_fields(paths: &[&str]) -> Set {
+pub(super) fn reset_fields(paths: &[impl AsRef<str>]) -> Set {
     let mut set = Set::default();
     for path in paths {
-        let path: Vec<PathElement> = path.split('.').map(|name| PathElement::Field(name.into())).collect();
+        let path: Vec<PathElement> = path.as_ref().split('.').map(|name| PathElement::Field(name.into())).collect();
         set.insert(&path);
     }
     set

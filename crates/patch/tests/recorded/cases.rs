@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use binnacle_kinds::Situation;
 use binnacle_kinds::tables;
 use binnacle_meta::GroupVersion;
 use binnacle_patch::apply::Update;
 use binnacle_schema::{Message, Value, canonical, decode, defaults, json};
+use binnacle_scheme::Situation;
 
 pub(crate) const NOW: &str = "2026-01-02T03:04:05Z";
 
@@ -108,11 +108,14 @@ impl<'c> Request<'c> {
     }
 }
 
+const SPEC: Text = Text::new_static("spec");
+const STATUS: Text = Text::new_static("status");
+
 pub(crate) fn update<'a>(request: &Request<'a>, object: &'a Value, message: &'static Message) -> Update<'a> {
-    let reset: &[&str] = match request.subresource {
-        "status" => &["spec"],
-        "" if object.str_at(&["kind"]) == "CertificateSigningRequest" => &["spec", "status"],
-        "" if message.get("status").is_some() => &["status"],
+    let reset: &[Text] = match request.subresource {
+        "status" => &[SPEC],
+        "" if object.str_at(&["kind"]) == "CertificateSigningRequest" => &[SPEC, STATUS],
+        "" if message.get("status").is_some() => &[STATUS],
         _ => &[],
     };
     let now = binnacle_meta::Time::parse(NOW).unwrap().unix_seconds();

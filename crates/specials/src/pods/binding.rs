@@ -7,7 +7,7 @@ use std::sync::Arc;
 use binnacle_endpoints::{Answer, Special, SpecialCall};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status, aggregate};
 use binnacle_registry::admission::Admission;
-use binnacle_registry::{Context, Resource, ResourceSet, object, rfc3339, store_failure};
+use binnacle_registry::{Catalog, Context, Resource, object, rfc3339, store_failure};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 use binnacle_store::{Expect, Op, Txn, TxnResponse};
@@ -19,18 +19,18 @@ const KIND: Kind = Kind::new("", "v1", "Binding");
 
 pub(crate) struct Binding {
     kind: Kind,
-    resources: ResourceSet,
+    resources: Catalog,
     admission: Arc<dyn Admission>,
 }
 
 impl Binding {
     /// `POST .../pods/NAME/binding`: a uid in the binding must be the pod's.
-    pub(crate) fn subresource(resources: ResourceSet, admission: Arc<dyn Admission>) -> Self {
+    pub(crate) fn subresource(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
         Self { kind: Kind { keeps_uid: true, ..KIND }, resources, admission }
     }
 
     /// `POST .../bindings`: the binding's name is the pod's, and its uid says nothing.
-    pub(crate) fn collection(resources: ResourceSet, admission: Arc<dyn Admission>) -> Self {
+    pub(crate) fn collection(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
         Self { kind: KIND, resources, admission }
     }
 
@@ -45,7 +45,7 @@ impl Binding {
         }
         posted.validate(&self.admission).await?;
         let pods = self.resources.require("", "v1", "pods")?;
-        assign(pods, &posted.context, &posted.object).await?;
+        assign(&pods, &posted.context, &posted.object).await?;
         Ok(posted.carried_out())
     }
 }

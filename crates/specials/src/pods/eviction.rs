@@ -6,7 +6,7 @@ use std::time::Duration;
 use binnacle_endpoints::{Answer, Special, SpecialCall};
 use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupResource, Status, StatusReason, Text};
 use binnacle_registry::admission::{Admission, AdmitAll};
-use binnacle_registry::{Context, DeleteOptions, Match, Resource, ResourceSet, UpdateOptions, object, rfc3339};
+use binnacle_registry::{Catalog, Context, DeleteOptions, Match, Resource, UpdateOptions, object, rfc3339};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
@@ -19,12 +19,12 @@ const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Eviction {
-    resources: ResourceSet,
+    resources: Catalog,
     admission: Arc<dyn Admission>,
 }
 
 impl Eviction {
-    pub(crate) fn new(resources: ResourceSet, admission: Arc<dyn Admission>) -> Self {
+    pub(crate) fn new(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
         Self { resources, admission }
     }
 
@@ -43,7 +43,7 @@ impl Eviction {
         let order = Order { pods, context, options };
         if let Some(pod) = order.delete_unguarded(name).await? {
             let budgets = self.resources.require("policy", "v1", "poddisruptionbudgets")?;
-            order.delete_guarded(budgets, &pod).await?;
+            order.delete_guarded(&budgets, &pod).await?;
         }
         Ok(posted.carried_out())
     }

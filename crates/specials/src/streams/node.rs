@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use binnacle_kubelet::{Kubelet, Kubelets};
 use binnacle_meta::{Status, StatusReason};
-use binnacle_registry::{Context, Match, ResourceSet};
+use binnacle_registry::{Catalog, Context, Match};
 use binnacle_request::RequestInfo;
 use binnacle_schema::Value;
 
 /// What leads from a pod to where it runs.
 #[derive(Clone)]
 pub(crate) struct Nodes {
-    pub(crate) resources: ResourceSet,
+    pub(crate) resources: Catalog,
     pub(crate) kubelets: Arc<Kubelets>,
 }
 

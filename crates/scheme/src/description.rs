@@ -1,12 +1,13 @@
-//! The words in which a built-in resource is described; the entries themselves stand in one file per API group.
-//!
-//! Everything is constant data: describing a resource costs nothing at start.
+//! How a resource is described: names, scope, verbs, subresources, storage, selectable fields, deletion. Descriptions of
+//! built-in resources and of custom ones are the same values, made at start or at run time.
 
-use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Text};
+use std::sync::Arc;
+
+use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, Text};
 
 use crate::fields::{FieldLabels, METADATA, METADATA_NAME, SelectableField};
 use crate::lifecycle::Lifecycle;
-use crate::verbs::Verbs;
+use crate::verbs::{VerbOrder, Verbs};
 
 /// An API group with all versions the release knows, served or not.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub struct GroupDescription {
     /// `groupPriorityMinimum` of the group's APIServices: groups with a higher one come first in discovery.
     pub priority: i32,
     /// In order of preference.
-    pub versions: &'static [VersionDescription],
+    pub versions: Vec<VersionDescription>,
 }
 
 /// One version of a group.
@@ -28,28 +29,30 @@ pub struct VersionDescription {
     /// Whether it is served without `--runtime-config`.
     pub served_by_default: bool,
     /// In order of their plural names.
-    pub resources: &'static [ResourceDescription],
+    pub resources: Vec<Arc<ResourceDescription>>,
 }
 
 /// One resource in one version.
 #[derive(Clone, Debug)]
 pub struct ResourceDescription {
-    pub group: &'static str,
-    pub version: &'static str,
-    pub plural: &'static str,
-    pub singular: &'static str,
-    pub kind: &'static str,
-    pub list_kind: &'static str,
+    pub group: Text,
+    pub version: Text,
+    pub plural: Text,
+    pub singular: Text,
+    pub kind: Text,
+    pub list_kind: Text,
     pub namespaced: bool,
-    pub short_names: &'static [&'static str],
-    pub categories: &'static [&'static str],
+    pub short_names: Vec<Text>,
+    pub categories: Vec<Text>,
     pub verbs: Verbs,
+    /// The order in which discovery lists the verbs.
+    pub verb_order: VerbOrder,
     /// In order of their names.
-    pub subresources: &'static [SubresourceDescription],
+    pub subresources: Vec<SubresourceDescription>,
     /// Where objects are kept; `None` for reviews, bindings and component statuses, which are never stored.
     pub storage: Option<Storage>,
     /// Fields that can be selected by, computed from an object in its storage version.
-    pub selectable_fields: &'static [SelectableField],
+    pub selectable_fields: Vec<SelectableField>,
     /// The names under which this version's clients may ask for them.
     pub field_labels: FieldLabels,
     pub lifecycle: Lifecycle,
@@ -65,37 +68,37 @@ pub struct ResourceDescription {
     pub garbage_collection: GarbageCollection,
     /// Fields (dotted paths) that a write through the main path leaves as they are: an update puts back what is stored,
     /// a create drops them.
-    pub puts_back: &'static [&'static str],
+    pub puts_back: Vec<Text>,
     /// Fields that managed fields never assign to a writer of the main path. The same but for a few kinds.
-    pub resets: &'static [&'static str],
+    pub resets: Vec<Text>,
 }
 
 /// A path below an object.
 #[derive(Clone, Debug)]
 pub struct SubresourceDescription {
-    pub name: &'static str,
+    pub name: Text,
     pub role: SubresourceRole,
     /// The kind it reads and writes.
     pub kind: SubresourceKind,
     pub verbs: Verbs,
     /// Fields (dotted paths) that an update through this path puts back as they are stored; `metadata` stands for
     /// labels, annotations, finalizers, owner references, generation and deletion timestamp.
-    pub puts_back: &'static [&'static str],
+    pub puts_back: Vec<Text>,
     /// Fields that managed fields never assign to a writer of this path. The same but for a few kinds.
-    pub resets: &'static [&'static str],
+    pub resets: Vec<Text>,
     /// Where not empty: an update through this path changes nothing but these (`*` stands for any list item).
-    pub changes_only: &'static [&'static str],
+    pub changes_only: Vec<Text>,
 }
 
 /// The kind that a subresource speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubresourceKind {
     /// The kind of the resource itself.
     Resource,
     /// Another kind of the resource's own group and version.
-    Sibling(&'static str),
+    Sibling(Text),
     /// A kind from elsewhere: group, version, kind.
-    Foreign(&'static str, &'static str, &'static str),
+    Foreign(Text, Text, Text),
 }
 
 /// What a subresource does with its object.
@@ -116,17 +119,17 @@ pub enum SubresourceRole {
 }
 
 /// Where and as what the objects of a resource are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     /// The path below `/registry/`, without slashes at its ends.
-    pub key_prefix: &'static str,
+    pub key_prefix: Text,
     /// The group, version and kind of stored objects; the other versions are converted from and to it.
-    pub group: &'static str,
-    pub version: &'static str,
-    pub kind: &'static str,
+    pub group: Text,
+    pub version: Text,
+    pub kind: Text,
     /// The version whose hash discovery shows. It differs where the reference writes objects in a version that nobody
     /// serves any more (definitions of custom resources in v1beta1): it reads both, and so must whoever shares its store.
-    pub announced_version: &'static str,
+    pub announced_version: Text,
     /// Objects vanish after `--event-ttl`.
     pub expires: bool,
     /// Lists and watches come from a watch cache.
@@ -162,9 +165,10 @@ pub enum GarbageCollection {
 // === impl ResourceDescription: a short way to write an entry ===
 
 /// Describes a namespaced resource from literals: group, version, plural, singular, kind.
+#[macro_export]
 macro_rules! namespaced {
     ($group:expr, $version:expr, $plural:expr, $singular:expr, $kind:literal) => {
-        $crate::description::ResourceDescription::new(
+        $crate::ResourceDescription::from_static(
             [$group, $version, $plural, $singular, $kind, concat!($kind, "List")],
             true,
         )
@@ -172,23 +176,42 @@ macro_rules! namespaced {
 }
 
 /// Describes a cluster-scoped resource from literals: group, version, plural, singular, kind.
+#[macro_export]
 macro_rules! cluster {
     ($group:expr, $version:expr, $plural:expr, $singular:expr, $kind:literal) => {
-        $crate::description::ResourceDescription::new(
+        $crate::ResourceDescription::from_static(
             [$group, $version, $plural, $singular, $kind, concat!($kind, "List")],
             false,
         )
     };
 }
 
-pub(crate) use {cluster, namespaced};
+/// A list of shared values.
+#[macro_export]
+macro_rules! shared {
+    ($($value:expr),* $(,)?) => { vec![$(std::sync::Arc::new($value)),*] };
+}
 
 impl ResourceDescription {
+    /// [`ResourceDescription::new`] of names that are literals.
+    pub fn from_static(names: [&'static str; 6], namespaced: bool) -> Self {
+        Self::new(names.map(Text::new_static), namespaced)
+    }
+
     /// A stored resource with all verbs, kept under its plural name in its own version; what differs is said by the
     /// methods below. Names are group, version, plural, singular, kind and list kind.
-    pub(crate) const fn new(names: [&'static str; 6], namespaced: bool) -> Self {
+    pub fn new(names: [Text; 6], namespaced: bool) -> Self {
         let [group, version, plural, singular, kind, list_kind] = names;
         Self {
+            storage: Some(Storage {
+                key_prefix: plural.clone(),
+                group: group.clone(),
+                version: version.clone(),
+                kind: kind.clone(),
+                announced_version: version.clone(),
+                expires: false,
+                watch_cache: true,
+            }),
             group,
             version,
             plural,
@@ -196,20 +219,12 @@ impl ResourceDescription {
             kind,
             list_kind,
             namespaced,
-            short_names: &[],
-            categories: &[],
+            short_names: Vec::new(),
+            categories: Vec::new(),
             verbs: Verbs::STORED,
-            subresources: &[],
-            storage: Some(Storage {
-                key_prefix: plural,
-                group,
-                version,
-                kind,
-                announced_version: version,
-                expires: false,
-                watch_cache: true,
-            }),
-            selectable_fields: if namespaced { METADATA } else { METADATA_NAME },
+            verb_order: VerbOrder::Alphabetical,
+            subresources: Vec::new(),
+            selectable_fields: if namespaced { METADATA.to_vec() } else { METADATA_NAME.to_vec() },
             field_labels: FieldLabels::METADATA,
             lifecycle: Lifecycle::STABLE,
             feature_gate: None,
@@ -218,148 +233,179 @@ impl ResourceDescription {
             unconditional_update: true,
             deletion: Deletion::Immediate,
             garbage_collection: GarbageCollection::Default,
-            puts_back: &[],
-            resets: &[],
+            puts_back: Vec::new(),
+            resets: Vec::new(),
         }
     }
 
-    pub(crate) const fn short(self, short_names: &'static [&'static str]) -> Self {
-        Self { short_names, ..self }
+    #[must_use]
+    pub fn short(self, short_names: &[&'static str]) -> Self {
+        Self { short_names: texts(short_names), ..self }
     }
 
-    pub(crate) const fn categories(self, categories: &'static [&'static str]) -> Self {
-        Self { categories, ..self }
+    #[must_use]
+    pub fn categories(self, categories: &[&'static str]) -> Self {
+        Self { categories: texts(categories), ..self }
     }
 
-    pub(crate) const fn verbs(self, verbs: Verbs) -> Self {
+    #[must_use]
+    pub fn verbs(self, verbs: Verbs) -> Self {
         Self { verbs, ..self }
     }
 
     /// Nothing is stored and only these verbs exist.
-    pub(crate) const fn unstored(self, verbs: Verbs) -> Self {
+    #[must_use]
+    pub fn unstored(self, verbs: Verbs) -> Self {
         Self { verbs, storage: None, ..self }
     }
 
-    pub(crate) const fn subresources(self, subresources: &'static [SubresourceDescription]) -> Self {
-        Self { subresources, ..self }
+    #[must_use]
+    pub fn subresources(self, subresources: impl Into<Vec<SubresourceDescription>>) -> Self {
+        Self { subresources: subresources.into(), ..self }
     }
 
     /// Kept below `/registry/` + `key_prefix` instead of the plural.
-    pub(crate) const fn key_prefix(self, key_prefix: &'static str) -> Self {
-        match self.storage {
-            Some(storage) => Self { storage: Some(Storage { key_prefix, ..storage }), ..self },
-            None => self,
-        }
+    #[must_use]
+    pub fn key_prefix(self, key_prefix: &'static str) -> Self {
+        self.with_storage(|storage| storage.key_prefix = Text::new_static(key_prefix))
     }
 
     /// Stored in another version of its group than the one described.
-    pub(crate) const fn stored_in(self, version: &'static str) -> Self {
-        match self.storage {
-            Some(storage) => Self { storage: Some(Storage { version, announced_version: version, ..storage }), ..self },
-            None => self,
-        }
+    #[must_use]
+    pub fn stored_in(self, version: &'static str) -> Self {
+        self.with_storage(|storage| {
+            storage.version = Text::new_static(version);
+            storage.announced_version = Text::new_static(version);
+        })
     }
 
     /// Announces another version than the one objects are stored in.
-    pub(crate) const fn announced_as(self, announced_version: &'static str) -> Self {
-        match self.storage {
-            Some(storage) => Self { storage: Some(Storage { announced_version, ..storage }), ..self },
-            None => self,
-        }
+    #[must_use]
+    pub fn announced_as(self, announced_version: impl Into<Text>) -> Self {
+        self.with_storage(|storage| storage.announced_version = announced_version.into())
     }
 
-    pub(crate) const fn stored_as(self, storage: Storage) -> Self {
+    #[must_use]
+    pub fn stored_as(self, storage: Storage) -> Self {
         Self { storage: Some(storage), ..self }
     }
 
-    pub(crate) const fn selectable(self, fields: &'static [SelectableField], labels: FieldLabels) -> Self {
-        Self { selectable_fields: fields, field_labels: labels, ..self }
+    fn with_storage(mut self, change: impl FnOnce(&mut Storage)) -> Self {
+        if let Some(storage) = &mut self.storage {
+            change(storage);
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn selectable(self, fields: &[SelectableField], labels: FieldLabels) -> Self {
+        Self { selectable_fields: fields.to_vec(), field_labels: labels, ..self }
     }
 
     /// Introduced in `1.minor`.
-    pub(crate) const fn since(self, minor: u16) -> Self {
+    #[must_use]
+    pub fn since(self, minor: u16) -> Self {
         Self { lifecycle: self.lifecycle.introduced(minor), ..self }
     }
 
     /// Deprecated from `1.minor` on.
-    pub(crate) const fn deprecated(self, minor: u16) -> Self {
+    #[must_use]
+    pub fn deprecated(self, minor: u16) -> Self {
         Self { lifecycle: self.lifecycle.deprecated(minor), ..self }
     }
 
     /// No longer served from `1.minor` on.
-    pub(crate) const fn removed(self, minor: u16) -> Self {
+    #[must_use]
+    pub fn removed(self, minor: u16) -> Self {
         Self { lifecycle: self.lifecycle.removed(minor), ..self }
     }
 
     /// Group, version and kind to use instead.
-    pub(crate) const fn replaced_by(self, kind: [&'static str; 3]) -> Self {
+    #[must_use]
+    pub fn replaced_by(self, kind: [&'static str; 3]) -> Self {
         Self { lifecycle: self.lifecycle.replaced_by(kind), ..self }
     }
 
-    pub(crate) const fn gated_by(self, feature_gate: &'static str) -> Self {
+    #[must_use]
+    pub fn gated_by(self, feature_gate: &'static str) -> Self {
         Self { feature_gate: Some(feature_gate), ..self }
     }
 
-    pub(crate) const fn returns_deleted_object(self) -> Self {
+    #[must_use]
+    pub fn returns_deleted_object(self) -> Self {
         Self { returns_deleted_object: true, ..self }
     }
 
-    pub(crate) const fn create_on_update(self) -> Self {
+    #[must_use]
+    pub fn create_on_update(self) -> Self {
         Self { create_on_update: true, ..self }
     }
 
-    pub(crate) const fn only_conditional_update(self) -> Self {
+    #[must_use]
+    pub fn only_conditional_update(self) -> Self {
         Self { unconditional_update: false, ..self }
     }
 
-    pub(crate) const fn deletion(self, deletion: Deletion) -> Self {
+    #[must_use]
+    pub fn deletion(self, deletion: Deletion) -> Self {
         Self { deletion, ..self }
     }
 
-    pub(crate) const fn garbage_collection(self, garbage_collection: GarbageCollection) -> Self {
+    #[must_use]
+    pub fn garbage_collection(self, garbage_collection: GarbageCollection) -> Self {
         Self { garbage_collection, ..self }
     }
 
     /// Fields that are put back and that managed fields do not track.
-    pub(crate) const fn resets(self, resets: &'static [&'static str]) -> Self {
-        Self { puts_back: resets, resets, ..self }
+    #[must_use]
+    pub fn resets(self, resets: &[&'static str]) -> Self {
+        Self { puts_back: texts(resets), resets: texts(resets), ..self }
     }
 
     /// Fields that are put back although managed fields track them.
-    pub(crate) const fn only_puts_back(self, puts_back: &'static [&'static str]) -> Self {
-        Self { puts_back, ..self }
+    #[must_use]
+    pub fn only_puts_back(self, puts_back: &[&'static str]) -> Self {
+        Self { puts_back: texts(puts_back), ..self }
     }
+}
+
+fn texts(literals: &[&'static str]) -> Vec<Text> {
+    literals.iter().map(|text| Text::new_static(text)).collect()
 }
 
 // === impl ResourceDescription: questions ===
 
 impl ResourceDescription {
     pub fn group_version(&self) -> GroupVersion {
-        GroupVersion::new(Text::new_static(self.group), Text::new_static(self.version))
+        GroupVersion::new(self.group.clone(), self.version.clone())
     }
 
     pub fn group_version_kind(&self) -> GroupVersionKind {
-        GroupVersionKind::new(Text::new_static(self.group), Text::new_static(self.version), Text::new_static(self.kind))
+        GroupVersionKind::new(self.group.clone(), self.version.clone(), self.kind.clone())
+    }
+
+    pub fn group_version_resource(&self) -> GroupVersionResource {
+        GroupVersionResource::new(self.group.clone(), self.version.clone(), self.plural.clone())
     }
 
     pub fn group_kind(&self) -> GroupKind {
-        GroupKind::new(Text::new_static(self.group), Text::new_static(self.kind))
+        GroupKind::new(self.group.clone(), self.kind.clone())
     }
 
     pub fn group_resource(&self) -> GroupResource {
-        GroupResource::new(Text::new_static(self.group), Text::new_static(self.plural))
+        GroupResource::new(self.group.clone(), self.plural.clone())
     }
 
-    pub fn subresource(&self, name: &str) -> Option<&'static SubresourceDescription> {
+    pub fn subresource(&self, name: &str) -> Option<&SubresourceDescription> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
-    /// Whether there is a `/status` that the main resource's writes leave alone.
+    /// True when there is a `/status` that the main resource's writes leave alone.
     pub fn has_status_subresource(&self) -> bool {
         self.subresource("status").is_some()
     }
 
-    pub fn selectable_field(&self, name: &str) -> Option<&'static SelectableField> {
+    pub fn selectable_field(&self, name: &str) -> Option<&SelectableField> {
         self.selectable_fields.iter().find(|field| field.name == name)
     }
 }
@@ -367,44 +413,61 @@ impl ResourceDescription {
 // === impl SubresourceDescription ===
 
 impl SubresourceDescription {
-    pub(crate) const fn new(name: &'static str, role: SubresourceRole, kind: SubresourceKind, verbs: Verbs) -> Self {
-        Self { name, role, kind, verbs, puts_back: &[], resets: &[], changes_only: &[] }
+    pub fn new(name: impl Into<Text>, role: SubresourceRole, kind: SubresourceKind, verbs: Verbs) -> Self {
+        let name = name.into();
+        Self { name, role, kind, verbs, puts_back: Vec::new(), resets: Vec::new(), changes_only: Vec::new() }
     }
 
     /// `/status`, whose updates put back everything in `resets`.
-    pub(crate) const fn status(resets: &'static [&'static str]) -> Self {
+    pub fn status(resets: &[&'static str]) -> Self {
         let role = SubresourceRole::Status;
         Self::new("status", role, SubresourceKind::Resource, Verbs::READ_WRITE).resets(resets)
     }
 
     /// `/scale` in the form of `autoscaling/v1`.
-    pub(crate) const fn scale() -> Self {
-        let scale = SubresourceKind::Foreign("autoscaling", "v1", "Scale");
+    pub fn scale() -> Self {
+        let scale = SubresourceKind::foreign("autoscaling", "v1", "Scale");
         Self::new("scale", SubresourceRole::Scale, scale, Verbs::READ_WRITE)
     }
 
     /// Fields that are put back and that managed fields do not track.
-    pub(crate) const fn resets(self, resets: &'static [&'static str]) -> Self {
-        Self { puts_back: resets, resets, ..self }
+    #[must_use]
+    pub fn resets(self, resets: &[&'static str]) -> Self {
+        Self { puts_back: texts(resets), resets: texts(resets), ..self }
     }
 
     /// Fields that are put back, where that differs from what managed fields do not track.
-    pub(crate) const fn but_puts_back(self, puts_back: &'static [&'static str]) -> Self {
-        Self { puts_back, ..self }
+    #[must_use]
+    pub fn but_puts_back(self, puts_back: &[&'static str]) -> Self {
+        Self { puts_back: texts(puts_back), ..self }
     }
 
-    pub(crate) const fn changes_only(self, changes_only: &'static [&'static str]) -> Self {
-        Self { changes_only, ..self }
+    #[must_use]
+    pub fn changes_only(self, changes_only: &[&'static str]) -> Self {
+        Self { changes_only: texts(changes_only), ..self }
     }
 
     /// The kind of this subresource below `parent`.
     pub fn group_version_kind(&self, parent: &ResourceDescription) -> GroupVersionKind {
-        let [group, version, kind] = match self.kind {
-            SubresourceKind::Resource => [parent.group, parent.version, parent.kind],
-            SubresourceKind::Sibling(kind) => [parent.group, parent.version, kind],
-            SubresourceKind::Foreign(group, version, kind) => [group, version, kind],
-        };
-        GroupVersionKind::new(Text::new_static(group), Text::new_static(version), Text::new_static(kind))
+        match &self.kind {
+            SubresourceKind::Resource => parent.group_version_kind(),
+            SubresourceKind::Sibling(kind) => parent.group_version().with_kind(kind.clone()),
+            SubresourceKind::Foreign(group, version, kind) => {
+                GroupVersionKind::new(group.clone(), version.clone(), kind.clone())
+            }
+        }
+    }
+}
+
+impl SubresourceKind {
+    /// A kind from elsewhere, of literals: group, version, kind.
+    pub const fn foreign(group: &'static str, version: &'static str, kind: &'static str) -> Self {
+        Self::Foreign(Text::new_static(group), Text::new_static(version), Text::new_static(kind))
+    }
+
+    /// Another kind of the same group and version, of a literal.
+    pub const fn sibling(kind: &'static str) -> Self {
+        Self::Sibling(Text::new_static(kind))
     }
 }
 
@@ -412,22 +475,22 @@ impl SubresourceDescription {
 
 impl Storage {
     pub fn group_version(&self) -> GroupVersion {
-        GroupVersion::new(Text::new_static(self.group), Text::new_static(self.version))
+        GroupVersion::new(self.group.clone(), self.version.clone())
     }
 
     pub fn group_version_kind(&self) -> GroupVersionKind {
-        GroupVersionKind::new(Text::new_static(self.group), Text::new_static(self.version), Text::new_static(self.kind))
+        GroupVersionKind::new(self.group.clone(), self.version.clone(), self.kind.clone())
     }
 }
 
 // === impl VersionDescription ===
 
 impl VersionDescription {
-    pub fn resource(&self, plural: &str) -> Option<&'static ResourceDescription> {
+    pub fn resource(&self, plural: &str) -> Option<&Arc<ResourceDescription>> {
         self.resources.iter().find(|resource| resource.plural == plural)
     }
 
-    pub fn kind(&self, kind: &str) -> Option<&'static ResourceDescription> {
+    pub fn kind(&self, kind: &str) -> Option<&Arc<ResourceDescription>> {
         self.resources.iter().find(|resource| resource.kind == kind)
     }
 }
@@ -435,7 +498,7 @@ impl VersionDescription {
 // === impl GroupDescription ===
 
 impl GroupDescription {
-    pub fn version(&self, version: &str) -> Option<&'static VersionDescription> {
+    pub fn version(&self, version: &str) -> Option<&VersionDescription> {
         self.versions.iter().find(|described| described.version == version)
     }
 }

@@ -18,7 +18,7 @@ pub struct Lifecycle {
 }
 
 impl Release {
-    pub(crate) const fn v1(minor: u16) -> Self {
+    pub const fn v1(minor: u16) -> Self {
         Self { major: 1, minor }
     }
 }
@@ -27,19 +27,19 @@ impl Lifecycle {
     /// Neither deprecated nor to be removed.
     pub const STABLE: Self = Self { introduced: None, deprecated: None, removed: None, replacement: None };
 
-    pub(crate) const fn introduced(self, minor: u16) -> Self {
+    pub const fn introduced(self, minor: u16) -> Self {
         Self { introduced: Some(Release::v1(minor)), ..self }
     }
 
-    pub(crate) const fn deprecated(self, minor: u16) -> Self {
+    pub const fn deprecated(self, minor: u16) -> Self {
         Self { deprecated: Some(Release::v1(minor)), ..self }
     }
 
-    pub(crate) const fn removed(self, minor: u16) -> Self {
+    pub const fn removed(self, minor: u16) -> Self {
         Self { removed: Some(Release::v1(minor)), ..self }
     }
 
-    pub(crate) const fn replaced_by(self, kind: [&'static str; 3]) -> Self {
+    pub const fn replaced_by(self, kind: [&'static str; 3]) -> Self {
         Self { replacement: Some(kind), ..self }
     }
 

@@ -1,19 +1,21 @@
 //! Field selectors: which fields of a kind can be selected by, how their values are computed from the stored object,
 //! and under which labels each version's clients ask for them.
 
+use std::sync::Arc;
+
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
 /// A field that watches and lists can be narrowed to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SelectableField {
-    pub name: &'static str,
+    pub name: Text,
     pub value: FieldValue,
 }
 
 /// How the text of a selectable field comes out of an object in its storage version. An absent member counts as
 /// the zero value of its Go type.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum FieldValue {
     /// A string, else `""`.
     Text(&'static [&'static str]),
@@ -21,18 +23,22 @@ pub enum FieldValue {
     Bool(&'static [&'static str]),
     /// A number, else `0`.
     Int(&'static [&'static str]),
+    /// A string, boolean or number of a custom resource, as text; what is absent is empty.
+    Member(Arc<[Text]>),
     /// From these fields.
     Computed { reads: &'static [&'static [&'static str]], value: fn(&Value) -> Text },
 }
 
 /// The labels that requests of one version may use in a field selector.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FieldLabels {
     /// Label as asked for, and name of the selectable field it stands for. A label may stand for a field that the
     /// kind never computes (`status.podIPs`): its value is always empty.
-    pub labels: &'static [(&'static str, &'static str)],
+    labels: &'static [(&'static str, &'static str)],
+    /// Labels that stand for the fields of the same name.
+    same: Vec<Text>,
     /// How the refusal of another label reads.
-    pub unknown: UnknownLabel,
+    unknown: UnknownLabel,
 }
 
 /// Forms of the message about a label that is not in the list.
@@ -49,36 +55,36 @@ pub enum UnknownLabel {
 }
 
 /// Of namespaced kinds.
-pub(crate) const METADATA: &[SelectableField] = &[NAME, NAMESPACE];
+pub const METADATA: &[SelectableField] = &[NAME, NAMESPACE];
 /// Of cluster-scoped kinds.
-pub(crate) const METADATA_NAME: &[SelectableField] = &[NAME];
-pub(crate) const NAME: SelectableField = text("metadata.name", &["metadata", "name"]);
-pub(crate) const NAMESPACE: SelectableField = text("metadata.namespace", &["metadata", "namespace"]);
+pub const METADATA_NAME: &[SelectableField] = &[NAME];
+pub const NAME: SelectableField = text("metadata.name", &["metadata", "name"]);
+pub const NAMESPACE: SelectableField = text("metadata.namespace", &["metadata", "namespace"]);
 
-pub(crate) const fn text(name: &'static str, path: &'static [&'static str]) -> SelectableField {
-    SelectableField { name, value: FieldValue::Text(path) }
+pub const fn text(name: &'static str, path: &'static [&'static str]) -> SelectableField {
+    SelectableField { name: Text::new_static(name), value: FieldValue::Text(path) }
 }
 
-pub(crate) const fn boolean(name: &'static str, path: &'static [&'static str]) -> SelectableField {
-    SelectableField { name, value: FieldValue::Bool(path) }
+pub const fn boolean(name: &'static str, path: &'static [&'static str]) -> SelectableField {
+    SelectableField { name: Text::new_static(name), value: FieldValue::Bool(path) }
 }
 
-pub(crate) const fn int(name: &'static str, path: &'static [&'static str]) -> SelectableField {
-    SelectableField { name, value: FieldValue::Int(path) }
+pub const fn int(name: &'static str, path: &'static [&'static str]) -> SelectableField {
+    SelectableField { name: Text::new_static(name), value: FieldValue::Int(path) }
 }
 
-pub(crate) const fn computed(
+pub const fn computed(
     name: &'static str,
     reads: &'static [&'static [&'static str]],
     value: fn(&Value) -> Text,
 ) -> SelectableField {
-    SelectableField { name, value: FieldValue::Computed { reads, value } }
+    SelectableField { name: Text::new_static(name), value: FieldValue::Computed { reads, value } }
 }
 
 impl SelectableField {
     /// The field's text in an object of the storage version.
     pub fn of(&self, object: &Value) -> Text {
-        match self.value {
+        match &self.value {
             FieldValue::Text(path) => match object.at(path) {
                 Some(Value::Str(text)) => text.clone(),
                 _ => Text::default(),
@@ -88,6 +94,15 @@ impl SelectableField {
                 None | Some(0) => Text::new_static("0"),
                 Some(n) => Text::from(n.to_string()),
             },
+            FieldValue::Member(path) => {
+                let member = path.iter().try_fold(object, |value, name| value.get(name));
+                match member {
+                    Some(Value::Str(text)) => text.clone(),
+                    Some(Value::Bool(value)) => Text::new_static(if *value { "true" } else { "false" }),
+                    Some(Value::Int(n)) => Text::from(n.to_string()),
+                    _ => Text::default(),
+                }
+            }
             FieldValue::Computed { value, .. } => value(object),
         }
     }
@@ -95,23 +110,37 @@ impl SelectableField {
 
 impl FieldValue {
     /// The fields of the object that the value comes from.
-    pub fn reads(&self) -> &[&'static [&'static str]] {
+    pub fn reads(&self) -> Vec<Vec<&str>> {
         match self {
-            Self::Text(path) | Self::Bool(path) | Self::Int(path) => std::slice::from_ref(path),
-            Self::Computed { reads, .. } => reads,
+            Self::Text(path) | Self::Bool(path) | Self::Int(path) => vec![path.to_vec()],
+            Self::Member(path) => vec![path.iter().map(Text::as_str).collect()],
+            Self::Computed { reads, .. } => reads.iter().map(|path| path.to_vec()).collect(),
         }
     }
 }
 
 impl FieldLabels {
     /// Kinds without a rule of their own, cluster-scoped ones too.
-    pub const METADATA: Self = Self {
-        labels: &[("metadata.name", "metadata.name"), ("metadata.namespace", "metadata.namespace")],
-        unknown: UnknownLabel::NotKnown,
-    };
+    pub const METADATA: Self = Self::new(
+        &[("metadata.name", "metadata.name"), ("metadata.namespace", "metadata.namespace")],
+        UnknownLabel::NotKnown,
+    );
+
+    /// Labels, each with the field that it stands for.
+    pub const fn new(labels: &'static [(&'static str, &'static str)], unknown: UnknownLabel) -> Self {
+        Self { labels, same: Vec::new(), unknown }
+    }
+
+    /// These fields under their own names.
+    pub const fn of_fields(same: Vec<Text>, unknown: UnknownLabel) -> Self {
+        Self { labels: &[], same, unknown }
+    }
 
     /// The name of the selectable field that a client's label stands for, or the message that refuses it.
-    pub fn resolve(&self, label: &str) -> Result<&'static str, String> {
+    pub fn resolve(&self, label: &str) -> Result<&str, String> {
+        if let Some(field) = self.same.iter().find(|field| *field == label) {
+            return Ok(field);
+        }
         match self.labels.iter().find(|(asked, _)| *asked == label) {
             Some((_, field)) => Ok(field),
             None => Err(self.unknown.message(label)),

@@ -18,6 +18,15 @@ pub enum Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verbs(u8);
 
+/// The order in which discovery lists the verbs of a resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VerbOrder {
+    #[default]
+    Alphabetical,
+    /// As apiextensions-apiserver writes them down for custom resources.
+    CustomResource,
+}
+
 impl Verb {
     /// In alphabetical order, as discovery lists them.
     pub const ALL: [Self; 8] = [
@@ -68,7 +77,7 @@ impl Verbs {
         Self(bits)
     }
 
-    pub(crate) const fn without(self, verb: Verb) -> Self {
+    pub const fn without(self, verb: Verb) -> Self {
         Self(self.0 & !verb.bit())
     }
 
@@ -80,9 +89,24 @@ impl Verbs {
         self.0 == 0
     }
 
-    /// In the order of discovery documents.
+    /// In alphabetical order.
     pub fn iter(self) -> impl Iterator<Item = Verb> {
-        Verb::ALL.into_iter().filter(move |verb| self.contains(*verb))
+        self.ordered(VerbOrder::Alphabetical)
+    }
+
+    /// In the order of a resource's discovery.
+    pub fn ordered(self, order: VerbOrder) -> impl Iterator<Item = Verb> {
+        order.all().into_iter().filter(move |verb| self.contains(*verb))
+    }
+}
+
+impl VerbOrder {
+    const fn all(self) -> [Verb; 8] {
+        use Verb::{Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch};
+        match self {
+            Self::Alphabetical => Verb::ALL,
+            Self::CustomResource => [Delete, DeleteCollection, Get, List, Patch, Create, Update, Watch],
+        }
     }
 }
 

@@ -1,17 +1,18 @@
 //! What a server serves right now: group versions with their resources, built-in and dynamic, in order of preference.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use binnacle_meta::{GroupVersionKind, Text, compare_kube_versions};
-use binnacle_resources::{ResourceDescription, VersionDescription, groups};
+use imbl::OrdMap;
+
+use crate::{GroupDescription, ResourceDescription, VersionDescription};
 
 /// An immutable set of group versions. A change makes a new set, which shares what did not change.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     /// By name; the core group is among them.
-    groups: BTreeMap<Text, Arc<ServedGroup>>,
+    groups: OrdMap<Text, Arc<ServedGroup>>,
 }
 
 /// A group with at least one served version.
@@ -37,14 +38,17 @@ pub struct ServedVersion {
 /// The resources of one group version.
 #[derive(Clone, Debug)]
 pub enum Resources {
-    BuiltIn(Arc<[&'static ResourceDescription]>),
-    /// Of custom resource definitions, or as another server reports them.
-    Dynamic(Arc<[DynamicResource]>),
+    /// Of the program's own kinds.
+    BuiltIn(Arc<[Arc<ResourceDescription>]>),
+    /// Of custom resource definitions.
+    Custom(Arc<[Arc<ResourceDescription>]>),
+    /// As another server reports them.
+    Remote(Arc<[RemoteResource]>),
 }
 
-/// A resource that is known only at run time.
+/// A resource that another server serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DynamicResource {
+pub struct RemoteResource {
     pub plural: Text,
     pub singular: Text,
     pub kind: GroupVersionKind,
@@ -53,14 +57,14 @@ pub struct DynamicResource {
     pub verbs: Arc<[Text]>,
     pub short_names: Vec<Text>,
     pub categories: Vec<Text>,
-    pub subresources: Vec<DynamicSubresource>,
+    pub subresources: Vec<RemoteSubresource>,
     /// Empty where objects are not stored here.
     pub storage_version_hash: Text,
 }
 
-/// A subresource of a [`DynamicResource`].
+/// A subresource of a [`RemoteResource`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DynamicSubresource {
+pub struct RemoteSubresource {
     pub name: Text,
     pub kind: GroupVersionKind,
     pub verbs: Arc<[Text]>,
@@ -72,18 +76,16 @@ pub const CUSTOM_RESOURCE_PRIORITIES: (i32, i32) = (1000, 100);
 // === impl Served: constructors ===
 
 impl Served {
-    /// What is served without `--runtime-config` and `--feature-gates`.
-    pub fn default_built_in() -> Self {
-        Self::built_in(|version, _| version.served_by_default)
-    }
-
-    /// The built-in resources that `enabled` lets through. Versions without any are not served.
-    pub fn built_in(enabled: impl Fn(&VersionDescription, &ResourceDescription) -> bool) -> Self {
+    /// The resources of `groups` that `pick` takes, described as it says. Versions without any are not served.
+    pub fn built_in(
+        groups: &[GroupDescription],
+        pick: impl Fn(&VersionDescription, &Arc<ResourceDescription>) -> Option<Arc<ResourceDescription>>,
+    ) -> Self {
         let mut served = Self::default();
-        for group in groups() {
-            for version in group.versions {
+        for group in groups {
+            for version in &group.versions {
                 let resources: Arc<[_]> =
-                    version.resources.iter().filter(|resource| enabled(version, resource)).collect();
+                    version.resources.iter().filter_map(|resource| pick(version, resource)).collect();
                 if !resources.is_empty() {
                     served.insert(
                         Text::new_static(group.name),
@@ -109,8 +111,8 @@ impl Served {
     pub fn insert(&mut self, group: Text, version: ServedVersion) {
         let changed = self
             .groups
-            .entry(group)
-            .or_insert_with_key(|name| Arc::new(ServedGroup { name: name.clone(), versions: Vec::new() }));
+            .entry(group.clone())
+            .or_insert_with(|| Arc::new(ServedGroup { name: group, versions: Vec::new() }));
         let versions = &mut Arc::make_mut(changed).versions;
         versions.retain(|known| known.version != version.version);
         let at = versions.partition_point(|known| known.preference(&version).is_lt());
@@ -142,13 +144,19 @@ impl Served {
         self.groups.get(name).map(|group| &**group)
     }
 
-    /// Whether a built-in resource is among those served.
+    /// The description of a resource that this server serves itself.
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceDescription>> {
+        self.version(group, version)?.resources.own().iter().find(|resource| resource.plural == plural)
+    }
+
+    /// The description of the resource whose objects are of this kind, where this server serves it itself.
+    pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<ResourceDescription>> {
+        self.version(group, version)?.resources.own().iter().find(|resource| resource.kind == kind)
+    }
+
+    /// True when a built-in resource is among those served.
     pub fn has(&self, description: &ResourceDescription) -> bool {
-        let Some(version) = self.version(description.group, description.version) else { return false };
-        match &version.resources {
-            Resources::BuiltIn(resources) => resources.iter().any(|served| served.plural == description.plural),
-            Resources::Dynamic(_) => false,
-        }
+        self.find(&description.group, &description.version, &description.plural).is_some()
     }
 
     pub fn version(&self, group: &str, version: &str) -> Option<&ServedVersion> {
@@ -165,6 +173,18 @@ impl ServedGroup {
     }
 }
 
+// === impl Resources ===
+
+impl Resources {
+    /// Those that this server serves itself.
+    pub fn own(&self) -> &[Arc<ResourceDescription>] {
+        match self {
+            Self::BuiltIn(resources) | Self::Custom(resources) => resources,
+            Self::Remote(_) => &[],
+        }
+    }
+}
+
 // === impl ServedVersion ===
 
 impl ServedVersion {
@@ -174,61 +194,5 @@ impl ServedVersion {
             .version_priority
             .cmp(&self.version_priority)
             .then_with(|| compare_kube_versions(&other.version, &self.version))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn custom(version: &str) -> ServedVersion {
-        let (group_priority, version_priority) = CUSTOM_RESOURCE_PRIORITIES;
-        ServedVersion {
-            version: version.into(),
-            group_priority,
-            version_priority,
-            resources: Resources::Dynamic(Arc::new([])),
-            stale: false,
-        }
-    }
-
-    fn shown(served: &Served, group: &str) -> Vec<Text> {
-        served.group(group).map(|group| group.versions.iter().map(|v| v.version.clone()).collect()).unwrap_or_default()
-    }
-
-    #[test]
-    fn groups_and_versions_keep_their_order() {
-        let mut served = Served::default_built_in();
-        for (group, version) in
-            [("b.test", "v1beta1"), ("a.test", "v1"), ("b.test", "v10"), ("b.test", "v2alpha1"), ("b.test", "v1")]
-        {
-            served.insert(group.into(), custom(version));
-        }
-        assert_eq!(shown(&served, "b.test"), ["v10", "v1", "v1beta1", "v2alpha1"]);
-        assert_eq!(shown(&served, "autoscaling"), ["v2", "v1"]);
-        let names: Vec<&str> = served.groups().iter().map(|group| group.name.as_str()).collect();
-        assert_eq!(names[..3], ["apiregistration.k8s.io", "", "apps"]);
-        assert_eq!(names[names.len() - 2..], ["a.test", "b.test"]);
-
-        served.insert("b.test".into(), ServedVersion { group_priority: 2000, ..custom("v1") });
-        let names: Vec<&str> = served.groups().iter().map(|group| group.name.as_str()).collect();
-        assert_eq!(names[names.len() - 2..], ["b.test", "a.test"]);
-
-        served.remove("a.test", "v1");
-        served.remove("a.test", "v1");
-        served.remove("b.test", "v10");
-        assert!(served.group("a.test").is_none());
-        assert_eq!(shown(&served, "b.test"), ["v1", "v1beta1", "v2alpha1"]);
-    }
-
-    #[test]
-    fn what_is_off_is_not_served() {
-        let served = Served::default_built_in();
-        assert!(served.group("storagemigration.k8s.io").is_none());
-        assert!(served.version("resource.k8s.io", "v1beta1").is_none());
-        let all = Served::built_in(|_, resource| resource.feature_gate.is_none());
-        assert!(all.group("storagemigration.k8s.io").is_none());
-        assert!(all.version("scheduling.k8s.io", "v1alpha2").is_none());
-        assert_eq!(shown(&all, "resource.k8s.io"), ["v1", "v1beta2", "v1beta1", "v1alpha3"]);
     }
 }

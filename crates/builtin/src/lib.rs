@@ -1,0 +1,150 @@
+//! The built-in kinds as resource types: what `resources` describes, with the schemas and rules of `kinds` and the
+//! columns of `columns`. Only programs and tests name this crate; everything that serves resources sees the types alone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_kinds::{BuiltInKinds, tables};
+use binnacle_registry::{Catalog, Installer, Resource};
+use binnacle_resources::written_version;
+use binnacle_schema::MessageRef;
+use binnacle_scheme::{
+    Conversion, Kinds, Release, ResourceDescription, ResourceType, Served, Shared, StoredType, VersionDescription,
+    Written,
+};
+
+pub use binnacle_resources::{default_served, groups};
+
+/// All built-in kinds.
+pub fn kinds() -> Shared<dyn Kinds> {
+    Shared::Static(&BuiltInKinds)
+}
+
+/// The release that is emulated, and the one whose servers must be able to read what is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Releases {
+    pub emulated: Release,
+    pub compatible: Release,
+}
+
+impl Default for Releases {
+    /// As the feature gates of the process have it.
+    fn default() -> Self {
+        let emulated = binnacle_features::gates().emulated();
+        let [emulated, compatible] =
+            [emulated, emulated.previous()].map(|version| Release { major: version.major, minor: version.minor });
+        Self { emulated, compatible }
+    }
+}
+
+/// What is served of the built-in resources, with the storage versions that servers of these releases announce.
+pub fn served(releases: Releases, enabled: impl Fn(&VersionDescription, &ResourceDescription) -> bool) -> Served {
+    Served::built_in(groups(), |version, description| {
+        enabled(version, description)
+            .then(|| binnacle_resources::announced(description, releases.emulated, releases.compatible))
+    })
+}
+
+/// Makes all that is served and stored available in a catalog: served by `installer`'s store from then on.
+pub fn install(catalog: &Catalog, installer: &Installer, served: Served, releases: Releases) -> Vec<Arc<Resource>> {
+    let resources = installer.install(&types(&served, releases));
+    catalog.change(|snapshot| {
+        snapshot.serve(|shown| *shown = served);
+        snapshot.insert(resources.iter().cloned());
+    });
+    resources
+}
+
+/// The types of the resources that are served and stored, in the order of discovery.
+pub fn types(served: &Served, releases: Releases) -> Vec<ResourceType> {
+    let mut stored: HashMap<&str, Arc<StoredType>> = HashMap::new();
+    let mut types = Vec::new();
+    for description in binnacle_resources::all() {
+        let served = served.find(&description.group, &description.version, &description.plural);
+        let (Some(served), Some(storage)) = (served, &description.storage) else { continue };
+        let of_version = kind_type(description, storage.key_prefix.as_str(), &mut stored, releases);
+        types.extend(of_version.map(|kind| ResourceType { description: served.clone(), ..kind }));
+    }
+    types
+}
+
+/// The type of one stored resource, whatever is served. `None` for what is not stored.
+pub fn stored_type(description: &ResourceDescription, releases: Releases) -> Option<StoredType> {
+    let storage = description.storage.clone()?;
+    let message = tables::kind(&storage.group, &storage.version, &storage.kind)?;
+    Some(StoredType {
+        plural: description.plural.clone(),
+        namespaced: description.namespaced,
+        selectable_fields: description.selectable_fields.clone(),
+        message: MessageRef::Static(message),
+        strategy: Shared::Static(binnacle_kinds::strategy(&storage.group, &storage.kind)),
+        columns: Shared::Static(binnacle_columns::table_for(&storage.group, &storage.kind)),
+        written: written(description, releases),
+        kinds: kinds(),
+        storage,
+    })
+}
+
+/// The type of what servers note in the store as objects of a kind without a resource: given addresses and ports.
+pub fn noted_type(group: &'static str, version: &'static str, kind: &'static str) -> Option<StoredType> {
+    stored_type(&ResourceDescription::from_static([group, version, "", "", kind, ""], true), Releases::default())
+}
+
+fn kind_type<'d>(
+    description: &'d Arc<ResourceDescription>,
+    prefix: &'d str,
+    stored: &mut HashMap<&'d str, Arc<StoredType>>,
+    releases: Releases,
+) -> Option<ResourceType> {
+    let d = &**description;
+    let message = tables::kind(&d.group, &d.version, &d.kind)?;
+    let stored = match stored.get(prefix) {
+        Some(stored) => stored.clone(),
+        None => {
+            let made = Arc::new(stored_type(d, releases)?);
+            stored.insert(prefix, made.clone());
+            made
+        }
+    };
+    let storage = &stored.storage;
+    let same = (&storage.group, &storage.version, &storage.kind) == (&d.group, &d.version, &d.kind);
+    let conversion = if same { None } else { conversion(&d.group, &d.version, &d.kind) };
+    // A version that cannot be converted is not served rather than served wrongly.
+    if !same && conversion.is_none() {
+        tracing::warn!(
+            group = %d.group,
+            version = %d.version,
+            resource = %d.plural,
+            "no conversion to the stored version: not served"
+        );
+        return None;
+    }
+    Some(ResourceType { description: description.clone(), message: MessageRef::Static(message), conversion, stored })
+}
+
+/// `None` where objects are written as they are handled.
+fn written(description: &ResourceDescription, releases: Releases) -> Option<Written> {
+    let storage = description.storage.as_ref()?;
+    let version = written_version(description, releases.emulated, releases.compatible)?;
+    if version == storage.version {
+        return None;
+    }
+    let message = tables::kind(&storage.group, &version, &storage.kind);
+    let (Some(message), Some(conversion)) = (message, conversion(&storage.group, &version, &storage.kind)) else {
+        tracing::error!(
+            group = %storage.group,
+            %version,
+            kind = %storage.kind,
+            "no conversion to the written version"
+        );
+        return None;
+    };
+    let api_version = binnacle_meta::GroupVersion::new(storage.group.clone(), version.clone())
+        .with_kind(storage.kind.clone())
+        .api_version();
+    Some(Written { version, api_version, message: MessageRef::Static(message), conversion })
+}
+
+fn conversion(group: &str, version: &str, kind: &str) -> Option<Conversion> {
+    BuiltInKinds.conversion(group, version, kind)
+}

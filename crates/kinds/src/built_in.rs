@@ -1,0 +1,34 @@
+//! The built-in kinds as others see them.
+
+use binnacle_schema::Message;
+use binnacle_scheme::{Conversion, Kinds, KnownKind};
+
+use crate::{conversion, tables};
+
+/// All kinds of the field tables.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BuiltInKinds;
+
+impl Kinds for BuiltInKinds {
+    fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Message> {
+        tables::kind(group, version, kind)
+    }
+
+    fn message(&self, definition: &str) -> Option<&Message> {
+        tables::message(definition)
+    }
+
+    fn all(&self) -> Vec<KnownKind<'_>> {
+        let known = |kind: &'static tables::Kind| KnownKind {
+            group: kind.group,
+            version: kind.version,
+            kind: kind.kind,
+            message: kind.message,
+        };
+        tables::kinds().map(known).collect()
+    }
+
+    fn conversion(&self, group: &str, version: &str, kind: &str) -> Option<Conversion> {
+        conversion(group, version, kind).map(|(to_stored, from_stored)| Conversion { to_stored, from_stored })
+    }
+}

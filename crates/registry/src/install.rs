@@ -1,0 +1,85 @@
+//! Resource types over one store: each bound to its hooks, its admission and its cache.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_meta::{GroupResource, Text};
+use binnacle_scheme::{ResourceType, StoredType};
+use binnacle_watchcache::{Backlog, Cache, FormBudget, WindowLimits};
+use bytes::Bytes;
+
+use crate::admission::Admission;
+use crate::counts::Counts;
+use crate::hooks::{Hooks, NoHooks};
+use crate::index::ResourceIndexer;
+use crate::request_store::RequestStore;
+use crate::resource::{Collection, Resource};
+use crate::storage::StorageOptions;
+
+/// What the resources of a server share.
+pub struct Installer {
+    pub storage: StorageOptions,
+    pub admission: Arc<dyn Admission>,
+    /// By group and kind of the stored version.
+    pub hooks: HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
+    /// The bytes of wire forms that are kept.
+    pub budget: Arc<FormBudget>,
+    /// The bytes of events that slow watchers may hold.
+    pub backlog: Arc<Backlog>,
+}
+
+impl Installer {
+    /// `form_budget` is how many bytes of wire forms are kept.
+    pub fn new(
+        storage: StorageOptions,
+        admission: Arc<dyn Admission>,
+        hooks: HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
+        form_budget: usize,
+    ) -> Self {
+        let (budget, backlog) = (FormBudget::new(form_budget), Backlog::with_default_limit());
+        Self { storage, admission, hooks, budget, backlog }
+    }
+
+    /// Binds resource types to the store. Versions with the same [`StoredType`] share one collection. Nothing is read
+    /// from the store yet.
+    pub fn install<'t>(&self, types: impl IntoIterator<Item = &'t ResourceType>) -> Vec<Arc<Resource>> {
+        let mut collections: HashMap<*const StoredType, (Arc<Collection>, usize)> = HashMap::new();
+        let mut resources = Vec::new();
+        for kind in types {
+            let (collection, versions) = collections
+                .entry(Arc::as_ptr(&kind.stored))
+                .or_insert_with(|| (Arc::new(self.collection(&kind.stored)), 0));
+            resources.push(Arc::new(Resource::new(kind, collection.clone(), *versions)));
+            *versions += 1;
+        }
+        resources
+    }
+
+    fn collection(&self, kind: &Arc<StoredType>) -> Collection {
+        let storage = &kind.storage;
+        let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
+        let resource = GroupResource::new(storage.group.clone(), kind.plural.clone());
+        let store = self.storage.store_of(&resource);
+        let indexer = Arc::new(ResourceIndexer::new(kind.clone()));
+        let own = self.hooks.get(&(storage.group.as_str(), storage.kind.as_str()));
+        let counts = Arc::new(Counts::default());
+        let backlog = self.backlog.clone();
+        Collection {
+            kind: kind.clone(),
+            hooks: own.cloned().unwrap_or_else(|| Arc::new(NoHooks)),
+            admission: self.admission.clone(),
+            ttl: storage.expires.then(|| Arc::new(self.storage.leases(store.clone(), counts.clone()))),
+            counts,
+            store: RequestStore::new(store.clone()),
+            cached: !self.storage.uncached.has(&resource),
+            media_type: self.storage.media_type,
+            delete_workers: self.storage.delete_workers,
+            unsafe_deletion: self.storage.unsafe_deletion,
+            root: Text::from(self.storage.root.as_str()),
+            cache: Arc::new(Cache::with_backlog(store, &prefix, indexer, WindowLimits::default(), backlog)),
+            budget: self.budget.clone(),
+            prefix: Bytes::from(prefix),
+            api_version: storage.group_version_kind().api_version(),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Resource types in the field's words: how a resource is described, what its rules are, how its objects are converted
+//! and printed. Providers (built-in kinds, custom resources) make these values; everything that serves resources reads
+//! them and knows no provider.
+//!
+//! Knows nothing of HTTP, of the store and of particular kinds.
+
+mod columns;
+mod conversion;
+mod description;
+pub mod fields;
+mod kinds;
+mod lifecycle;
+mod resource_type;
+mod served;
+mod shared;
+mod strategy;
+mod verbs;
+
+pub use columns::Columns;
+pub use conversion::Conversion;
+pub use description::{
+    Deletion, GarbageCollection, GroupDescription, ResourceDescription, Storage, SubresourceDescription,
+    SubresourceKind, SubresourceRole, VersionDescription,
+};
+pub use fields::{FieldLabels, FieldValue, SelectableField, UnknownLabel};
+pub use kinds::{Kinds, KnownKind, NoKinds};
+pub use lifecycle::{Lifecycle, Release};
+pub use resource_type::{ResourceType, StoredType, Written};
+pub use served::{
+    CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, Served, ServedGroup, ServedVersion,
+};
+pub use shared::Shared;
+pub use strategy::{DeleteGrace, Plain, Situation, Strategy, spec_generation};
+pub use verbs::{Verb, VerbOrder, Verbs};

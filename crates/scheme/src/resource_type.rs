@@ -1,0 +1,45 @@
+//! A resource as providers hand it over: everything that is true of it whatever server serves it.
+
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema::MessageRef;
+
+use crate::{Columns, Conversion, Kinds, ResourceDescription, SelectableField, Shared, Storage, Strategy};
+
+/// One resource in one version. Immutable, and shared by all servers of a process.
+#[derive(Clone)]
+pub struct ResourceType {
+    pub description: Arc<ResourceDescription>,
+    /// The schema of this version.
+    pub message: MessageRef,
+    /// To the version in which objects are handled; `None` where they are the same.
+    pub conversion: Option<Conversion>,
+    pub stored: Arc<StoredType>,
+}
+
+/// What the versions of a resource share: how its objects are handled and kept.
+pub struct StoredType {
+    pub storage: Storage,
+    pub plural: Text,
+    pub namespaced: bool,
+    /// Computed from objects in the version in which they are handled.
+    pub selectable_fields: Vec<SelectableField>,
+    /// The schema of the version in which objects are handled.
+    pub message: MessageRef,
+    pub strategy: Shared<dyn Strategy>,
+    pub columns: Shared<dyn Columns>,
+    /// How objects are written where an older release is emulated: in a version that it knows.
+    pub written: Option<Written>,
+    /// The kinds in which stored objects may stand.
+    pub kinds: Shared<dyn Kinds>,
+}
+
+/// Another version than the one in which stored objects are handled.
+#[derive(Clone)]
+pub struct Written {
+    pub version: Text,
+    pub api_version: Text,
+    pub message: MessageRef,
+    pub conversion: Conversion,
+}
