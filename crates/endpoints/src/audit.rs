@@ -136,10 +136,10 @@ mod tests {
         let body = format!(
             r#"{{"kind":"List",{metadata},"items":[{{{metadata}}}],"rows":[{{"object":{{{metadata}}}}},{{"object":null}}]}}"#
         );
-        let object = read_object("application/json", &body.clone().into(), true).unwrap();
+        let object = read_object(&BuiltInKinds, "application/json", &body.clone().into(), true).unwrap();
         let text = String::from_utf8(object.to_vec()).unwrap();
         assert_eq!(text, body.replace(r#","managedFields":[1]"#, ""));
-        assert_eq!(read_object("application/json", &body.clone().into(), false), Some(body.into()));
+        assert_eq!(read_object(&BuiltInKinds, "application/json", &body.clone().into(), false), Some(body.into()));
     }
 
     #[test]
