@@ -5,6 +5,7 @@
 use std::sync::OnceLock;
 
 use binnacle_kinds::tables;
+use binnacle_meta::Text;
 use binnacle_patch::apply::{self, Apply, Update, Versions};
 use binnacle_schema::{Field, Limits, ListType, Message, MessageRef, Ty, Value, decode, defaults, json};
 
@@ -12,9 +13,9 @@ fn tree(text: &str) -> Value {
     json::parse(text.as_bytes(), &Limits::default()).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// An object and what happens to it.
 static STATUS: [Text; 1] = [Text::new_static("status")];
 
+/// An object and what happens to it.
 struct World {
     message: &'static Message,
     api_version: &'static str,

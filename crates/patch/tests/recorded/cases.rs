@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use binnacle_kinds::tables;
 use binnacle_meta::GroupVersion;
+use binnacle_meta::Text;
 use binnacle_patch::apply::Update;
 use binnacle_schema::{Message, Value, canonical, decode, defaults, json};
 use binnacle_scheme::Situation;
@@ -108,14 +109,13 @@ impl<'c> Request<'c> {
     }
 }
 
-const SPEC: Text = Text::new_static("spec");
-const STATUS: Text = Text::new_static("status");
+static SPEC_AND_STATUS: [Text; 2] = [Text::new_static("spec"), Text::new_static("status")];
 
 pub(crate) fn update<'a>(request: &Request<'a>, object: &'a Value, message: &'static Message) -> Update<'a> {
     let reset: &[Text] = match request.subresource {
-        "status" => &[SPEC],
-        "" if object.str_at(&["kind"]) == "CertificateSigningRequest" => &[SPEC, STATUS],
-        "" if message.get("status").is_some() => &[STATUS],
+        "status" => &SPEC_AND_STATUS[..1],
+        "" if object.str_at(&["kind"]) == "CertificateSigningRequest" => &SPEC_AND_STATUS,
+        "" if message.get("status").is_some() => &SPEC_AND_STATUS[1..],
         _ => &[],
     };
     let now = binnacle_meta::Time::parse(NOW).unwrap().unix_seconds();
