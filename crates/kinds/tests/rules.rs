@@ -20,10 +20,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use binnacle_kinds::{Situation, Strategy, conversion, strategy, tables};
+use binnacle_kinds::{conversion, strategy, tables};
 use binnacle_meta::FieldErrors;
-use binnacle_resources::ResourceDescription;
 use binnacle_schema::{Limits, Value, decode, defaults};
+use binnacle_scheme::{ResourceDescription, Situation, Strategy};
 use serde_json::Value as Json;
 
 #[test]
@@ -112,7 +112,7 @@ impl Subject {
 
     fn strategy(&self) -> &'static dyn Strategy {
         let storage = self.0.storage.as_ref().unwrap();
-        strategy(storage.group, storage.kind)
+        strategy(&storage.group, &storage.kind)
     }
 
     fn situation(&self) -> Situation<'static> {
@@ -122,7 +122,7 @@ impl Subject {
 
     /// An object as the registry sees it: with defaults, in the stored version.
     fn decode(&self, text: &str) -> Value {
-        let (group, version, kind) = (self.0.group, self.0.version, self.0.kind);
+        let (group, version, kind) = (&self.0.group, &self.0.version, &self.0.kind);
         let message = tables::kind(group, version, kind).unwrap();
         let mut object = decode::json(text.as_bytes(), message, &Limits::default())
             .unwrap_or_else(|error| panic!("{kind}: {error}: {text}"))

@@ -58,10 +58,16 @@ fn keys_are_those_of_the_reference() {
 fn some_are_stored_in_an_older_version() {
     for (group, plural, version) in OLDER {
         let resources = all();
-        let mut found = resources.filter(|resource| (resource.group, resource.plural) == (*group, *plural)).peekable();
+        let mut found = resources
+            .filter(|resource| (resource.group.as_str(), resource.plural.as_str()) == (*group, *plural))
+            .peekable();
         assert!(found.peek().is_some(), "{plural} of {group} is described");
         for resource in found {
-            assert_eq!(resource.storage.as_ref().map(|storage| storage.version), Some(*version), "{plural} of {group}");
+            assert_eq!(
+                resource.storage.as_ref().map(|storage| storage.version.as_str()),
+                Some(*version),
+                "{plural} of {group}"
+            );
         }
     }
 }

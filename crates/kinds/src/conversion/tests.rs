@@ -237,8 +237,8 @@ fn described_versions_are_converted() {
     let described = binnacle_resources::all();
     for d in described {
         let Some(storage) = &d.storage else { continue };
-        let stored = (storage.group, storage.version, storage.kind) == (d.group, d.version, d.kind);
-        let Some((to, from)) = conversion(d.group, d.version, d.kind) else {
+        let stored = (&storage.group, &storage.version, &storage.kind) == (&d.group, &d.version, &d.kind);
+        let Some((to, from)) = conversion(&d.group, &d.version, &d.kind) else {
             assert!(stored, "{} {} {}", d.group, d.version, d.kind);
             continue;
         };
@@ -248,9 +248,9 @@ fn described_versions_are_converted() {
         };
         let mut object = Value::default();
         to(&mut object);
-        assert_eq!(object.str_at(&["apiVersion"]), api_version(storage.group, storage.version));
+        assert_eq!(object.str_at(&["apiVersion"]), api_version(&storage.group, &storage.version));
         from(&mut object);
-        assert_eq!(object.str_at(&["apiVersion"]), api_version(d.group, d.version));
+        assert_eq!(object.str_at(&["apiVersion"]), api_version(&d.group, &d.version));
         assert_eq!(object.str_at(&["kind"]), d.kind);
     }
 }

@@ -6,8 +6,9 @@ use std::{env, fs};
 
 use binnacle_kinds::{conversion, strategy, tables};
 use binnacle_meta::{FieldErrors, FieldPath};
-use binnacle_resources::{ResourceDescription, groups};
+use binnacle_resources::groups;
 use binnacle_schema::{Limits, Message, Value, canonical, decode, defaults, json, value};
+use binnacle_scheme::ResourceDescription;
 use binnacle_scheme::{Situation, Strategy};
 use binnacle_validation::metadata as validate_metadata;
 use serde_json::Value as Json;
@@ -190,17 +191,17 @@ impl Replay {
 impl Target {
     fn strategy(&self) -> &'static dyn Strategy {
         let storage = self.description.storage.as_ref().expect("stored, see target()");
-        strategy(storage.group, storage.kind)
+        strategy(&storage.group, &storage.kind)
     }
 
     fn stored_message(&self) -> &'static Message {
         let storage = self.description.storage.as_ref().expect("stored, see target()");
-        tables::kind(storage.group, storage.version, storage.kind).expect("described kinds are in the tables")
+        tables::kind(&storage.group, &storage.version, &storage.kind).expect("described kinds are in the tables")
     }
 
     fn message(&self) -> &'static Message {
         let d = self.description;
-        tables::kind(d.group, d.version, d.kind).expect("described kinds are in the tables")
+        tables::kind(&d.group, &d.version, &d.kind).expect("described kinds are in the tables")
     }
 
     fn situation(&self) -> Situation<'_> {
@@ -211,9 +212,9 @@ impl Target {
     fn decode(&self, text: &str) -> Option<Value> {
         let mut object = decode::json(text.as_bytes(), self.message(), &Limits::default()).ok()?.value;
         defaults::apply_constants(&mut object, self.message());
-        self.strategy().set_defaults(self.description.version, &mut object);
+        self.strategy().set_defaults(&self.description.version, &mut object);
         let d = self.description;
-        if let Some((to_stored, _)) = conversion(d.group, d.version, d.kind) {
+        if let Some((to_stored, _)) = conversion(&d.group, &d.version, &d.kind) {
             to_stored(&mut object);
         }
         Some(object)
@@ -221,7 +222,7 @@ impl Target {
 
     fn serve(&self, object: &mut Value) {
         let d = self.description;
-        if let Some((_, from_stored)) = conversion(d.group, d.version, d.kind) {
+        if let Some((_, from_stored)) = conversion(&d.group, &d.version, &d.kind) {
             from_stored(object);
         }
     }
@@ -298,9 +299,9 @@ fn target(path: &str) -> Option<Target> {
     let description = groups()
         .iter()
         .filter(|g| g.name == group && GROUPS.contains(&g.name))
-        .flat_map(|g| g.versions)
+        .flat_map(|g| &g.versions)
         .filter(|v| v.version == version)
-        .flat_map(|v| v.resources)
+        .flat_map(|v| &v.resources)
         .find(|r| r.plural == plural && r.storage.is_some())?;
     let name = parts.next().unwrap_or_default().to_owned();
     let subresource = parts.next().unwrap_or_default().to_owned();
