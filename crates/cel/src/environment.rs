@@ -181,7 +181,7 @@ impl Environment {
 
     /// Room for the values of the variables.
     pub fn activation<'a>(&self) -> Activation<'a> {
-        Activation::new(self.variables.len())
+        Activation::for_variables(self.variables.len())
     }
 
     /// The number of a variable in activations.

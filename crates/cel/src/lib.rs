@@ -57,4 +57,4 @@ pub use plan::Program;
 pub use regexp::go_regex;
 pub use source::{CompileErrors, Issue, Location};
 pub use types::Type;
-pub use value::{Fields, List, Map, Message, Opaque, Str, Timestamp, Val};
+pub use value::{Fields, List, Map, Message, Opaque, Str, Timestamp, Val, go_double};

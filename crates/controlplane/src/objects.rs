@@ -151,7 +151,7 @@ impl<'a> Objects<'a> {
 struct OneVersion<'a>(&'a Resource);
 
 impl Versions for OneVersion<'_> {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         (api_version == self.0.api_version()).then(|| (object.clone(), self.0.message))
     }
 }

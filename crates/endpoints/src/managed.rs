@@ -125,7 +125,7 @@ pub(crate) struct Versions<'a> {
 }
 
 impl apply::Versions for Versions<'_> {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         let kind = self.resource.description.kind;
         let (from, wanted) = (GroupVersion::parse(object.str_at(&["apiVersion"]))?, GroupVersion::parse(api_version)?);
         let message = tables::kind(&wanted.group, &wanted.version, kind)?;

@@ -46,5 +46,5 @@ pub trait Versions {
     /// The object, whose own `apiVersion` says in which version it is, in another version, and the schema there; `None`
     /// for versions that are not served. The result carries the wanted `apiVersion`. Objects are asked for in the
     /// version of the request and, when a manager applied through another one, back from there.
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)>;
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)>;
 }

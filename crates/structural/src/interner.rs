@@ -192,7 +192,8 @@ fn same(a: &Structural, b: &Structural) -> bool {
     };
     let properties = || {
         let pairs = a.properties.iter().zip(&b.properties);
-        a.properties.len() == b.properties.len() && pairs.into_iter().all(|(a, b)| a.0 == b.0 && Arc::ptr_eq(&a.1, &b.1))
+        a.properties.len() == b.properties.len()
+            && pairs.into_iter().all(|(a, b)| a.0 == b.0 && Arc::ptr_eq(&a.1, &b.1))
     };
     additional
         && a.kind == b.kind

@@ -51,7 +51,7 @@ impl fmt::Display for Val<'_> {
 const SHOWN: usize = 100;
 
 /// `%g` of Go: the shortest digits, with an exponent below 1e-4 and from 1e21 on.
-pub(crate) fn go_double(n: f64) -> String {
+pub fn go_double(n: f64) -> String {
     if n.is_nan() {
         return "NaN".into();
     }

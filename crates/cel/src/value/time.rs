@@ -194,8 +194,8 @@ pub(crate) fn parse_go_duration(text: &str) -> Option<i64> {
 }
 
 pub(super) fn duration(text: &str) -> Result<i64, Error> {
-    parse_go_duration(text)
-        .ok_or_else(|| Error::new(format!("Invalid duration {text}: unable to parse {text} into duration")))
+    scala_duration(text)
+        .ok_or_else(|| Error::new(format!("Invalid duration {text}: unable to parse {text} as duration")))
 }
 
 pub(super) fn date(text: &str) -> Result<Timestamp, Error> {

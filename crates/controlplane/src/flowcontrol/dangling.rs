@@ -109,7 +109,7 @@ async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), S
 struct OneVersion;
 
 impl Versions for OneVersion {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         let (group, version) = api_version.split_once('/')?;
         let message = binnacle_kinds::tables::kind(group, version, "FlowSchema")?;
         (object.str_at(&["apiVersion"]) == api_version).then(|| (object.clone(), message))

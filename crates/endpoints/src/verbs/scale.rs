@@ -107,7 +107,7 @@ fn apply_configuration(
 struct OneVersion;
 
 impl apply::Versions for OneVersion {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         (api_version == SCALE).then(|| Some((object.clone(), message().ok()?))).flatten()
     }
 }

@@ -1,6 +1,5 @@
 //! The texts of single formats, each as Go's registry takes it, oddities included.
 
-use binnacle_meta::GoDuration;
 use binnacle_validation::url::Url;
 
 /// An absolute URI, or an absolute path.
@@ -89,11 +88,13 @@ pub(super) fn hostname(text: &str) -> bool {
     };
     match text.rsplit_once('.') {
         // A dash is passed in one place only.
-        None => text.chars().next().is_some_and(letter) && {
-            let rest = &text[text.chars().next().map_or(0, char::len_utf8)..];
-            let rest = rest.strip_prefix('-').unwrap_or(rest);
-            rest.chars().all(letter) && rest.chars().count() <= 62
-        },
+        None => {
+            text.chars().next().is_some_and(letter) && {
+                let rest = &text[text.chars().next().map_or(0, char::len_utf8)..];
+                let rest = rest.strip_prefix('-').unwrap_or(rest);
+                rest.chars().all(letter) && rest.chars().count() <= 62
+            }
+        }
         Some((names, top)) => {
             let of_letters = top.chars().all(char::is_alphabetic);
             names.split('.').all(label) && of_letters && (2..=63).contains(&top.chars().count())
@@ -181,8 +182,7 @@ pub(super) fn credit_card(text: &str) -> bool {
         14 => starts(&[&[3, 0, 0], &[3, 0, 1], &[3, 0, 2], &[3, 0, 3], &[3, 0, 4], &[3, 0, 5], &[3, 6], &[3, 8]]),
         15 => starts(&[&[3, 4], &[3, 7], &[2, 1, 3, 1], &[1, 8, 0, 0]]),
         16 => {
-            starts(&[&[4], &[5, 1], &[5, 2], &[5, 3], &[5, 4], &[5, 5], &[6, 0, 1, 1], &[6, 5]])
-                || starts(&[&[3, 5]])
+            starts(&[&[4], &[5, 1], &[5, 2], &[5, 3], &[5, 4], &[5, 5], &[6, 0, 1, 1], &[6, 5]]) || starts(&[&[3, 5]])
         }
         _ => false,
     };
@@ -276,7 +276,10 @@ fn time_of_day(text: &str) -> bool {
     }
     let zone = |text: &str| {
         text == "z"
-            || text.strip_prefix(['+', '-']).and_then(|zone| zone.split_once(':')).is_some_and(|(h, m)| two(h) && two(m))
+            || text
+                .strip_prefix(['+', '-'])
+                .and_then(|zone| zone.split_once(':'))
+                .is_some_and(|(h, m)| two(h) && two(m))
     };
     let mut letters = rest.chars();
     let fraction = match letters.next() {
@@ -285,49 +288,6 @@ fn time_of_day(text: &str) -> bool {
     };
     let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
     zone(rest) || (1..=digits).any(|end| zone(&fraction[end..]))
-}
-
-/// Nanoseconds of a duration as Go writes it, or of all pairs of a number and a unit that occur in a text.
-pub fn scala_duration(text: &str) -> Option<i64> {
-    if let Ok(duration) = GoDuration::parse(text) {
-        return Some(duration.nanos());
-    }
-    let mut sum = None;
-    let mut rest = text;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        let digits = rest[start..].bytes().take_while(u8::is_ascii_digit).count();
-        let number = &rest[start..start + digits];
-        rest = &rest[start + digits..];
-        let spaced = rest.trim_start_matches([' ', '\t', '\n', '\x0c', '\r']);
-        let letters = spaced.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(spaced.len());
-        if letters == 0 {
-            continue;
-        }
-        let unit = spaced[..letters].to_lowercase();
-        rest = &spaced[letters..];
-        let number: i64 = number.parse().ok()?;
-        for nanos in units(&unit) {
-            sum = Some(sum.unwrap_or(0_i64).wrapping_add(number.wrapping_mul(nanos)));
-        }
-    }
-    sum
-}
-
-/// The units that a word can be read as: abbreviations as they are, long names by how they begin.
-fn units(word: &str) -> impl Iterator<Item = i64> + '_ {
-    const SECOND: i64 = 1_000_000_000;
-    const UNITS: [(&[&str], &str, i64); 8] = [
-        (&["ns"], "nano", 1),
-        (&["us", "µs"], "micro", 1_000),
-        (&["ms"], "milli", 1_000_000),
-        (&["s"], "sec", SECOND),
-        (&["m"], "min", 60 * SECOND),
-        (&["h", "hr"], "hour", 3_600 * SECOND),
-        (&["d"], "day", 86_400 * SECOND),
-        (&["w", "wk"], "week", 7 * 86_400 * SECOND),
-    ];
-    let found = UNITS.iter().filter(move |(short, long, _)| short.contains(&word) || word.starts_with(long));
-    found.map(|(_, _, nanos)| *nanos)
 }
 
 /// Small letters, digits and dashes, no dash at either end.
