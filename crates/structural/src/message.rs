@@ -40,7 +40,7 @@ impl View<'_> {
     /// An object with properties. `preserve` is inherited from the schemas around it.
     fn structure(&self, schema: &Structural, is_resource: bool, preserve: bool) -> Message {
         let mut fields: Vec<Field> = if is_resource { self.resource_fields() } else { Vec::new() };
-        let own = schema.properties().filter(|(name, _)| !fields.iter().any(|field| field.name == *name));
+        let own = schema.properties().filter(|(name, _)| !fields.iter().any(|field| field.name == **name));
         let own: Vec<Field> = own.map(|(name, property)| self.field(name, property, preserve)).collect();
         fields.extend(own);
         let others = match &schema.additional {

@@ -185,3 +185,6 @@ fn keeps_rules_from_running(error: &FieldError) -> bool {
             | FieldErrorType::TypeInvalid
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,8 @@
 
 mod compile;
 mod evaluate;
+#[cfg(test)]
+mod tests;
 mod types;
 
 pub use self::compile::{Compiled, MessageExpression, Rules, compile};

@@ -2,6 +2,8 @@
 
 mod numbers;
 mod scalars;
+#[cfg(test)]
+mod tests;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown, go_quote};
 use binnacle_schema::{Object, Value};

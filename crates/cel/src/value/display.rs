@@ -64,7 +64,7 @@ pub fn go_double(n: f64) -> String {
     let scientific = format!("{n:e}");
     let (digits, exponent) = scientific.split_once('e').expect("the format has an exponent");
     let exponent: i32 = exponent.parse().expect("exponents are numbers");
-    if (-4..21).contains(&exponent) {
+    if (-4..6).contains(&exponent) {
         return format!("{n}");
     }
     format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
