@@ -46,6 +46,7 @@ mod format;
 mod interner;
 pub mod list_types;
 mod message;
+pub mod openapi;
 mod parse;
 mod path;
 mod pattern;

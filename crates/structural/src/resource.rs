@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use binnacle_meta::{FieldError, FieldErrors, FieldErrorType, FieldPath};
+use binnacle_meta::{FieldError, FieldErrorType, FieldErrors, FieldPath};
 use binnacle_schema::decode::DecodeError;
 use binnacle_schema::{Message, MessageRef, Value};
 

@@ -66,9 +66,14 @@ fn objects_are_judged() {
         "status": {"type": "object", "properties": {"n": {"type": "integer"}}},
         "template": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
     }));
-    let judge = |new: &Value, old: Option<&Value>, part| texts(&resource.judge(new, old, part, FieldErrors::new()).errors);
+    let judge =
+        |new: &Value, old: Option<&Value>, part| texts(&resource.judge(new, old, part, FieldErrors::new()).errors);
     assert_eq!(
-        judge(&value!({"spec": {"n": "x"}, "template": {"kind": "a_b", "metadata": {"name": "a/b"}}}), None, Part::Whole),
+        judge(
+            &value!({"spec": {"n": "x"}, "template": {"kind": "a_b", "metadata": {"name": "a/b"}}}),
+            None,
+            Part::Whole
+        ),
         [
             "spec.n: Invalid value: \"string\": spec.n in body must be of type integer: \"string\"",
             "template.apiVersion: Required value",
@@ -77,7 +82,10 @@ fn objects_are_judged() {
             "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
         ]
     );
-    assert_eq!(judge(&value!({"spec": {"n": 0i64}}), None, Part::Whole), ["spec: Invalid value: failed rule: self.n > 0"]);
+    assert_eq!(
+        judge(&value!({"spec": {"n": 0i64}}), None, Part::Whole),
+        ["spec: Invalid value: failed rule: self.n > 0"]
+    );
     // Duplicates pass where there were some.
     let doubled = value!({"spec": {"n": 1i64, "set": [1i64, 1i64]}});
     assert_eq!(judge(&doubled, None, Part::Whole), ["spec.set[1]: Duplicate value: 1"]);
@@ -98,7 +106,9 @@ fn defaults_fit_their_schemas() {
         (value!({"type": "integer", "default": 1i64}), vec![]),
         (
             value!({"type": "integer", "default": "a"}),
-            vec!["s.properties[x].default: Invalid value: \"string\": s.properties[x].default in body must be of type integer: \"string\""],
+            vec![
+                "s.properties[x].default: Invalid value: \"string\": s.properties[x].default in body must be of type integer: \"string\"",
+            ],
         ),
         (
             value!({"type": "object", "default": {"a": 1i64, "z": 1i64}, "properties": {"a": {"type": "integer"}}}),

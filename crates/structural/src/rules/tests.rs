@@ -129,7 +129,9 @@ fn what_was_wrong_before_is_forgiven() {
 #[test]
 fn budgets() {
     let schema = Structural::parse(
-        &of(value!({"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}})),
+        &of(
+            value!({"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}}),
+        ),
         &Interner::new(),
     )
     .unwrap();
