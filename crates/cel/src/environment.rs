@@ -267,6 +267,12 @@ impl Ast {
         cost::estimate(&self.checked, &data)
     }
 
+    /// As [`Ast::estimate_cost`], with every name taken for the same data: kube-apiserver estimates the rules of custom
+    /// resources so, where `self` and `oldSelf` are alike, and does not tell names of types from them.
+    pub fn estimate_cost_of(&self, data: &DeclType) -> Estimate {
+        cost::estimate(&self.checked, &|_| Some(data))
+    }
+
     /// Whether it uses a variable.
     pub fn uses_variable(&self, name: &str) -> bool {
         let Some(wanted) = self.variables.iter().position(|variable| variable.name == name) else { return false };

@@ -129,7 +129,7 @@ impl Walk<'_, '_> {
     fn default(&mut self, schema: &Arc<Structural>, default: &Value, place: Place<'_>, path: &FieldPath) {
         let is_resource = match place.in_metadata {
             true => self.metadata(default, place, path),
-            false => self.value(schema, default, path),
+            false => self.value(schema, schema.embedded || place.is_root, default, path),
         };
         if !is_resource {
             return;
@@ -178,10 +178,10 @@ impl Walk<'_, '_> {
     }
 
     /// A default has only what its schema knows, and resources in it are such. True where the latter holds.
-    fn value(&mut self, schema: &Structural, default: &Value, path: &FieldPath) -> bool {
+    fn value(&mut self, schema: &Structural, is_resource: bool, default: &Value, path: &FieldPath) -> bool {
         if self.rules.pruned {
             let mut pruned = default.clone();
-            prune(&mut pruned, Some(schema), schema.embedded);
+            prune(&mut pruned, Some(schema), is_resource);
             if pruned != *default {
                 self.errors.push(FieldError::invalid(path, shown(default), "must not have unknown fields"));
             }
@@ -189,10 +189,10 @@ impl Walk<'_, '_> {
         let before = self.errors.len();
         let coercion = Coercion { object_meta: self.rules.object_meta, drop_malformed: false };
         let mut object = default.clone();
-        match embedded::coerce(&mut object, schema, schema.embedded, path, coercion, &mut Vec::new()) {
+        match embedded::coerce(&mut object, schema, is_resource, path, coercion, &mut Vec::new()) {
             Err(error) => self.errors.push(error),
             Ok(()) => {
-                embedded::validate(&object, schema, schema.embedded, path, self.rules.object_meta, self.errors);
+                embedded::validate(&object, schema, is_resource, path, self.rules.object_meta, self.errors);
             }
         }
         self.errors.len() == before

@@ -47,10 +47,7 @@ pub fn validate(
     object_meta: &Message,
     errors: &mut FieldErrors,
 ) {
-    // Most schemas have none: their objects are not walked.
-    if is_root || schema.any(&mut |schema| schema.embedded) {
-        Judge { base, object_meta, errors }.walk(object, schema, is_root, &Path::Root);
-    }
+    Judge { base, object_meta, errors }.walk(object, schema, is_root, &Path::Root);
 }
 
 /// Metadata as it can be, and the paths of its unknown fields below `path`.

@@ -68,8 +68,8 @@ fn list_map(items: &[Value], schema: &Structural, path: &Path<'_>, base: &FieldP
     }
 }
 
-/// The places at which a value occurs for the second time.
-fn repeated(values: impl ExactSizeIterator<Item = Value>) -> Vec<usize> {
+/// The places at which values occur for the second time.
+pub(crate) fn repeated(values: impl ExactSizeIterator<Item = Value>) -> Vec<usize> {
     let mut found = Vec::new();
     if values.len() < 2 {
         return found;

@@ -14,7 +14,7 @@ use crate::list_types;
 use crate::message::message;
 use crate::pruning;
 use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
-use crate::structural::Structural;
+use crate::structural::{ListType, Structural};
 use crate::validation;
 
 /// A version of a custom resource. Rules and the message are made when they are first asked for.
@@ -22,8 +22,17 @@ use crate::validation;
 pub struct ResourceSchema {
     schema: Option<Arc<Structural>>,
     object_meta: MessageRef,
+    has: Has,
     rules: OnceLock<Option<Rules>>,
     message: OnceLock<Arc<Message>>,
+}
+
+/// What a schema has: most have little, and then objects need not be walked for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Has {
+    embedded: bool,
+    lists: bool,
+    defaults: bool,
 }
 
 /// Which part of an object a request writes.
@@ -59,7 +68,16 @@ pub enum ReadError {
 impl ResourceSchema {
     /// Without a schema an object has metadata and nothing else is known of it. `object_meta` is the message of metadata.
     pub fn new(schema: Option<Arc<Structural>>, object_meta: MessageRef) -> Self {
-        Self { schema, object_meta, rules: OnceLock::new(), message: OnceLock::new() }
+        let mut has = Has::default();
+        if let Some(schema) = &schema {
+            schema.any(&mut |node| {
+                has.embedded |= node.embedded;
+                has.lists |= matches!(node.list_type, Some(ListType::Set | ListType::Map));
+                has.defaults |= node.default.is_some();
+                false
+            });
+        }
+        Self { schema, object_meta, has, rules: OnceLock::new(), message: OnceLock::new() }
     }
 
     pub fn schema(&self) -> Option<&Arc<Structural>> {
@@ -101,7 +119,7 @@ impl ResourceSchema {
                 defaulting::prune_nulls(object, schema);
             }
         }
-        if let Some(schema) = &self.schema {
+        if let Some(schema) = self.schema.as_ref().filter(|_| self.has.embedded) {
             let root = FieldPath::root();
             embedded::coerce(object, schema, false, &root, coercion, &mut unknown).map_err(ReadError::Embedded)?;
         }
@@ -119,7 +137,7 @@ impl ResourceSchema {
 
     /// Puts in what the schema says that values are where none are given.
     pub fn set_defaults(&self, object: &mut Value) {
-        if let Some(schema) = &self.schema {
+        if let Some(schema) = self.schema.as_ref().filter(|_| self.has.defaults) {
             defaulting::set_defaults(object, schema);
         }
     }
@@ -140,7 +158,7 @@ impl ResourceSchema {
             (Part::Whole, Some(change)) => validation::validate_update(change, schema, &root, errors),
             (Part::Status, _) => status(new, schema, change.as_ref(), errors),
         }
-        if part == Part::Whole {
+        if part == Part::Whole && self.has.embedded {
             embedded::validate(new, schema, false, &root, &self.object_meta, errors);
         }
         let had_duplicates = || {
@@ -149,7 +167,9 @@ impl ResourceSchema {
             !errors.is_empty()
         };
         let mut duplicates = FieldErrors::new();
-        list_types::validate(new, schema, &root, &mut duplicates);
+        if self.has.lists {
+            list_types::validate(new, schema, &root, &mut duplicates);
+        }
         if !duplicates.is_empty() && !had_duplicates() {
             errors.extend(duplicates);
         }

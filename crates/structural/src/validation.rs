@@ -10,6 +10,7 @@ use binnacle_schema::{Object, Value};
 
 use crate::correlation::Correlated;
 use crate::format::Format;
+use crate::list_types::repeated;
 use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::{Additional, Kind, Structural, Values};
@@ -299,7 +300,7 @@ impl Check<'_> {
         if let Some(max) = values.max_items.filter(|max| size > *max) {
             outcome.push(too_many(&self.at(path), items.len(), max));
         }
-        if values.unique_items && items.iter().enumerate().any(|(i, item)| items[..i].contains(item)) {
+        if values.unique_items && !repeated(items.iter().cloned()).is_empty() {
             outcome.push(self.invalid(path, Shown::from(""), "shouldn't contain duplicates"));
         }
     }

@@ -115,8 +115,11 @@ pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPa
         errors.push(FieldError::invalid(&at, false, "must be true or undefined"));
     }
     list_and_map_types(schema, rules, path, errors);
+    // Read once for all rules, and only where one of them names a field.
+    let with_paths = schema.list_at(&["x-kubernetes-validations"]).iter().any(|rule| is_set(rule, "fieldPath"));
+    let fields = with_paths.then(|| Structural::parse(schema, &Interner::new()).ok()).flatten();
     for (at, rule) in items(schema, "x-kubernetes-validations", path) {
-        validation_rule(rule, schema, &at, errors);
+        validation_rule(rule, fields.as_deref(), &at, errors);
     }
 }
 
@@ -151,8 +154,8 @@ fn keywords(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, error
     }
 }
 
-/// The rules for a rule, but for its expressions.
-fn validation_rule(rule: &Value, schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// The rules for a rule, but for its expressions. `fields` is the schema whose fields it can name.
+fn validation_rule(rule: &Value, fields: Option<&Structural>, path: &FieldPath, errors: &mut FieldErrors) {
     const REASONS: [&str; 4] =
         ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
     const EMPTY: &str = "must be non-empty if specified";
@@ -186,10 +189,7 @@ fn validation_rule(rule: &Value, schema: &Value, path: &FieldPath, errors: &mut 
     if has_lines(field) {
         refuse(LINE_BREAKS);
     }
-    if !field.is_empty()
-        && let Ok(schema) = Structural::parse(schema, &Interner::new())
-        && schema.find_field(field, true).is_err()
-    {
+    if !field.is_empty() && fields.is_some_and(|fields| fields.find_field(field, true).is_err()) {
         refuse("must be a valid path");
     }
 }

@@ -47,3 +47,12 @@ pub(super) fn any(schema: &Value, holds: &mut dyn FnMut(&Value) -> bool) -> bool
             .any(|name| schema.get(name).is_some_and(|schema| any(schema, holds)))
         || MAPS.iter().any(|map| members(schema, map).any(|(_, schema)| any(schema, holds)))
 }
+
+/// Whether something holds for an object anywhere in a tree.
+pub(super) fn any_object(tree: &Value, holds: &dyn Fn(&Value) -> bool) -> bool {
+    match tree {
+        Value::Object(object) => holds(tree) || object.values().any(|value| any_object(value, holds)),
+        Value::List(items) => items.iter().any(|item| any_object(item, holds)),
+        _ => false,
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_cel::{Ast, DeclType, Environment, Program, Shape, Type, Version, escape};
+use binnacle_cel::{Ast, DeclType, Environment, Program, Type, Version};
 use binnacle_meta::Text;
 
 use super::types::decl_type;
@@ -18,7 +18,8 @@ pub struct Rules {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) schema: Arc<Structural>,
-    pub(super) ty: DeclType,
+    /// What expressions see. `None` where there are no rules, and where values of no type have some.
+    pub(super) ty: Option<DeclType>,
     pub(super) rules: Vec<(Rule, Compiled)>,
     pub(super) items: Option<Box<Node>>,
     pub(super) additional: Option<Box<Node>>,
@@ -60,39 +61,42 @@ impl Rules {
         if !schema.has_rules() {
             return None;
         }
-        let root = Node::new(schema, decl_type(schema, is_root)?)?;
-        Some(Self { root })
+        if decl_type(schema, is_root).is_some() {
+            return Some(Self { root: Node::new(schema, is_root)? });
+        }
+        // Rules for values of no type cannot be run, which is told of each value; those below are not looked at.
+        let node = Node {
+            schema: schema.clone(),
+            ty: None,
+            rules: Vec::new(),
+            items: None,
+            additional: None,
+            properties: Vec::new(),
+        };
+        (!schema.rules.is_empty()).then_some(Self { root: node })
     }
 }
 
 impl Node {
-    fn new(schema: &Arc<Structural>, ty: DeclType) -> Option<Self> {
-        let element = match &ty.shape {
-            Shape::List { element, .. } => Some(element.clone()),
-            Shape::Map { value, .. } => Some(value.clone()),
-            _ => None,
-        };
+    /// `None` where no rules can be run. `is_resource` is true for schemas of resources, which have members that are not
+    /// named.
+    fn new(schema: &Arc<Structural>, is_resource: bool) -> Option<Self> {
         let below = |schema: Option<&Arc<Structural>>| {
-            let node = Self::new(schema.filter(|schema| schema.has_rules())?, (**element.as_ref()?).clone())?;
-            Some(Box::new(node))
+            let schema = schema.filter(|schema| schema.has_rules())?;
+            Some(Box::new(Self::new(schema, schema.embedded)?))
         };
         let items = below(schema.items.as_ref());
         let additional = below(schema.additional_schema());
         let with_rules = schema.properties().filter(|(_, property)| property.has_rules());
-        let properties = with_rules.filter_map(|(name, property)| {
-            let ty = match escape(name) {
-                Some(escaped) => match &ty.shape {
-                    Shape::Object(object) => object.fields.get(&escaped)?.ty.clone(),
-                    _ => return None,
-                },
-                // No expression above can name it, but those of its own can speak of it.
-                None => decl_type(property, property.embedded)?,
-            };
-            Some((name.clone(), Self::new(property, ty)?))
-        });
+        let properties = with_rules.filter_map(|(name, property)| Some((name.clone(), *below(Some(property))?)));
         let properties: Vec<_> = properties.collect();
-        let compiled = compile(schema, &ty, &|_, _| Version::STORED);
-        let rules: Vec<_> = schema.rules.iter().cloned().zip(compiled).collect();
+        let (mut ty, mut rules) = (None, Vec::new());
+        if !schema.rules.is_empty() {
+            let own = decl_type(schema, is_resource)?;
+            let compiled = compile(schema, &own, &|_, _| Version::STORED);
+            rules = schema.rules.iter().cloned().zip(compiled).collect();
+            ty = Some(own);
+        }
         let empty = rules.is_empty() && items.is_none() && additional.is_none() && properties.is_empty();
         (!empty).then(|| Self { schema: schema.clone(), ty, rules, items, additional, properties })
     }
@@ -148,7 +152,7 @@ fn compile_rule(
         return fail("cel expression must evaluate to a bool".to_owned());
     }
     compiled.uses_old_self = ast.uses_variable("oldSelf");
-    match program(&ast) {
+    match program(&ast, environments.ty) {
         Ok((program, max_cost)) => (compiled.program, compiled.max_cost) = (Some(program), max_cost),
         Err(error) => {
             compiled.error = Some(format!("program instantiation failed: {error}"));
@@ -156,8 +160,9 @@ fn compile_rule(
         }
     }
     if !rule.message_expression.is_empty() {
+        let ty = environments.ty;
         let environment = environments.get(version(&rule.message_expression, true), optional_old);
-        match message_expression(environment, &rule.message_expression) {
+        match message_expression(environment, &rule.message_expression, ty) {
             Ok(expression) => compiled.message_expression = Some(expression),
             Err(error) => {
                 compiled.message_expression_error = Some(error);
@@ -173,18 +178,18 @@ fn compile_rule(
     compiled
 }
 
-fn message_expression(environment: &Environment, expression: &str) -> Result<MessageExpression, String> {
+fn message_expression(environment: &Environment, expression: &str, ty: &DeclType) -> Result<MessageExpression, String> {
     let ast =
         environment.compile(expression).map_err(|errors| format!("messageExpression compilation failed: {errors}"))?;
     if *ast.output_type() != Type::String {
         return Err("messageExpression must evaluate to a string".to_owned());
     }
-    match program(&ast) {
+    match program(&ast, ty) {
         Ok((program, max_cost)) => Ok(MessageExpression { program, max_cost }),
         Err(error) => Err(format!("messageExpression instantiation failed: {error}")),
     }
 }
 
-fn program(ast: &Ast) -> Result<(Program, u64), binnacle_cel::Error> {
-    Ok((ast.program()?, ast.estimate_cost().max))
+fn program(ast: &Ast, ty: &DeclType) -> Result<(Program, u64), binnacle_cel::Error> {
+    Ok((ast.program()?, ast.estimate_cost_of(ty).max))
 }

@@ -1,6 +1,6 @@
 //! Objects before their rules.
 
-use binnacle_cel::{Activation, Error, PER_CALL_LIMIT, Val};
+use binnacle_cel::{Activation, DeclType, Error, PER_CALL_LIMIT, Val};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
@@ -136,17 +136,24 @@ impl Run<'_> {
         ratchet: Ratchet<'_>,
         path: &Path<'_>,
     ) -> Result<(), OutOfBudget> {
-        if node.rules.is_empty() {
+        let Some(ty) = &node.ty else {
+            if !node.schema.rules.is_empty() {
+                let detail =
+                    "rule compiler initialization error: failed to convert to declType for CEL validation rules";
+                let error = FieldError::invalid(&path.below(self.base), node.schema.type_name(), detail);
+                self.judgement.errors.push(error);
+            }
             return Ok(());
-        }
-        let at = || path.below(self.base);
+        };
+        let base = self.base;
+        let at = || path.below(base);
         let kind = node.schema.type_name();
         let run_out = "validation failed due to running out of cost budget, no further validation rules will be run";
         if self.budget <= 0 {
             self.judgement.errors.push(FieldError::invalid(&at(), kind, run_out));
             return Err(self.stop());
         }
-        let values = Values::new(node, new, old);
+        let values = Values::new(node, ty, new, old);
         for (rule, compiled) in &node.rules {
             let Some(program) = &compiled.program else {
                 if let Some(error) = &compiled.error {
@@ -282,13 +289,13 @@ struct Values<'v> {
 }
 
 impl<'v> Values<'v> {
-    fn new(node: &'v Node, new: &'v Value, old: Option<&'v Value>) -> Result<Self, Error> {
+    fn new(node: &'v Node, ty: &'v DeclType, new: &'v Value, old: Option<&'v Value>) -> Result<Self, Error> {
         let mut plain = Activation::for_variables(2);
-        plain.set(SELF, Val::typed(new, &node.ty)?);
+        plain.set(SELF, Val::typed(new, ty)?);
         let mut optional = plain.clone();
         // Without rules that speak of it, messages cannot either.
         if node.rules.iter().any(|(_, compiled)| compiled.uses_old_self) {
-            let old = old.map(|old| Val::typed(old, &node.ty)).transpose()?;
+            let old = old.map(|old| Val::typed(old, ty)).transpose()?;
             optional.set(OLD_SELF, old.clone().map_or(Val::Optional(None), Val::some));
             if let Some(old) = old {
                 plain.set(OLD_SELF, old);

@@ -90,13 +90,15 @@ fn object(schema: &Structural, name: Name<'_>) -> DeclType {
     // The braces.
     let mut size = 2;
     for (field, property) in schema.properties() {
-        let Some(ty) = convert(property, property.embedded, Name(Some((&name, field)))) else { continue };
+        let escaped = escape(field);
+        let step = escaped.as_deref().unwrap_or(field);
+        let Some(ty) = convert(property, property.embedded, Name(Some((&name, step)))) else { continue };
         let required = schema.required().contains(field);
         if required && property.default.is_none() {
             // Quotes, a colon and a comma.
             size += field.len() as u64 + ty.min_serialized_size + 4;
         }
-        if let Some(escaped) = escape(field) {
+        if let Some(escaped) = escaped {
             fields.insert(escaped, DeclField { name: field.clone(), ty, required });
         }
     }
