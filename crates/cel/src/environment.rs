@@ -181,7 +181,7 @@ impl Environment {
 
     /// Room for the values of the variables.
     pub fn activation<'a>(&self) -> Activation<'a> {
-        Activation::new(self.variables.len())
+        Activation::for_variables(self.variables.len())
     }
 
     /// The number of a variable in activations.
@@ -265,6 +265,12 @@ impl Ast {
             variable.data.as_deref()
         };
         cost::estimate(&self.checked, &data)
+    }
+
+    /// As [`Ast::estimate_cost`], with every name taken for the same data: kube-apiserver estimates the rules of custom
+    /// resources so, where `self` and `oldSelf` are alike, and does not tell names of types from them.
+    pub fn estimate_cost_of(&self, data: &DeclType) -> Estimate {
+        cost::estimate(&self.checked, &|_| Some(data))
     }
 
     /// Whether it uses a variable.

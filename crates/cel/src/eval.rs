@@ -17,7 +17,8 @@ pub struct Activation<'a> {
 }
 
 impl<'a> Activation<'a> {
-    pub(crate) fn new(variables: usize) -> Self {
+    /// Room for so many variables: for programs whose environment is not at hand any more.
+    pub fn for_variables(variables: usize) -> Self {
         Self { values: vec![None; variables] }
     }
 

@@ -54,6 +54,7 @@ pub use library::authz::{
     resource_check_value,
 };
 pub use plan::Program;
+pub use regexp::go_regex;
 pub use source::{CompileErrors, Issue, Location};
 pub use types::Type;
-pub use value::{Fields, List, Map, Message, Opaque, Str, Timestamp, Val};
+pub use value::{Fields, List, Map, Message, Opaque, Str, Timestamp, Val, go_double};

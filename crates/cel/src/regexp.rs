@@ -13,10 +13,18 @@ const MAX_COMPILED: usize = 2 * 1024 * 1024;
 /// # Errors
 /// What Go says of it, or that it is too large.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, Error> {
+    go_regex(pattern, MAX_COMPILED)
+}
+
+/// Compiles an expression of Go into a machine of at most so many bytes.
+///
+/// # Errors
+/// What Go says of it, or that it is too large.
+pub fn go_regex(pattern: &str, max_bytes: usize) -> Result<Regex, Error> {
     go_regexp::check(pattern).map_err(Error::new)?;
     RegexBuilder::new(&translate(pattern))
-        .size_limit(MAX_COMPILED)
-        .dfa_size_limit(MAX_COMPILED)
+        .size_limit(max_bytes)
+        .dfa_size_limit(max_bytes)
         .nest_limit(250)
         .build()
         .map_err(|_| Error::new(format!("error parsing regexp: expression is too large or not supported: `{pattern}`")))

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use binnacle_meta::Text;
 use binnacle_schema as schema;
 
-pub(crate) use self::display::go_double;
+pub use self::display::go_double;
 pub(crate) use self::equality::{add_lists, compare, equal};
 pub use self::list::List;
 pub(crate) use self::map::{Entries, Key};

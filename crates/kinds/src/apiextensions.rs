@@ -3,7 +3,7 @@
 mod approval;
 mod custom_resource_definition;
 mod definition;
-mod field_path;
+mod expressions;
 mod formats;
 mod list_types;
 mod names;

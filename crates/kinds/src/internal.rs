@@ -73,7 +73,7 @@ const HOST_FIELDS: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "shareProce
 
 #[rustfmt::skip]
 /// Where internal structs have another order than the API's.
-const ORDERS: [(&str, &[&str]); 4] = [
+const ORDERS: [(&str, &[&str]); 5] = [
     (
         "PodSpec",
         &[
@@ -113,10 +113,30 @@ const ORDERS: [(&str, &[&str]); 4] = [
             "NodeAffinity", "VolumeAttributesClassName",
         ],
     ),
+    (
+        "JSONSchemaProps",
+        &[
+            "ID", "Schema", "Ref", "Description", "Type", "Nullable", "Format", "Title", "Default", "Maximum",
+            "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength", "MinLength", "Pattern", "MaxItems",
+            "MinItems", "UniqueItems", "MultipleOf", "Enum", "MaxProperties", "MinProperties", "Required", "Items",
+            "AllOf", "OneOf", "AnyOf", "Not", "Properties", "AdditionalProperties", "PatternProperties",
+            "Dependencies", "AdditionalItems", "Definitions", "ExternalDocs", "Example", "XPreserveUnknownFields",
+            "XEmbeddedResource", "XIntOrString", "XListMapKeys", "XListType", "XMapType", "XValidations",
+        ],
+    ),
 ];
 
 /// Names that Go has another word for: struct (empty for any), JSON name, Go name.
-const RENAMED: [(&str, &str, &str); 28] = [
+const RENAMED: [(&str, &str, &str); 37] = [
+    ("", "$ref", "Ref"),
+    ("", "$schema", "Schema"),
+    ("", "x-kubernetes-embedded-resource", "XEmbeddedResource"),
+    ("", "x-kubernetes-int-or-string", "XIntOrString"),
+    ("", "x-kubernetes-list-map-keys", "XListMapKeys"),
+    ("", "x-kubernetes-list-type", "XListType"),
+    ("", "x-kubernetes-map-type", "XMapType"),
+    ("", "x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields"),
+    ("", "x-kubernetes-validations", "XValidations"),
     ("", "awsElasticBlockStore", "AWSElasticBlockStore"),
     ("", "cephfs", "CephFS"),
     ("", "chapAuthDiscovery", "DiscoveryCHAPAuth"),
@@ -157,6 +177,28 @@ fn internal_member(value: Option<&Value>, field: &Field) -> Value {
 }
 
 fn internal_value(value: &Value, ty: &Ty) -> Value {
+    let either = |first: &'static str, a: Value, second: &'static str, b: Value| {
+        Value::Object([(first, a), (second, b)].into_iter().collect())
+    };
+    let of = |value: &Value, message: &Message| internal_value_of(value, message);
+    match (value, ty) {
+        (Value::Bool(_), Ty::SchemaOrBool(_)) => return either("Allows", value.clone(), "Schema", Value::Null),
+        (value, Ty::SchemaOrBool(message)) => return either("Allows", true.into(), "Schema", of(value, message)),
+        (Value::List(items), Ty::SchemaOrArray(message)) => {
+            let items = items.iter().map(|item| of(item, message)).collect();
+            return either("Schema", Value::Null, "JSONSchemas", Value::List(items));
+        }
+        (value, Ty::SchemaOrArray(message)) => return either("Schema", of(value, message), "JSONSchemas", Value::Null),
+        (Value::List(_), Ty::SchemaOrStrings(_)) => return either("Schema", Value::Null, "Property", value.clone()),
+        (value, Ty::SchemaOrStrings(message)) => return either("Schema", of(value, message), "Property", Value::Null),
+        (value, Ty::Json) => {
+            let mut value = value.clone();
+            json::unpack(&mut value);
+            canonical::sort_free_form(&mut value);
+            return value;
+        }
+        _ => {}
+    }
     match (value, ty.message(), ty.element()) {
         (Value::Object(object), Some(message), _) => internal_struct(object, message).into(),
         (Value::List(items), _, Some(element)) => {
@@ -171,6 +213,13 @@ fn internal_value(value: &Value, ty: &Ty) -> Value {
             None => value.clone(),
         },
         _ => value.clone(),
+    }
+}
+
+fn internal_value_of(value: &Value, message: &Message) -> Value {
+    match value {
+        Value::Object(object) => internal_struct(object, message).into(),
+        other => other.clone(),
     }
 }
 

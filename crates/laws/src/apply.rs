@@ -50,7 +50,7 @@ struct World {
 }
 
 impl Versions for World {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         (api_version == self.api_version).then(|| (object.clone(), self.message))
     }
 }

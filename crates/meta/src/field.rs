@@ -177,6 +177,11 @@ impl FieldError {
         Self::with_value(FieldErrorType::Duplicate, field, value.into(), "")
     }
 
+    /// `field: Duplicate value`, for values that would tell nothing.
+    pub fn duplicate_omitting(field: &FieldPath) -> Self {
+        Self::without_value(FieldErrorType::Duplicate, field, "")
+    }
+
     /// `field: Not found: VALUE`.
     pub fn not_found(field: &FieldPath, value: impl Into<Shown>) -> Self {
         Self::with_value(FieldErrorType::NotFound, field, value.into(), "")
@@ -221,6 +226,16 @@ impl FieldError {
             field: field.clone(),
             body: format!("Too many: {actual}: must have at most {max} {unit}"),
         }
+    }
+
+    /// `field: Too long: value is too long`, for a bound that no text keeps to.
+    pub fn too_long_without_bound(field: &FieldPath) -> Self {
+        Self::without_value(FieldErrorType::TooLong, field, "value is too long")
+    }
+
+    /// `field: Too many: ACTUAL: has too many items`, for a bound that no list keeps to.
+    pub fn too_many_without_bound(field: &FieldPath, actual: usize) -> Self {
+        Self::with_value(FieldErrorType::TooMany, field, actual.into(), "has too many items")
     }
 
     /// `field: Internal error: detail`.

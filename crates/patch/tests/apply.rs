@@ -24,7 +24,7 @@ struct World {
 }
 
 impl Versions for World {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         (api_version == self.api_version).then(|| (object.clone(), self.message))
     }
 }
@@ -336,7 +336,7 @@ fn renamed(version: &str) -> &'static Message {
 }
 
 impl Versions for Renamed {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         let (from, to) = match api_version {
             "x/v1" => ("new", "old"),
             "x/v2" => ("old", "new"),

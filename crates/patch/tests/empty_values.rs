@@ -67,7 +67,7 @@ fn service() -> Message {
 struct OneVersion;
 
 impl Versions for OneVersion {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         (api_version == "v1").then(|| (object.clone(), &*SERVICE))
     }
 }

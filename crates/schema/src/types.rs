@@ -22,6 +22,9 @@ pub struct Message {
     pub fields: Cow<'static, [Field]>,
     /// `x-kubernetes-map-type: atomic` on the definition itself: server-side apply replaces the struct as a whole.
     pub atomic: bool,
+    /// The type of members that are not among the fields: custom resources may preserve what they do not know. `None`
+    /// where there are no such members, as in all built-in kinds.
+    pub others: Option<Box<Ty>>,
     /// `x-kubernetes-unions`, published but not enforced.
     pub unions: Cow<'static, [Union]>,
     /// What protobuf derives from the fields, made at first use: they must not change after that.
@@ -178,7 +181,15 @@ impl Message {
     /// A message that is neither atomic nor has unions.
     pub fn new(name: impl Into<Text>, fields: impl Into<Cow<'static, [Field]>>) -> Self {
         let (name, fields) = (name.into(), fields.into());
-        Self { name, fields, atomic: false, unions: Cow::Borrowed(&[]), plan: OnceLock::new(), lookup: OnceLock::new() }
+        Self {
+            name,
+            fields,
+            atomic: false,
+            others: None,
+            unions: Cow::Borrowed(&[]),
+            plan: OnceLock::new(),
+            lookup: OnceLock::new(),
+        }
     }
 
     /// A message of the field tables, for statics.
@@ -192,6 +203,7 @@ impl Message {
             name: Text::new_static(name),
             fields: Cow::Borrowed(fields),
             atomic,
+            others: None,
             unions: Cow::Borrowed(unions),
             plan: OnceLock::new(),
             lookup: OnceLock::new(),

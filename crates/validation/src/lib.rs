@@ -13,9 +13,11 @@ pub mod options;
 pub mod ports;
 mod repeated;
 pub mod resource_names;
+mod scala_duration;
 pub mod selectors;
 pub mod signers;
 pub mod tolerations;
 pub mod url;
 
 pub use repeated::repeated;
+pub use scala_duration::scala_duration;

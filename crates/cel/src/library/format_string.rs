@@ -4,7 +4,7 @@ use binnacle_meta::go_quote;
 
 use crate::error::Error;
 use crate::meter::Meter;
-use crate::value::{Map, Val, duration_text, go_double};
+use crate::value::{Map, Val, duration_text};
 
 type Shown = Result<String, Error>;
 
@@ -217,7 +217,9 @@ fn string(meter: &Meter, arg: &Val<'_>) -> Shown {
         Val::Str(text) => text.to_string(),
         Val::Int(n) => n.to_string(),
         Val::Uint(n) => n.to_string(),
-        Val::Double(n) => go_double(*n),
+        Val::Double(n) if n.is_infinite() => if *n > 0.0 { "Infinity" } else { "-Infinity" }.to_owned(),
+        // Without an exponent.
+        Val::Double(n) => n.to_string(),
         Val::Bool(b) => b.to_string(),
         Val::Null => "null".to_owned(),
         Val::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),

@@ -51,7 +51,7 @@ impl fmt::Display for Val<'_> {
 const SHOWN: usize = 100;
 
 /// `%g` of Go: the shortest digits, with an exponent below 1e-4 and from 1e21 on.
-pub(crate) fn go_double(n: f64) -> String {
+pub fn go_double(n: f64) -> String {
     if n.is_nan() {
         return "NaN".into();
     }
@@ -64,7 +64,7 @@ pub(crate) fn go_double(n: f64) -> String {
     let scientific = format!("{n:e}");
     let (digits, exponent) = scientific.split_once('e').expect("the format has an exponent");
     let exponent: i32 = exponent.parse().expect("exponents are numbers");
-    if (-4..21).contains(&exponent) {
+    if (-4..6).contains(&exponent) {
         return format!("{n}");
     }
     format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())

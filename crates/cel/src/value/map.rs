@@ -136,7 +136,9 @@ impl<'a> Map<'a> {
                 Shape::Map { value, .. } => object.get(name).map(|v| Val::typed(v, value)).transpose(),
                 Shape::Object(decl) => {
                     let Some(field) = decl.field(name) else { return Ok(None) };
-                    object.get(&field.name).map(|v| Val::typed(v, &field.ty)).transpose()
+                    // Members of structs that are null are absent.
+                    let value = object.get(&field.name).filter(|value| !value.is_null());
+                    value.map(|value| Val::typed(value, &field.ty)).transpose()
                 }
                 _ => Ok(object.get(name).map(Val::of)),
             },

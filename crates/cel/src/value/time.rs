@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use binnacle_meta::GoDuration;
+use binnacle_validation::scala_duration;
 use jiff::civil::Date;
 use jiff::tz::{Offset, TimeZone};
 
@@ -194,8 +195,8 @@ pub(crate) fn parse_go_duration(text: &str) -> Option<i64> {
 }
 
 pub(super) fn duration(text: &str) -> Result<i64, Error> {
-    parse_go_duration(text)
-        .ok_or_else(|| Error::new(format!("Invalid duration {text}: unable to parse {text} into duration")))
+    scala_duration(text)
+        .ok_or_else(|| Error::new(format!("Invalid duration {text}: unable to parse {text} as duration")))
 }
 
 pub(super) fn date(text: &str) -> Result<Timestamp, Error> {
@@ -213,11 +214,15 @@ pub(super) fn date_time(text: &str) -> Result<Timestamp, Error> {
     }
 }
 
+/// The text of a field of the format `byte`. The rules for the format ask for the standard alphabet, expressions for that
+/// of URLs: texts with characters that only one of them has are refused here or there.
 pub(super) fn base64(text: &str) -> Result<Arc<[u8]>, Error> {
-    match STANDARD.decode(text) {
-        Ok(bytes) => Ok(bytes.into()),
-        Err(error) => Err(Error::new(format!("Invalid byte formatted string {text}: {error}"))),
+    if let Ok(bytes) = URL_SAFE.decode(text) {
+        return Ok(bytes.into());
     }
+    let known = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'=');
+    let at = text.bytes().position(|b| !known(&b)).unwrap_or(text.len());
+    Err(Error::new(format!("Invalid byte formatted string {text}: illegal base64 data at input byte {at}")))
 }
 
 pub(super) fn to_base64(bytes: &[u8]) -> String {

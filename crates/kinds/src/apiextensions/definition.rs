@@ -23,7 +23,7 @@ impl<'a> Definition<'a> {
         let versions = spec.list_at(&["versions"]);
         let alike = SHARED.map(|name| {
             let first = versions.first().and_then(|first| first.get(name));
-            !versions.is_empty() && versions.iter().all(|version| semantically_equal(version.get(name), first))
+            !versions.is_empty() && versions.iter().all(|version| alike(version.get(name), first))
         });
         Self { spec, versions, alike }
     }
@@ -63,4 +63,15 @@ impl<'a> Definition<'a> {
         };
         Shown::raw(json::to_string(&Value::List(self.versions.iter().map(show).collect())))
     }
+}
+
+/// Whether two members of versions are alike: as structs are, but for values that schemas state, which are texts of JSON.
+fn alike(a: Option<&Value>, b: Option<&Value>) -> bool {
+    const STATED: [&str; 3] = ["default", "enum", "example"];
+    let stated =
+        |schema: &Value| schema.as_object().is_some_and(|schema| STATED.iter().any(|name| schema.contains(name)));
+    if ![a, b].into_iter().flatten().any(|value| super::schema::any_object(value, &stated)) {
+        return semantically_equal(a, b);
+    }
+    a == b
 }

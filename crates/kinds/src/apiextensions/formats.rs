@@ -1,37 +1,9 @@
 //! Formats that schemas may name. Unknown ones mean nothing, which is worth a warning.
 
 use binnacle_schema::Value;
+use binnacle_structural::Format;
 
 use super::schema;
-
-const OF_STRINGS: [&str; 26] = [
-    "bsonobjectid",
-    "uri",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "cidr",
-    "mac",
-    "uuid",
-    "uuid3",
-    "uuid4",
-    "uuid5",
-    "isbn",
-    "isbn10",
-    "isbn13",
-    "creditcard",
-    "ssn",
-    "hexcolor",
-    "rgbcolor",
-    "byte",
-    "password",
-    "date",
-    "duration",
-    "datetime",
-    "k8sshortname",
-    "k8slongname",
-];
 
 /// The formats of a definition that nobody knows, in order and as often as they occur.
 pub(super) fn unrecognized(definition: &Value) -> Vec<String> {
@@ -39,7 +11,7 @@ pub(super) fn unrecognized(definition: &Value) -> Vec<String> {
     let mut collect = |schema: &Value| {
         let format = schema.str_at(&["format"]);
         let known = match schema.str_at(&["type"]) {
-            "" | "string" => OF_STRINGS.contains(&format.replace('-', "").as_str()),
+            "" | "string" => Format::new(format).known().is_some(),
             "integer" => matches!(format, "int32" | "int64"),
             "number" => matches!(format, "float" | "double"),
             _ => false,

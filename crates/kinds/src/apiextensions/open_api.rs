@@ -2,10 +2,10 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
 use binnacle_schema::Value;
+use binnacle_structural::{Interner, Structural};
 
-use super::field_path;
 use super::list_types::list_and_map_types;
-use super::schema::{has_properties, is_set, members, unsupported};
+use super::schema::{has_properties, is_set, members};
 use crate::checks::{items, one_of, present};
 
 /// What is asked of new definitions, and of old ones that keep to it.
@@ -17,22 +17,55 @@ pub(super) struct Rules {
 
 /// Where in the tree a schema stands.
 #[derive(Clone, Copy, Default)]
-struct Place {
-    is_root: bool,
+pub(super) struct Place {
+    pub(super) is_root: bool,
     in_metadata: bool,
     /// Why there may be no default.
     no_default: Option<&'static str>,
 }
 
+impl Place {
+    pub(super) fn root() -> Self {
+        Self { is_root: true, ..Self::default() }
+    }
+
+    pub(super) fn below(self) -> Self {
+        Self { is_root: false, ..self }
+    }
+
+    /// The place of the schema of properties without names.
+    pub(super) fn of_additional(self) -> Self {
+        const IN_METADATA: &str = "inside additionalProperties applying to object metadata";
+        let no_default = if self.in_metadata { Some(IN_METADATA) } else { self.no_default };
+        Self { no_default, ..self.below() }
+    }
+
+    /// The place of a property of an object, which may be an embedded resource.
+    pub(super) fn of_property(self, name: &str, embedded: bool) -> Self {
+        let in_top_level = match name {
+            "metadata" => "in top-level metadata",
+            "kind" => "in top-level kind",
+            "apiVersion" => "in top-level apiVersion",
+            _ => return self.below(),
+        };
+        Self {
+            is_root: false,
+            in_metadata: self.in_metadata || self.is_root || embedded,
+            no_default: if self.is_root { Some(in_top_level) } else { self.no_default },
+        }
+    }
+}
+
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// The rules for the schema of a resource. Expressions are not compiled here.
+/// The rules for the schema of a resource. Expressions are compiled elsewhere.
 pub(super) fn validate(schema: &Value, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
-    within(schema, Place { is_root: true, ..Place::default() }, rules, path, errors);
+    within(schema, Place::root(), rules, path, errors);
 }
 
-fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+/// The rules for a schema and those below it.
+pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
     // Truths and lists of texts stand where a schema may be, too.
     if schema.as_object().is_none() {
         return;
@@ -42,18 +75,16 @@ fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors:
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.push(FieldError::forbidden(&path.child("uniqueItems"), detail));
     }
-    let below = Place { is_root: false, ..place };
+    let below = place.below();
     if let Some(additional) = present(schema, "additionalProperties") {
         let at = path.child("additionalProperties");
         if has_properties(schema) && additional.as_bool() != Some(true) {
             errors.push(FieldError::forbidden(&at, "additionalProperties and properties are mutual exclusive"));
         }
-        const IN_METADATA: &str = "inside additionalProperties applying to object metadata";
-        let no_default = if place.in_metadata { Some(IN_METADATA) } else { place.no_default };
-        within(additional, Place { no_default, ..below }, rules, &at, errors);
+        within(additional, place.of_additional(), rules, &at, errors);
     }
     for (name, property) in members(schema, "properties") {
-        let property_place = place_of_property(name, place, schema.bool_at(&[EMBEDDED]));
+        let property_place = place.of_property(name, schema.bool_at(&[EMBEDDED]));
         within(property, property_place, rules, &path.child("properties").key(name), errors);
     }
     if let Some(not) = present(schema, "not") {
@@ -84,22 +115,11 @@ fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors:
         errors.push(FieldError::invalid(&at, false, "must be true or undefined"));
     }
     list_and_map_types(schema, rules, path, errors);
+    // Read once for all rules, and only where one of them names a field.
+    let with_paths = schema.list_at(&["x-kubernetes-validations"]).iter().any(|rule| is_set(rule, "fieldPath"));
+    let fields = with_paths.then(|| Structural::parse(schema, &Interner::new()).ok()).flatten();
     for (at, rule) in items(schema, "x-kubernetes-validations", path) {
-        validation_rule(rule, schema, &at, errors);
-    }
-}
-
-fn place_of_property(name: &str, place: Place, embedded: bool) -> Place {
-    let in_top_level = match name {
-        "metadata" => "in top-level metadata",
-        "kind" => "in top-level kind",
-        "apiVersion" => "in top-level apiVersion",
-        _ => return Place { is_root: false, ..place },
-    };
-    Place {
-        is_root: false,
-        in_metadata: place.in_metadata || place.is_root || embedded,
-        no_default: if place.is_root { Some(in_top_level) } else { place.no_default },
+        validation_rule(rule, fields.as_deref(), &at, errors);
     }
 }
 
@@ -134,8 +154,8 @@ fn keywords(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, error
     }
 }
 
-/// The rules for a rule, but for its expressions.
-fn validation_rule(rule: &Value, schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// The rules for a rule, but for its expressions. `fields` is the schema whose fields it can name.
+fn validation_rule(rule: &Value, fields: Option<&Structural>, path: &FieldPath, errors: &mut FieldErrors) {
     const REASONS: [&str; 4] =
         ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
     const EMPTY: &str = "must be non-empty if specified";
@@ -169,7 +189,7 @@ fn validation_rule(rule: &Value, schema: &Value, path: &FieldPath, errors: &mut 
     if has_lines(field) {
         refuse(LINE_BREAKS);
     }
-    if !field.is_empty() && unsupported(schema).is_none() && field_path::find(field, schema, true).is_err() {
+    if !field.is_empty() && fields.is_some_and(|fields| fields.find_field(field, true).is_err()) {
         refuse("must be a valid path");
     }
 }

@@ -48,32 +48,11 @@ pub(super) fn any(schema: &Value, holds: &mut dyn FnMut(&Value) -> bool) -> bool
         || MAPS.iter().any(|map| members(schema, map).any(|(_, schema)| any(schema, holds)))
 }
 
-/// Why a schema cannot be taken for a structural one at all.
-pub(super) fn unsupported(schema: &Value) -> Option<String> {
-    let named = ["id", "$schema", "$ref"].into_iter().find(|name| is_set(schema, name));
-    let filled = |name: &&str| members(schema, name).next().is_some();
-    let named = named
-        .or_else(|| ["patternProperties", "dependencies"].into_iter().find(filled))
-        .or_else(|| present(schema, "additionalItems").map(|_| "additionalItems"))
-        .or_else(|| Some("definitions").filter(filled));
-    if let Some(name) = named {
-        let name = if name == "$schema" { "schema" } else { name };
-        return Some(format!("OpenAPIV3Schema '{name}' is not supported"));
+/// Whether something holds for an object anywhere in a tree.
+pub(super) fn any_object(tree: &Value, holds: &dyn Fn(&Value) -> bool) -> bool {
+    match tree {
+        Value::Object(object) => holds(tree) || object.values().any(|value| any_object(value, holds)),
+        Value::List(items) => items.iter().any(|item| any_object(item, holds)),
+        _ => false,
     }
-    let nested = schema
-        .get("not")
-        .filter(|not| not.as_object().is_some())
-        .into_iter()
-        .chain(["allOf", "anyOf", "oneOf"].iter().flat_map(|list| schema.list_at(&[list])));
-    if let Some(problem) = nested.into_iter().find_map(unsupported) {
-        return Some(problem);
-    }
-    if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
-        return Some("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined".to_owned());
-    }
-    if !schema.list_at(&["items"]).is_empty() {
-        return Some("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
-    }
-    let properties = members(schema, "properties").map(|(_, property)| property);
-    item(schema).into_iter().chain(properties).chain(additional(schema)).find_map(unsupported)
 }

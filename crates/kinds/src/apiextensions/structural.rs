@@ -18,7 +18,7 @@ enum Level {
     Field,
 }
 
-/// The rules for a schema that has nothing [`unsupported`](super::schema::unsupported), in the order of their texts.
+/// The rules for a schema that can be read as a structural one, in the order of their texts.
 pub(super) fn validate(schema: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
     invariants(schema, Level::Root, path, &mut errors);

@@ -1,20 +1,26 @@
 //! The rules of a definition.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_schema::{Message, Value};
+use binnacle_structural::defaults::{self, DefaultRules};
+use binnacle_structural::{Interner, Structural};
 use binnacle_validation::metadata::shown;
 use binnacle_validation::names as dns;
 use binnacle_validation::repeated;
 
 use super::definition::Definition;
+use super::expressions::{self, Existing, Subject};
 use super::list_types::{items_of_maps_and_sets, non_atomic_item};
 use super::names::{column, label, subresources, validate_names};
 use super::open_api::{self, Rules, TYPES};
 use super::webhook::{self, Leniency};
-use super::{approval, field_path, schema, structural};
+use super::{approval, schema, structural};
 use crate::checks::{immutable, items, member, one_of, present, spec_path};
+use crate::prepare::semantically_equal;
+use crate::tables;
 
 const SELECTABLE_MAX: usize = 8;
 const WARNING_MAX: usize = 256;
@@ -24,6 +30,9 @@ struct Asked<'a> {
     rules: Rules,
     schemas: bool,
     structural: bool,
+    /// True where defaults may not have members that their schema does not know.
+    pruned_defaults: bool,
+    existing: Existing,
     leniency: Leniency,
     old: Option<&'a Value>,
 }
@@ -35,6 +44,8 @@ impl<'a> Asked<'a> {
                 rules: Rules { valid_types: true, atomic_sets: true, map_keys: true },
                 schemas: true,
                 structural: true,
+                pruned_defaults: true,
+                existing: Existing::default(),
                 leniency: Leniency { unknown_versions: false, any_bundle: true },
                 old: None,
             };
@@ -54,15 +65,24 @@ impl<'a> Asked<'a> {
         Self {
             rules,
             schemas: has_all_schemas(&definition),
-            structural: definition
-                .schemas()
-                .all(|s| schema::unsupported(s).is_none() && structural::validate(s, &FieldPath::new("")).is_empty()),
+            structural: definition.schemas().all(|s| structural_schema(s).is_some()),
+            pruned_defaults: !definition.schemas().any(has_unpruned_defaults),
+            existing: Existing::of(&definition),
             leniency: Leniency {
                 unknown_versions: webhook::lacks_known_version(conversion),
                 any_bundle: !is_established(old) || webhook::has_invalid_bundle(conversion),
             },
             old: Some(old),
         }
+    }
+
+    /// Whether the schema of a version is that of the old definition.
+    fn is_unchanged(&self, version: &Value) -> bool {
+        let Some(old) = self.old else { return false };
+        let name = version.str_at(&["name"]);
+        let mut versions = old.list_at(&["spec", "versions"]).iter();
+        let old = versions.find(|old| old.str_at(&["name"]) == name);
+        old.is_some_and(|old| semantically_equal(version.get("schema"), old.get("schema")))
     }
 
     /// Whether too many fields were selectable before, the same ones.
@@ -83,6 +103,24 @@ impl<'a> Asked<'a> {
 fn is_established(definition: &Value) -> bool {
     let conditions = definition.list_at(&["status", "conditions"]);
     conditions.iter().any(|c| c.str_at(&["type"]) == "Established" && c.str_at(&["status"]) == "True")
+}
+
+/// A schema as a tree of nodes, where it is structural.
+fn structural_schema(schema: &Value) -> Option<Arc<Structural>> {
+    let parsed = Structural::parse(schema, &Interner::new()).ok()?;
+    structural::validate(schema, &FieldPath::new("")).is_empty().then_some(parsed)
+}
+
+fn object_meta() -> Option<&'static Message> {
+    tables::message("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+}
+
+fn has_unpruned_defaults(schema: &Value) -> bool {
+    let has_defaults = schema::any(schema, &mut |s| present(s, "default").is_some());
+    has_defaults
+        && structural_schema(schema)
+            .zip(object_meta())
+            .is_some_and(|(schema, object_meta)| defaults::has_unpruned(&schema, object_meta))
 }
 
 fn open_api_schema(schema: Option<&Value>) -> Option<&Value> {
@@ -217,7 +255,8 @@ fn spec(object: &Value, asked: &Asked<'_>, errors: &mut FieldErrors) {
     validate_names(member(spec, "names"), &path.child("names"), errors);
     let any_status = definition.versions.iter().any(|version| has_status(present(version, "subresources")));
     let shared = definition.shared("schema");
-    validate_schema(shared, any_status, asked, structural, &path.child("validation"), errors);
+    let unchanged = definition.versions.first().is_some_and(|first| asked.is_unchanged(first));
+    validate_schema(shared, any_status, asked, structural, unchanged, &path.child("validation"), errors);
     subresources(definition.shared("subresources"), &path.child("subresources"), errors);
     let columns = definition.shared("additionalPrinterColumns").and_then(Value::as_list).unwrap_or_default();
     for (i, item) in columns.iter().enumerate() {
@@ -291,7 +330,8 @@ fn validate_version(
     deprecation_warning(version, path, errors);
     let schema = own("schema");
     let subresources_of_version = present(version, "subresources");
-    validate_schema(schema, has_status(subresources_of_version), asked, structural, &path.child("schema"), errors);
+    let (status, unchanged) = (has_status(subresources_of_version), asked.is_unchanged(version));
+    validate_schema(schema, status, asked, structural, unchanged, &path.child("schema"), errors);
     subresources(own("subresources"), &path.child("subresources"), errors);
     for (at, item) in items(version, "additionalPrinterColumns", path) {
         if own("additionalPrinterColumns").is_some() {
@@ -349,12 +389,13 @@ fn whole_versions(definition: &Definition<'_>, path: &FieldPath, errors: &mut Fi
     }
 }
 
-/// The rules for a schema. Defaults are not checked against it here.
+/// The rules for a schema, the defaults in it and its expressions. `unchanged` where it is that of an old definition.
 fn validate_schema(
     schema: Option<&Value>,
     has_status: bool,
     asked: &Asked<'_>,
     structural: bool,
+    unchanged: bool,
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
@@ -367,13 +408,41 @@ fn validate_schema(
     if schema.bool_at(&["nullable"]) {
         errors.push(FieldError::forbidden(&path.child("nullable"), "nullable cannot be true at the root"));
     }
-    let unsupported = schema::unsupported(schema).filter(|_| structural);
-    if structural && unsupported.is_none() {
-        errors.extend(structural::validate(schema, &path));
+    let parsed = structural.then(|| Structural::parse(schema, &Interner::new()));
+    let (parsed, unsupported) = match parsed {
+        Some(Ok(parsed)) => (Some(parsed), None),
+        Some(Err(problem)) => (None, Some(problem)),
+        None => (None, None),
+    };
+    let mut sound = None;
+    if let Some(parsed) = parsed {
+        let mut found = structural::validate(schema, &path);
+        if found.is_empty()
+            && let Some(object_meta) = object_meta()
+        {
+            let rules = DefaultRules { object_meta, pruned: asked.pruned_defaults };
+            defaults::validate(&parsed, rules, &path, &mut found);
+        }
+        if found.is_empty() {
+            sound = Some(parsed);
+        }
+        errors.extend(found);
     }
+    let before_words = errors.len();
     open_api::validate(schema, &asked.rules, &path, errors);
+    if let Some(parsed) = sound {
+        let subject = Subject {
+            schema,
+            structural: &parsed,
+            rules: &asked.rules,
+            existing: &asked.existing,
+            has_errors: errors.len() > before_words,
+            unchanged,
+        };
+        expressions::validate(&subject, &path, errors);
+    }
     if let Some(problem) = unsupported.filter(|_| errors.len() == before) {
-        errors.push(FieldError::invalid(&path, "", problem));
+        errors.push(FieldError::invalid(&path, "", problem.to_string()));
     }
 }
 
@@ -386,10 +455,14 @@ fn selectable_fields(
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    if let Some(problem) = schema.and_then(schema::unsupported) {
-        errors.push(FieldError::invalid(&path.child("schema.openAPIV3Schema"), "", problem));
-        return;
-    }
+    let schema = match Structural::parse(schema.unwrap_or(&Value::Null), &Interner::new()) {
+        Ok(schema) => schema,
+        Err(problem) => {
+            let at = path.child("schema.openAPIV3Schema");
+            errors.push(FieldError::invalid(&at, "", problem.to_string()));
+            return;
+        }
+    };
     let path = path.child("selectableFields");
     let mut unique: Vec<String> = Vec::new();
     for (i, field) in fields.iter().enumerate() {
@@ -398,7 +471,7 @@ fn selectable_fields(
             errors.push(FieldError::required(&at, ""));
             continue;
         }
-        let found = match field_path::find(json_path, schema.unwrap_or(&Value::Null), false) {
+        let found = match schema.find_field(json_path, false) {
             Ok(found) => found,
             Err(problem) => {
                 errors.push(FieldError::invalid(&at, json_path, format!("is an invalid path: {problem}")));
@@ -408,7 +481,7 @@ fn selectable_fields(
         if found.root == "metadata" {
             errors.push(FieldError::invalid(&at, json_path, "must not point to fields in metadata"));
         }
-        let kind = found.schema.map_or("", |schema| schema.str_at(&["type"]));
+        let kind = found.schema.map_or("", Structural::type_name);
         if !matches!(kind, "string" | "boolean" | "integer") {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
             errors.push(FieldError::invalid(&at, json_path, detail));

@@ -69,9 +69,8 @@ impl Set {
     pub(super) fn with_named_fields(mut self, shape: Option<Shape<'_>>) -> Self {
         for node in &mut self.nodes {
             let (named, below) = match (&node.element, shape) {
-                (PathElement::Field(name), Some(shape @ Shape::Struct { .. })) => {
-                    let member = shape.member(name);
-                    (member.is_some(), member)
+                (PathElement::Field(name), Some(shape @ Shape::Struct { message, .. })) => {
+                    (message.get(name).is_some(), shape.member(name))
                 }
                 (PathElement::Field(name), Some(shape)) => (false, shape.member(name)),
                 (PathElement::Key(_), Some(shape)) => (false, shape.element()),

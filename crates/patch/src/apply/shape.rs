@@ -102,7 +102,10 @@ impl<'s> Shape<'s> {
     /// The shape of a member; `None` where the schema does not know it.
     pub(super) fn member(&self, name: &str) -> Option<Self> {
         match self {
-            Self::Struct { message, .. } => message.get(name).map(Self::of_field),
+            Self::Struct { message, .. } => {
+                let field = message.get(name).map(Self::of_field);
+                field.or_else(|| message.others.as_deref().map(Self::of_type))
+            }
             Self::Map { value, .. } => Some(Self::of_type(value)),
             Self::Deduced => Some(Self::Deduced),
             _ => None,

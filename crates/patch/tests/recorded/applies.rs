@@ -11,7 +11,7 @@ use crate::cases::{FILLED, Request, cases, content, decoded, entries, finished, 
 struct OneVersion;
 
 impl Versions for OneVersion {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &'static Message)> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         if object.str_at(&["apiVersion"]) != api_version {
             return None;
         }

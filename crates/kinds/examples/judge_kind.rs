@@ -1,0 +1,55 @@
+//! Judges objects of built-in kinds: reads one JSON document a line, `{"new": ..., "old": ...}`, of which `old` may be
+//! missing, and answers each with a line: the errors and the warnings of the kind. What every kind's metadata is asked for
+//! is not judged.
+
+use std::io::{BufRead, Write};
+
+use binnacle_kinds::{Situation, strategy, tables};
+use binnacle_meta::GroupVersion;
+use binnacle_schema::{Limits, Object, Value, decode, json};
+
+fn main() -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        let answer = json::parse(line?.as_bytes(), &Limits::default()).map_err(|error| error.to_string());
+        let answer = answer.and_then(|question| judge(&question));
+        let answer = answer.unwrap_or_else(|error| Value::Object([("failure", error)].into_iter().collect::<Object>()));
+        writeln!(out, "{}", json::to_string(&answer))?;
+    }
+    Ok(())
+}
+
+fn judge(question: &Value) -> Result<Value, String> {
+    let new = question.get("new").ok_or("no object")?;
+    let api_version = new.str_at(&["apiVersion"]).to_owned();
+    let version = GroupVersion::parse(&api_version).ok_or("no apiVersion")?;
+    let kind = new.str_at(&["kind"]).to_owned();
+    let message = tables::kind(&version.group, &version.version, &kind).ok_or("an unknown kind")?;
+    let strategy = strategy(&version.group, &kind);
+    let situation = Situation { now: 1_767_225_600, namespace: "", api_version: &api_version, dry_run: true };
+    let read = |object: &Value| {
+        let mut object = decode::value(object.clone(), message).map_err(|error| error.to_string())?.value;
+        strategy.set_defaults(&version.version, &mut object);
+        Ok::<_, String>(object)
+    };
+    let mut new = read(new)?;
+    let old = question.get("old").map(read).transpose()?;
+    let errors = match &old {
+        None => {
+            strategy.prepare_for_create(&situation, &mut new);
+            strategy.validate(&situation, &new)
+        }
+        Some(old) => {
+            strategy.prepare_for_update(&situation, &mut new, old);
+            strategy.validate_update(&situation, &new, old)
+        }
+    };
+    let errors = errors.iter().map(|error| {
+        let parts = [("field", error.field.to_string()), ("message", error.body().to_owned())];
+        Value::Object(parts.into_iter().chain([("reason", error.kind.reason().to_owned())]).collect())
+    });
+    let mut answer = Object::new();
+    answer.insert("errors", Value::List(errors.collect()));
+    answer.insert("warnings", strategy.warnings(&new, old.as_ref()));
+    Ok(Value::Object(answer))
+}

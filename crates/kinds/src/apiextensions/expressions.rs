@@ -1,0 +1,235 @@
+//! The rules for expressions in schemas: they compile, and cost neither by themselves nor together too much.
+
+use std::collections::HashSet;
+
+use binnacle_cel::Version;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+use binnacle_structural::rules::{Compiled, compile, decl_type};
+use binnacle_structural::{Additional, Kind, Structural};
+
+use super::definition::Definition;
+use super::open_api::{self, Place};
+use super::schema;
+use crate::checks::present;
+use crate::internal;
+
+/// What one expression may cost, for as many values as there can be.
+const COST_LIMIT: u64 = 10_000_000;
+/// What all expressions of a schema may cost together.
+const TOTAL_LIMIT: u64 = 100_000_000;
+/// The size of the largest request, which bounds how many values there can be.
+const MAX_REQUEST: u64 = 3 * 1024 * 1024;
+
+const RULES: &str = "x-kubernetes-validations";
+const RULE: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule";
+
+/// The expressions of the definition that is changed: they can use what this server knows, new ones only what the version
+/// before it knows as well.
+#[derive(Default)]
+pub(super) struct Existing {
+    rules: HashSet<String>,
+    messages: HashSet<String>,
+}
+
+impl Existing {
+    pub(super) fn of(definition: &Definition<'_>) -> Self {
+        let mut existing = Self::default();
+        for schema in definition.schemas() {
+            schema::any(schema, &mut |schema| {
+                for rule in schema.list_at(&[RULES]) {
+                    existing.rules.insert(rule.str_at(&["rule"]).to_owned());
+                    existing.messages.insert(rule.str_at(&["messageExpression"]).to_owned());
+                }
+                false
+            });
+        }
+        existing
+    }
+
+    fn version(&self, expression: &str, is_message: bool) -> Version {
+        let known = if is_message { &self.messages } else { &self.rules };
+        if known.contains(expression) { Version::STORED } else { Version::COMPATIBLE }
+    }
+}
+
+/// A schema whose expressions are looked at.
+pub(super) struct Subject<'a> {
+    pub(super) schema: &'a Value,
+    /// The same as a tree of nodes.
+    pub(super) structural: &'a Structural,
+    pub(super) rules: &'a open_api::Rules,
+    pub(super) existing: &'a Existing,
+    /// True where the schema has other errors: expressions above them are not compiled.
+    pub(super) has_errors: bool,
+    /// True where the schema did not change, which lets a single expression cost what it did.
+    pub(super) unchanged: bool,
+}
+
+/// Looks at all expressions of a schema.
+pub(super) fn validate(subject: &Subject<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+    let mut walk = Walk { subject, errors, total: 0, expensive: Vec::new() };
+    let scope = Scope { cardinality: Some(1), uncorrelatable: None, untyped_above: false };
+    walk.node(subject.schema, subject.structural, Place::root(), scope, path);
+    walk.total(path);
+}
+
+struct Walk<'a, 'e> {
+    subject: &'a Subject<'a>,
+    errors: &'e mut FieldErrors,
+    total: u64,
+    /// The expressions that cost most.
+    expensive: Vec<(FieldPath, u64)>,
+}
+
+/// What the schemas above say of values here.
+#[derive(Clone, Copy)]
+struct Scope<'p> {
+    /// How many values there can be; `None` where nothing bounds them.
+    cardinality: Option<u64>,
+    /// The topmost schema below which old values are not found again.
+    uncorrelatable: Option<&'p FieldPath>,
+    /// True where a schema above has rules and values of no type.
+    untyped_above: bool,
+}
+
+impl Walk<'_, '_> {
+    fn node(&mut self, schema: &Value, node: &Structural, place: Place, scope: Scope<'_>, path: &FieldPath) {
+        if self.errors.is_full() || !node.has_rules() {
+            return;
+        }
+        let is_resource = place.is_root || node.embedded;
+        let untyped = scope.untyped_above || !node.rules.is_empty() && decl_type(node, is_resource).is_none();
+        let cardinality = match (scope.cardinality, max_elements(node)) {
+            (Some(above), Some(here)) => Some(above.saturating_mul(here)),
+            _ => None,
+        };
+        let below = Scope { cardinality, untyped_above: untyped, ..scope };
+        if let (Some(additional), Some(of_node)) = (schema::additional(schema), node.additional_schema()) {
+            let place = place.of_additional();
+            self.node(additional, of_node, place, below, &path.child("additionalProperties"));
+        }
+        for (name, property) in schema::members(schema, "properties") {
+            let Some(of_node) = node.property(name) else { continue };
+            let place = place.of_property(name, node.embedded);
+            self.node(property, of_node, place, below, &path.child("properties").key(name));
+        }
+        if let (Some(items), Some(of_node)) = (schema::item(schema), node.items.as_deref()) {
+            let correlated = schema.str_at(&["x-kubernetes-list-type"]) == "map";
+            let uncorrelatable = scope.uncorrelatable.or((!correlated).then_some(path));
+            self.node(items, of_node, place.below(), Scope { uncorrelatable, ..below }, &path.child("items"));
+        }
+        if !node.rules.is_empty() && !self.has_errors(schema, place, path) {
+            self.rules(schema, node, is_resource, Scope { untyped_above: untyped, ..scope }, path);
+        }
+    }
+
+    /// Whether something else is wrong with a schema.
+    fn has_errors(&self, schema: &Value, place: Place, path: &FieldPath) -> bool {
+        if !self.subject.has_errors {
+            return false;
+        }
+        let mut errors = FieldErrors::new();
+        open_api::within(schema, place, self.subject.rules, path, &mut errors);
+        !errors.is_empty()
+    }
+
+    fn rules(&mut self, schema: &Value, node: &Structural, is_resource: bool, scope: Scope<'_>, path: &FieldPath) {
+        let path = path.child(RULES);
+        let ty = decl_type(node, is_resource).filter(|_| !scope.untyped_above);
+        let Some(ty) = ty else {
+            let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+            self.errors.push(FieldError::internal(&path, detail));
+            return;
+        };
+        let existing = self.subject.existing;
+        let compiled = compile(node, &ty, &|expression, is_message| existing.version(expression, is_message));
+        // At least a comma stands between two values.
+        let most = MAX_REQUEST / (ty.min_serialized_size + 1);
+        for (i, (compiled, rule)) in compiled.iter().zip(schema.list_at(&[RULES])).enumerate() {
+            let cost = compiled.max_cost.saturating_mul(scope.cardinality.unwrap_or(most));
+            self.rule(compiled, rule, cost, scope.uncorrelatable, &path.index(i));
+        }
+    }
+
+    fn rule(
+        &mut self,
+        compiled: &Compiled,
+        rule: &Value,
+        cost: u64,
+        uncorrelatable: Option<&FieldPath>,
+        path: &FieldPath,
+    ) {
+        let at = path.child("rule");
+        self.cost("estimated rule cost", cost, &at);
+        if let Some(error) = &compiled.error {
+            self.errors.push(FieldError::invalid(&at, internal::shown(RULE, Some(rule)), error));
+        }
+        let of_message = path.child("messageExpression");
+        if let Some(error) = &compiled.message_expression_error {
+            self.errors.push(FieldError::invalid(&of_message, internal::shown(RULE, Some(rule)), error));
+        } else if let Some(expression) = &compiled.message_expression {
+            self.cost("estimated messageExpression cost", expression.max_cost, &of_message);
+        }
+        if compiled.uses_old_self {
+            if let Some(within) = uncorrelatable {
+                let detail =
+                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
+                self.errors.push(FieldError::invalid(&at, rule.str_at(&["rule"]), detail));
+            }
+        } else if let Some(optional) = present(rule, "optionalOldSelf").and_then(Value::as_bool) {
+            let detail = "may not be set if oldSelf is not used in rule";
+            self.errors.push(FieldError::invalid(&path.child("optionalOldSelf"), optional, detail));
+        }
+    }
+
+    fn cost(&mut self, what: &str, cost: u64, path: &FieldPath) {
+        if cost > COST_LIMIT && !self.subject.unchanged {
+            self.errors.push(FieldError::forbidden(path, exceeds(what, cost, COST_LIMIT)));
+        }
+        self.total = self.total.saturating_add(cost);
+        if cost >= TOTAL_LIMIT / 100 {
+            self.expensive.push((path.clone(), cost));
+            self.expensive.sort_by(|a, b| b.1.cmp(&a.1));
+            self.expensive.truncate(4);
+        }
+    }
+
+    fn total(&mut self, path: &FieldPath) {
+        if self.total <= TOTAL_LIMIT {
+            return;
+        }
+        for (path, _) in &self.expensive {
+            let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            self.errors.push(FieldError::forbidden(path, detail));
+        }
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        self.errors.push(FieldError::forbidden(path, exceeds(what, self.total, TOTAL_LIMIT)));
+    }
+}
+
+/// How many times more values there can be below a schema than of it; `None` where nothing bounds them.
+fn max_elements(node: &Structural) -> Option<u64> {
+    let values = node.values.as_deref();
+    let max = match node.kind {
+        Some(Kind::Object) if matches!(node.additional, Additional::Unset) => return Some(1),
+        Some(Kind::Object) => values?.max_properties?,
+        Some(Kind::Array) => values?.max_items?,
+        _ => return Some(1),
+    };
+    Some(u64::try_from(max).unwrap_or(0))
+}
+
+fn exceeds(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
+}

@@ -1,0 +1,171 @@
+//! What a value was before: the old value that a new one takes the place of, as far as the schema lets the two be
+//! brought together, and whether they are the same.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use binnacle_schema::{Object, Value};
+
+use crate::structural::{Kind, ListType, Structural};
+
+/// A new value, the old one in its place, and the schema of both.
+#[derive(Clone, Copy, Debug)]
+pub struct Correlated<'v> {
+    pub new: &'v Value,
+    pub old: &'v Value,
+    schema: &'v Structural,
+    known: &'v Known<'v>,
+}
+
+/// What was found out of two objects already. Values are told apart by where they are.
+#[derive(Debug, Default)]
+pub struct Known<'v> {
+    equal: RefCell<HashMap<*const Value, bool>>,
+    lists: RefCell<HashMap<*const Value, Rc<MapList<'v>>>>,
+}
+
+/// The elements of a list map by their keys; of several with the same keys the first.
+#[derive(Debug, Default)]
+pub(crate) struct MapList<'v> {
+    by_key: HashMap<Vec<Key<'v>>, &'v Value>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Key<'v> {
+    Bool(bool),
+    Int(i64),
+    Float(u64),
+    Str(&'v str),
+}
+
+impl<'v> Correlated<'v> {
+    pub fn new(new: &'v Value, old: &'v Value, schema: &'v Structural, known: &'v Known<'v>) -> Self {
+        Self { new, old, schema, known }
+    }
+
+    /// The member of that name, where both have it and the schema knows it.
+    pub fn key(&self, name: &str) -> Option<Self> {
+        let (new, old) = (self.new.get(name)?, self.old.get(name)?);
+        Some(Self { new, old, schema: self.schema.member(name)?, known: self.known })
+    }
+
+    /// The element at a place of the new list, where the old one has an element of the same keys.
+    pub fn index(&self, index: usize) -> Option<Self> {
+        let new = self.new.as_list()?.get(index)?;
+        let old = self.map_list()?.get(new, self.schema)?;
+        Some(Self { new, old, schema: self.schema.items.as_deref()?, known: self.known })
+    }
+
+    /// True where nothing changed that can be brought together. What no schema speaks of counts as changed.
+    pub fn is_unchanged(&self) -> bool {
+        let place: *const Value = self.new;
+        if let Some(known) = self.known.equal.borrow().get(&place) {
+            return *known;
+        }
+        let same = self.compare();
+        self.known.equal.borrow_mut().insert(place, same);
+        same
+    }
+
+    fn compare(&self) -> bool {
+        match (self.new, self.old) {
+            (Value::List(new), Value::List(old)) => {
+                if new.len() != old.len() || self.schema.list_type != Some(ListType::Map) {
+                    return new == old;
+                }
+                (0..new.len()).all(|i| self.index(i).is_some_and(|element| element.is_unchanged()))
+            }
+            (Value::Object(new), Value::Object(old)) => {
+                new.len() == old.len()
+                    && new.keys().all(|name| self.key(name).is_some_and(|member| member.is_unchanged()))
+            }
+            (new, old) => new == old,
+        }
+    }
+
+    fn map_list(&self) -> Option<Rc<MapList<'v>>> {
+        let old = self.old.as_list()?;
+        if self.schema.list_type != Some(ListType::Map) {
+            return None;
+        }
+        let place: *const Value = self.old;
+        let known = self.known.lists.borrow().get(&place).cloned();
+        Some(known.unwrap_or_else(|| {
+            let list = Rc::new(MapList::of(old, self.schema));
+            self.known.lists.borrow_mut().insert(place, list.clone());
+            list
+        }))
+    }
+}
+
+impl<'v> MapList<'v> {
+    /// Nothing for a list that is no list map.
+    pub(crate) fn of(items: &'v [Value], schema: &Structural) -> Self {
+        let mut list = Self::default();
+        if !schema.is(&Kind::Array) || schema.list_type != Some(ListType::Map) || schema.list_map_keys.is_empty() {
+            return list;
+        }
+        for item in items {
+            if let Some(key) = item.as_object().and_then(|item| key(item, schema)) {
+                list.by_key.entry(key).or_insert(item);
+            }
+        }
+        list
+    }
+
+    pub(crate) fn get(&self, element: &Value, schema: &Structural) -> Option<&'v Value> {
+        if self.by_key.is_empty() {
+            return None;
+        }
+        self.by_key.get(&key(element.as_object()?, schema)?).copied()
+    }
+}
+
+/// `None` where a key is missing or no scalar.
+fn key<'v>(element: &'v Object, schema: &Structural) -> Option<Vec<Key<'v>>> {
+    let scalar = |name: &binnacle_meta::Text| match element.get(name)? {
+        Value::Bool(b) => Some(Key::Bool(*b)),
+        Value::Int(n) => Some(Key::Int(*n)),
+        Value::Float(n) => Some(Key::Float(n.to_bits())),
+        Value::Str(text) => Some(Key::Str(text)),
+        _ => None,
+    };
+    schema.list_map_keys.iter().map(scalar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Interner;
+    use binnacle_schema::value;
+
+    #[test]
+    fn elements_of_list_maps_are_brought_together() {
+        let schema = value!({"type": "object", "properties": {
+            "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
+                "type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
+            }},
+            "plain": {"type": "array", "items": {"type": "integer"}},
+            "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        }});
+        let schema = Structural::parse(&schema, &Interner::new()).unwrap();
+        let old = value!({
+            "list": [{"k": "a", "v": 1i64}, {"k": "b", "v": 2i64}], "plain": [1i64], "any": {"x": 1i64}, "empty": {},
+        });
+        let new = value!({
+            "list": [{"k": "b", "v": 2i64}, {"k": "a", "v": 3i64}], "plain": [1i64], "any": {"x": 1i64}, "empty": {},
+        });
+        let known = Known::default();
+        let root = Correlated::new(&new, &old, &schema, &known);
+        let list = root.key("list").unwrap();
+        assert!(list.index(0).unwrap().is_unchanged() && !list.index(1).unwrap().is_unchanged());
+        assert!(!list.is_unchanged() && root.key("plain").unwrap().is_unchanged());
+        assert!(root.key("plain").unwrap().index(0).is_none() && root.key("empty").is_none());
+        // What the schema does not speak of is not the same.
+        assert!(!root.key("any").unwrap().is_unchanged());
+        let known = Known::default();
+        let swapped = value!({"list": [{"k": "b", "v": 2i64}, {"k": "a", "v": 1i64}]});
+        assert!(Correlated::new(&swapped, &old, &schema, &known).key("list").unwrap().is_unchanged());
+    }
+}

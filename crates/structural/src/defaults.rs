@@ -1,0 +1,200 @@
+//! The rules for defaults: they are of their schema, say nothing that it does not know, and hold before its expressions.
+
+use std::sync::Arc;
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate};
+use binnacle_schema::{Message, Object, Value};
+
+use crate::correlation::Correlated;
+use crate::embedded::{self, Coercion};
+use crate::pruning::{RESOURCE_FIELDS, prune};
+use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
+use crate::shown::shown;
+use crate::structural::Structural;
+use crate::validation;
+
+/// What is asked of defaults.
+#[derive(Clone, Copy, Debug)]
+pub struct DefaultRules<'m> {
+    /// The schema of `ObjectMeta`.
+    pub object_meta: &'m Message,
+    /// True where a default may not have members that the schema does not know.
+    pub pruned: bool,
+}
+
+/// Judges the defaults in the schema of a resource, which is at `path`.
+pub fn validate(schema: &Arc<Structural>, rules: DefaultRules<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+    let mut walk = Walk { rules, errors, budget: RUNTIME_BUDGET };
+    walk.node(schema, Place { root: schema, is_root: true, steps: &Step::Root, in_metadata: false }, path);
+}
+
+/// Whether pruning would take something out of a default.
+pub fn has_unpruned(schema: &Structural, object_meta: &Message) -> bool {
+    unpruned(schema, schema, &Step::Root, object_meta)
+}
+
+/// The way from the root to a schema.
+enum Step<'s> {
+    Root,
+    Member(&'s Step<'s>, &'s str),
+    Item(&'s Step<'s>),
+}
+
+impl Step<'_> {
+    /// An object that holds a value in this place and nothing else; `None` where the root itself would be no object.
+    fn surround(&self, value: Value) -> Option<Value> {
+        match self {
+            Self::Root => value.as_object().is_some().then_some(value),
+            Self::Member(above, name) => {
+                let object: Object = [(*name, value)].into_iter().collect();
+                above.surround(Value::Object(object))
+            }
+            Self::Item(above) => above.surround(Value::List(vec![value])),
+        }
+    }
+
+    /// The value in this place.
+    fn find<'v>(&self, root: &'v Value) -> Option<&'v Value> {
+        match self {
+            Self::Root => Some(root),
+            Self::Member(above, name) => above.find(root)?.get(name),
+            Self::Item(above) => above.find(root)?.as_list()?.first(),
+        }
+    }
+}
+
+fn unpruned(schema: &Structural, root: &Structural, step: &Step<'_>, object_meta: &Message) -> bool {
+    let changes = |default: &Value| {
+        let Some(mut object) = step.surround(default.clone()) else { return false };
+        let coercion = Coercion { object_meta, drop_malformed: true };
+        if embedded::coerce(&mut object, root, true, &FieldPath::root(), coercion, &mut Vec::new()).is_err() {
+            return false;
+        }
+        prune(&mut object, Some(root), true);
+        step.find(&object) != Some(default)
+    };
+    schema.default.as_deref().is_some_and(changes)
+        || schema
+            .additional_schema()
+            .is_some_and(|additional| unpruned(additional, root, &Step::Member(step, "*"), object_meta))
+        || schema.items.as_deref().is_some_and(|items| unpruned(items, root, &Step::Item(step), object_meta))
+        || schema.properties().any(|(name, property)| unpruned(property, root, &Step::Member(step, name), object_meta))
+}
+
+struct Walk<'m, 'e> {
+    rules: DefaultRules<'m>,
+    errors: &'e mut FieldErrors,
+    budget: i64,
+}
+
+/// Where a schema stands within the resource that it belongs to.
+#[derive(Clone, Copy)]
+struct Place<'s> {
+    root: &'s Structural,
+    /// True for the schema of the resource itself.
+    is_root: bool,
+    steps: &'s Step<'s>,
+    /// True within what every resource has.
+    in_metadata: bool,
+}
+
+impl Walk<'_, '_> {
+    fn node(&mut self, schema: &Arc<Structural>, place: Place<'_>, path: &FieldPath) {
+        let place = match schema.embedded && !place.is_root {
+            true => Place { root: schema, is_root: true, steps: &Step::Root, in_metadata: false },
+            false => place,
+        };
+        if let Some(default) = &schema.default {
+            self.default(schema, default, place, &path.child("default"));
+        }
+        // There are no defaults within additionalProperties.
+        if let Some(items) = &schema.items {
+            let steps = Step::Item(place.steps);
+            self.below(items, Place { is_root: false, steps: &steps, ..place }, &path.child("items"));
+        }
+        for (name, property) in schema.properties() {
+            let of_resource = place.is_root && RESOURCE_FIELDS.contains(&name.as_str());
+            let steps = Step::Member(place.steps, name);
+            let below = Place { is_root: false, steps: &steps, in_metadata: place.in_metadata || of_resource, ..place };
+            self.below(property, below, &path.child("properties").key(name));
+        }
+    }
+
+    fn below(&mut self, schema: &Arc<Structural>, place: Place<'_>, path: &FieldPath) {
+        if self.budget >= 0 && !self.errors.is_full() {
+            self.node(schema, place, path);
+        }
+    }
+
+    fn default(&mut self, schema: &Arc<Structural>, default: &Value, place: Place<'_>, path: &FieldPath) {
+        let is_resource = match place.in_metadata {
+            true => self.metadata(default, place, path),
+            false => self.value(schema, schema.embedded || place.is_root, default, path),
+        };
+        if !is_resource {
+            return;
+        }
+        let before = self.errors.len();
+        validation::validate_default(default, schema, path, self.errors);
+        if self.errors.len() > before {
+            return;
+        }
+        let Some(rules) = Rules::new(schema, place.is_root) else { return };
+        // As an update that changes nothing, and as a value that is new.
+        let mut left = self.run(&rules, default, Some(default), path);
+        if self.errors.len() == before {
+            left = left.min(self.run(&rules, default, None, path));
+        }
+        self.budget = left;
+    }
+
+    fn run(&mut self, rules: &Rules, default: &Value, old: Option<&Value>, path: &FieldPath) -> i64 {
+        let mut judgement = Judgement::default();
+        let unratcheted: Option<Correlated<'_>> = None;
+        let left = rules.evaluate(default, old, unratcheted, path, self.budget, &mut judgement);
+        self.errors.extend(judgement.errors);
+        left
+    }
+
+    /// A default that becomes part of metadata must leave it metadata. True where it does.
+    fn metadata(&mut self, default: &Value, place: Place<'_>, path: &FieldPath) -> bool {
+        let Some(mut object) = place.steps.surround(default.clone()) else { return true };
+        let members = object.make_object();
+        for (name, value) in [("kind", "Validation"), ("apiVersion", "validation/v1")] {
+            members.entry(name, || value.into());
+        }
+        let coercion = Coercion { object_meta: self.rules.object_meta, drop_malformed: false };
+        let root = FieldPath::root();
+        let mut found = FieldErrors::new();
+        match embedded::coerce(&mut object, place.root, true, &root, coercion, &mut Vec::new()) {
+            Err(error) => found.push(error),
+            Ok(()) => embedded::validate(&object, place.root, true, &root, self.rules.object_meta, &mut found),
+        }
+        if !found.is_empty() {
+            let detail = format!("must result in valid metadata: {}", aggregate(found.iter()));
+            self.errors.push(FieldError::invalid(path, shown(default), detail));
+        }
+        found.is_empty()
+    }
+
+    /// A default has only what its schema knows, and resources in it are such. True where the latter holds.
+    fn value(&mut self, schema: &Structural, is_resource: bool, default: &Value, path: &FieldPath) -> bool {
+        if self.rules.pruned {
+            let mut pruned = default.clone();
+            prune(&mut pruned, Some(schema), is_resource);
+            if pruned != *default {
+                self.errors.push(FieldError::invalid(path, shown(default), "must not have unknown fields"));
+            }
+        }
+        let before = self.errors.len();
+        let coercion = Coercion { object_meta: self.rules.object_meta, drop_malformed: false };
+        let mut object = default.clone();
+        match embedded::coerce(&mut object, schema, is_resource, path, coercion, &mut Vec::new()) {
+            Err(error) => self.errors.push(error),
+            Ok(()) => {
+                embedded::validate(&object, schema, is_resource, path, self.rules.object_meta, self.errors);
+            }
+        }
+        self.errors.len() == before
+    }
+}

@@ -1,0 +1,230 @@
+//! Objects within objects: `x-kubernetes-embedded-resource` gives them a type and metadata, which are those of every
+//! resource.
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion};
+use binnacle_schema::decode::{self, DecodeError};
+use binnacle_schema::{Finding, Message, Object, Value};
+use binnacle_validation::{metadata, names};
+
+use crate::path::Path;
+use crate::shown::shown;
+use crate::structural::Structural;
+
+/// How metadata is made what it must be.
+#[derive(Clone, Copy, Debug)]
+pub struct Coercion<'m> {
+    /// The schema of `ObjectMeta`.
+    pub object_meta: &'m Message,
+    /// True where fields of a wrong type are dropped (what is in the store must be readable) and not refused.
+    pub drop_malformed: bool,
+}
+
+/// Makes the metadata of embedded resources what metadata can be; with `is_root` that of the object as well. Unknown
+/// fields go, and their paths, which begin with `base`, are added to `unknown`.
+///
+/// # Errors
+/// The first field of a wrong type, where these are refused.
+pub fn coerce(
+    object: &mut Value,
+    schema: &Structural,
+    is_root: bool,
+    base: &FieldPath,
+    coercion: Coercion<'_>,
+    unknown: &mut Vec<String>,
+) -> Result<(), FieldError> {
+    let before = unknown.len();
+    let result = Coercer { base, coercion, unknown }.walk(object, schema, is_root, &Path::Root);
+    unknown[before..].sort();
+    result
+}
+
+/// Judges the types and metadata of embedded resources, with `is_root` those of the object as well.
+pub fn validate(
+    object: &Value,
+    schema: &Structural,
+    is_root: bool,
+    base: &FieldPath,
+    object_meta: &Message,
+    errors: &mut FieldErrors,
+) {
+    Judge { base, object_meta, errors }.walk(object, schema, is_root, &Path::Root);
+}
+
+/// Metadata as it can be, and the paths of its unknown fields below `path`.
+///
+/// # Errors
+/// What Go says of a field of a wrong type.
+pub fn object_meta(
+    tree: &Value,
+    coercion: Coercion<'_>,
+    path: &FieldPath,
+    unknown: &mut Vec<String>,
+) -> Result<Value, DecodeError> {
+    let mut tell = |findings: decode::Decoded| {
+        let found = findings.findings.iter().filter_map(|finding| match finding {
+            Finding::UnknownField(field) => Some(format!("{path}.{field}")),
+            _ => None,
+        });
+        unknown.extend(found);
+        findings.value
+    };
+    let error = match decode::value(tree.clone(), coercion.object_meta) {
+        Ok(decoded) => return Ok(tell(decoded)),
+        Err(error) => error,
+    };
+    let Some(members) = tree.as_object().filter(|_| coercion.drop_malformed) else { return Err(error) };
+    // One by one: what cannot be read goes, the rest stays.
+    let good: Object = members
+        .iter()
+        .filter(|(name, value)| {
+            let one: Object = [((*name).clone(), (*value).clone())].into_iter().collect();
+            decode::value(Value::Object(one), coercion.object_meta).is_ok()
+        })
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    decode::value(Value::Object(good), coercion.object_meta).map(tell)
+}
+
+struct Coercer<'m, 'u> {
+    base: &'m FieldPath,
+    coercion: Coercion<'m>,
+    unknown: &'u mut Vec<String>,
+}
+
+impl Coercer<'_, '_> {
+    fn walk(
+        &mut self,
+        value: &mut Value,
+        schema: &Structural,
+        is_root: bool,
+        path: &Path<'_>,
+    ) -> Result<(), FieldError> {
+        match value {
+            Value::Object(object) => {
+                if is_root || schema.embedded {
+                    self.resource(object, path)?;
+                }
+                for (name, value) in object.iter_mut() {
+                    if let Some(property) = schema.property(name) {
+                        self.walk(value, property, false, &Path::Field(path, name))?;
+                    } else if let Some(additional) = schema.additional_schema() {
+                        self.walk(value, additional, false, &Path::Key(path, name))?;
+                    }
+                }
+            }
+            Value::List(items) => {
+                let Some(schema) = schema.items.as_deref() else { return Ok(()) };
+                for (i, item) in items.iter_mut().enumerate() {
+                    self.walk(item, schema, false, &Path::Index(path, i))?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn resource(&mut self, object: &mut Object, path: &Path<'_>) -> Result<(), FieldError> {
+        for name in ["apiVersion", "kind"] {
+            match object.get(name) {
+                None | Some(Value::Str(_)) => {}
+                Some(_) if self.coercion.drop_malformed => drop(object.remove(name)),
+                Some(other) => {
+                    let at = path.below(self.base).child(name);
+                    return Err(FieldError::invalid(&at, shown(other), "must be a string"));
+                }
+            }
+        }
+        let Some(tree) = object.get_mut("metadata") else { return Ok(()) };
+        let at = path.below(self.base).child("metadata");
+        match object_meta(tree, self.coercion, &at, self.unknown) {
+            Ok(mut metadata) => {
+                let members = metadata.make_object();
+                if members.get("creationTimestamp").is_some_and(Value::is_null) {
+                    members.remove("creationTimestamp");
+                }
+                *tree = metadata;
+            }
+            // What is no metadata at all is left to the rules.
+            Err(_) if self.coercion.drop_malformed => {}
+            Err(error) => return Err(FieldError::invalid(&at, shown(tree), error.to_string())),
+        }
+        Ok(())
+    }
+}
+
+struct Judge<'m, 'e> {
+    base: &'m FieldPath,
+    object_meta: &'m Message,
+    errors: &'e mut FieldErrors,
+}
+
+impl Judge<'_, '_> {
+    fn walk(&mut self, value: &Value, schema: &Structural, is_root: bool, path: &Path<'_>) {
+        if self.errors.is_full() {
+            return;
+        }
+        match value {
+            Value::Object(object) => {
+                if is_root || schema.embedded {
+                    self.resource(object, &path.below(self.base));
+                }
+                for (name, value) in object.iter() {
+                    if let Some(property) = schema.property(name) {
+                        self.walk(value, property, false, &Path::Field(path, name));
+                    } else if let Some(additional) = schema.additional_schema() {
+                        self.walk(value, additional, false, &Path::Key(path, name));
+                    }
+                }
+            }
+            Value::List(items) => {
+                let Some(schema) = schema.items.as_deref() else { return };
+                for (i, item) in items.iter().enumerate() {
+                    self.walk(item, schema, false, &Path::Index(path, i));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn resource(&mut self, object: &Object, path: &FieldPath) {
+        for name in ["apiVersion", "kind"] {
+            let at = path.child(name);
+            match object.get(name) {
+                None => self.errors.push(FieldError::required(&at, "")),
+                Some(Value::Str(text)) if text.is_empty() => {
+                    self.errors.push(FieldError::invalid(&at, "", "must not be empty"));
+                }
+                Some(Value::Str(text)) if name == "apiVersion" => {
+                    if text != "/" && GroupVersion::parse(text).is_none() {
+                        let detail = format!("unexpected GroupVersion string: {text}");
+                        self.errors.push(FieldError::invalid(&at, text, detail));
+                    }
+                }
+                Some(Value::Str(kind)) => {
+                    let problems = names::dns1035_label(&kind.to_lowercase());
+                    if !problems.is_empty() {
+                        let detail = "may have mixed case, but should otherwise match: ";
+                        let detail = format!("{detail}{}", problems.join(","));
+                        self.errors.push(FieldError::invalid(&at, kind, detail));
+                    }
+                }
+                Some(other) => self.errors.push(FieldError::invalid(&at, shown(other), "must be a string")),
+            }
+        }
+        let Some(tree) = object.get("metadata") else { return };
+        let at = path.child("metadata");
+        let coercion = Coercion { object_meta: self.object_meta, drop_malformed: false };
+        match object_meta(tree, coercion, &at, &mut Vec::new()) {
+            Err(error) => self.errors.push(FieldError::invalid(&at, shown(tree), error.to_string())),
+            Ok(mut metadata) => {
+                let members = metadata.make_object();
+                if members.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
+                    // An embedded resource needs no name, which the rules of metadata ask for.
+                    members.insert("name", "fakename");
+                }
+                let namespaced = !metadata.str_at(&["namespace"]).is_empty();
+                self.errors.extend(metadata::validate(&metadata, namespaced, names::path_segment, &at));
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Equal schemas are held once, for as long as somebody uses them.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use binnacle_schema::Value;
+
+use crate::pattern::{CompiledPatterns, Pattern};
+use crate::structural::{Additional, Structural, Values};
+
+/// Where schemas come from. The versions of a resource and resources that say the same of a field share the nodes of it:
+/// a node is looked for by its own words and the identity of the nodes below it, which are made first.
+///
+/// The table holds weak references; those that lead nowhere go when the table has doubled.
+#[derive(Debug)]
+pub struct Interner {
+    nodes: Mutex<Table<Structural>>,
+    patterns: Mutex<Table<Pattern>>,
+    compiled: Arc<CompiledPatterns>,
+    hashes: RandomState,
+}
+
+#[derive(Debug)]
+struct Table<T> {
+    by_hash: HashMap<u64, Vec<Weak<T>>>,
+    entries: usize,
+    /// How many entries there may be before the dead ones are taken out.
+    sweep_at: usize,
+}
+
+/// A table of fewer entries is not worth going over.
+const SMALLEST_SWEEP: usize = 1024;
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { by_hash: HashMap::new(), entries: 0, sweep_at: SMALLEST_SWEEP }
+    }
+}
+
+impl<T> Table<T> {
+    fn intern(&mut self, hash: u64, same: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> Arc<T> {
+        let known = self.by_hash.get(&hash).into_iter().flatten().filter_map(Weak::upgrade).find(|known| same(known));
+        if let Some(known) = known {
+            return known;
+        }
+        if self.entries >= self.sweep_at {
+            self.sweep();
+        }
+        let new = Arc::new(make());
+        self.by_hash.entry(hash).or_default().push(Arc::downgrade(&new));
+        self.entries += 1;
+        new
+    }
+
+    fn sweep(&mut self) {
+        self.by_hash.retain(|_, entries| {
+            entries.retain(|entry| entry.strong_count() > 0);
+            entries.shrink_to_fit();
+            !entries.is_empty()
+        });
+        self.entries = self.by_hash.values().map(Vec::len).sum();
+        self.by_hash.shrink_to_fit();
+        self.sweep_at = (self.entries * 2).max(SMALLEST_SWEEP);
+    }
+}
+
+impl Default for Interner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Interner {
+    pub fn new() -> Self {
+        Self {
+            nodes: Mutex::default(),
+            patterns: Mutex::default(),
+            compiled: Arc::default(),
+            hashes: RandomState::new(),
+        }
+    }
+
+    /// The node that says the same, or this one.
+    pub fn node(&self, node: Structural) -> Arc<Structural> {
+        let hash = self.hash(&node);
+        lock(&self.nodes).intern(hash, |known| same(known, &node), || node.clone())
+    }
+
+    pub(crate) fn pattern(&self, text: &str) -> Arc<Pattern> {
+        let hash = self.hashes.hash_one(text);
+        let make = || Pattern::new(text, self.compiled.clone());
+        lock(&self.patterns).intern(hash, |known| known.as_str() == text, make)
+    }
+
+    /// How many nodes are in use.
+    pub fn len(&self) -> usize {
+        let mut nodes = lock(&self.nodes);
+        nodes.sweep();
+        nodes.entries
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn hash(&self, node: &Structural) -> u64 {
+        let mut hasher = self.hashes.build_hasher();
+        hash_node(node, &mut hasher);
+        hasher.finish()
+    }
+}
+
+/// A panic within the lock leaves a table that is whole: entries are added last.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// === What a node says, with the nodes below it by identity ===
+
+fn identity<T: ?Sized>(shared: &Arc<T>, hasher: &mut impl Hasher) {
+    Arc::as_ptr(shared).cast::<()>().hash(hasher);
+}
+
+fn hash_node(node: &Structural, hasher: &mut impl Hasher) {
+    (&node.kind, node.nullable, node.preserve_unknown, node.embedded, node.int_or_string).hash(hasher);
+    (node.list_type, node.map_type, &node.list_map_keys, &node.rules).hash(hasher);
+    match &node.additional {
+        Additional::Unset => 0_u8.hash(hasher),
+        Additional::Any(any) => (1_u8, any).hash(hasher),
+        Additional::Schema(schema) => identity(schema, hasher),
+    }
+    if let Some(items) = &node.items {
+        identity(items, hasher);
+    }
+    if let Some(default) = &node.default {
+        hash_value(default, hasher);
+    }
+    node.properties.len().hash(hasher);
+    for (name, property) in &node.properties {
+        name.hash(hasher);
+        identity(property, hasher);
+    }
+    if let Some(values) = &node.values {
+        hash_values(values, hasher);
+    }
+}
+
+fn hash_values(values: &Values, hasher: &mut impl Hasher) {
+    values.format.as_ref().map(|format| format.as_str()).hash(hasher);
+    [values.maximum, values.minimum, values.multiple_of].map(|n| n.map(f64::to_bits)).hash(hasher);
+    (values.exclusive_maximum, values.exclusive_minimum, values.unique_items).hash(hasher);
+    (values.max_length, values.min_length, values.max_items, values.min_items).hash(hasher);
+    (values.max_properties, values.min_properties, &values.required).hash(hasher);
+    if let Some(pattern) = &values.pattern {
+        identity(pattern, hasher);
+    }
+    values.enumeration.len().hash(hasher);
+    values.enumeration.iter().for_each(|value| hash_value(value, hasher));
+    for list in [&values.all_of, &values.any_of, &values.one_of] {
+        list.len().hash(hasher);
+        list.iter().for_each(|nested| identity(nested, hasher));
+    }
+    if let Some(not) = &values.not {
+        identity(not, hasher);
+    }
+}
+
+/// Members of objects are hashed in any order, as they are equal in any.
+fn hash_value(value: &Value, hasher: &mut impl Hasher) {
+    match value {
+        Value::Null => 0_u8.hash(hasher),
+        Value::Bool(b) => (1_u8, b).hash(hasher),
+        Value::Int(n) => (2_u8, n).hash(hasher),
+        // Zero has two forms that are equal.
+        Value::Float(n) => (3_u8, (n + 0.0).to_bits()).hash(hasher),
+        Value::Str(text) | Value::Raw(text) => (4_u8, text).hash(hasher),
+        Value::List(items) => {
+            (5_u8, items.len()).hash(hasher);
+            items.iter().for_each(|item| hash_value(item, hasher));
+        }
+        Value::Object(object) => (6_u8, object.len()).hash(hasher),
+    }
+}
+
+fn same(a: &Structural, b: &Structural) -> bool {
+    let additional = match (&a.additional, &b.additional) {
+        (Additional::Unset, Additional::Unset) => true,
+        (Additional::Any(a), Additional::Any(b)) => a == b,
+        (Additional::Schema(a), Additional::Schema(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    };
+    let properties = || {
+        let pairs = a.properties.iter().zip(&b.properties);
+        a.properties.len() == b.properties.len()
+            && pairs.into_iter().all(|(a, b)| a.0 == b.0 && Arc::ptr_eq(&a.1, &b.1))
+    };
+    additional
+        && a.kind == b.kind
+        && (a.nullable, a.preserve_unknown, a.embedded, a.int_or_string)
+            == (b.nullable, b.preserve_unknown, b.embedded, b.int_or_string)
+        && (a.list_type, a.map_type) == (b.list_type, b.map_type)
+        && a.list_map_keys == b.list_map_keys
+        && a.rules == b.rules
+        && a.default == b.default
+        && both(a.items.as_ref(), b.items.as_ref(), Arc::ptr_eq)
+        && properties()
+        && both(a.values.as_deref(), b.values.as_deref(), same_values)
+}
+
+fn both<T>(a: Option<&T>, b: Option<&T>, same: impl FnOnce(&T, &T) -> bool) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => same(a, b),
+        _ => false,
+    }
+}
+
+fn same_values(a: &Values, b: &Values) -> bool {
+    let lists = [(&a.all_of, &b.all_of), (&a.any_of, &b.any_of), (&a.one_of, &b.one_of)];
+    a.format.as_ref().map(|format| format.as_str()) == b.format.as_ref().map(|format| format.as_str())
+        && [a.maximum, a.minimum, a.multiple_of] == [b.maximum, b.minimum, b.multiple_of]
+        && (a.exclusive_maximum, a.exclusive_minimum, a.unique_items)
+            == (b.exclusive_maximum, b.exclusive_minimum, b.unique_items)
+        && (a.max_length, a.min_length, a.max_items, a.min_items)
+            == (b.max_length, b.min_length, b.max_items, b.min_items)
+        && (a.max_properties, a.min_properties) == (b.max_properties, b.min_properties)
+        && a.required == b.required
+        && a.enumeration == b.enumeration
+        && both(a.pattern.as_ref(), b.pattern.as_ref(), Arc::ptr_eq)
+        && both(a.not.as_ref(), b.not.as_ref(), Arc::ptr_eq)
+        && lists.iter().all(|(a, b)| a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| Arc::ptr_eq(a, b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn equal_schemas_are_one_and_go_with_their_last_user() {
+        let interner = Interner::new();
+        let text = || value!({"type": "string", "pattern": "^a", "enum": ["a", {"b": 1i64}], "default": "a"});
+        let schema = |extra: Value| {
+            let mut schema = value!({"type": "object"});
+            schema.make_object().insert("properties", value!({"x": {"type": "integer"}}));
+            schema.make_at(&["properties"]).insert("a", text());
+            schema.make_at(&["properties"]).insert("b", text());
+            schema.make_at(&["properties"]).insert("c", extra);
+            Structural::parse(&schema, &interner).unwrap()
+        };
+        let one = schema(value!({"type": "boolean"}));
+        let same = schema(value!({"type": "boolean"}));
+        let other = schema(value!({"type": "boolean", "nullable": true}));
+        assert!(Arc::ptr_eq(&one, &same) && !Arc::ptr_eq(&one, &other));
+        assert!(Arc::ptr_eq(one.property("a").unwrap(), other.property("b").unwrap()));
+        assert_eq!(interner.len(), 6);
+        drop((one, same));
+        assert_eq!(interner.len(), 4);
+        drop(other);
+        assert!(interner.is_empty());
+    }
+}

@@ -1,0 +1,69 @@
+//! Custom resources: the schema of one, made at run time from `openAPIV3Schema` of a version of its definition, and all
+//! that follows from it for objects, which are trees of [`binnacle_schema::Value`].
+//!
+//! An [`Interner`] makes schemas, so that equal parts are held once. [`Structural::parse`] reads one;
+//! [`resource::ResourceSchema`] holds it with what is derived from it and is what a server works with:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use binnacle_meta::FieldErrors;
+//! use binnacle_schema::{Field, Message, MessageRef, Ty, value};
+//! use binnacle_structural::{Interner, Structural};
+//! use binnacle_structural::resource::{Part, Reading, ResourceSchema};
+//!
+//! let interner = Interner::new();
+//! let schema = value!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+//!     "size": {"type": "integer", "default": 1i64, "maximum": 5i64},
+//! }}}});
+//! let schema = Structural::parse(&schema, &interner).unwrap();
+//! // A server takes the message of its own tables.
+//! let metadata = Message::new("ObjectMeta", vec![Field::new("name", Ty::String)]);
+//! let resource = ResourceSchema::new(Some(schema), MessageRef::Shared(Arc::new(metadata)));
+//!
+//! let mut object = value!({"metadata": {"name": "a"}, "spec": {"size": 6i64, "odd": true}});
+//! let unknown = resource.read(&mut object, Reading { tell_unknown: true, ..Reading::default() }).unwrap();
+//! assert_eq!(unknown, ["spec.odd"]);
+//! resource.set_defaults(&mut object);
+//! let judgement = resource.judge(&object, None, Part::Whole, FieldErrors::new());
+//! assert_eq!(
+//!     judgement.errors[0].to_string(),
+//!     "spec.size: Invalid value: 6: spec.size in body should be less than or equal to 5"
+//! );
+//! ```
+//!
+//! The steps stand by themselves as well: [`pruning`], [`defaulting`], [`embedded`] resources, [`validation`],
+//! [`list_types`], [`rules`]; [`defaults`] holds the rules for defaults that definitions are asked for, [`message()`] is
+//! the view that patches have.
+//!
+//! Knows nothing of HTTP, storage or kinds.
+
+pub mod correlation;
+pub mod defaulting;
+pub mod defaults;
+pub mod embedded;
+mod field_path;
+mod format;
+mod interner;
+pub mod list_types;
+mod message;
+pub mod openapi;
+mod parse;
+mod path;
+mod pattern;
+pub mod pruning;
+pub mod resource;
+pub mod rules;
+mod scale;
+mod shown;
+mod structural;
+pub mod validation;
+
+pub use correlation::{Correlated, Known as KnownCorrelations};
+pub use field_path::FoundField;
+pub use format::{Format, Known};
+pub use interner::Interner;
+pub use message::message;
+pub use parse::Unsupported;
+pub use pattern::Pattern;
+pub use scale::ScalePaths;
+pub use structural::{Additional, Kind, ListType, MapType, Rule, Structural, Values};

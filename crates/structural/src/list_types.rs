@@ -1,0 +1,140 @@
+//! Sets have no element twice, list maps no key.
+
+use std::collections::HashMap;
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::{Object, Value, canonical, json};
+
+use crate::path::Path;
+use crate::shown::shown;
+use crate::structural::{ListType, Structural};
+
+/// Reports each element of a set and each key of a list map that occurs again, once.
+pub fn validate(object: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
+    // The root is an object, or nothing is asked of it.
+    if object.as_object().is_some() {
+        walk(object, schema, &Path::Root, base, errors);
+    }
+}
+
+fn walk(value: &Value, schema: &Structural, path: &Path<'_>, base: &FieldPath, errors: &mut FieldErrors) {
+    if errors.is_full() {
+        return;
+    }
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object.iter() {
+                if let Some(additional) = schema.additional_schema() {
+                    walk(value, additional, &Path::Key(path, name), base, errors);
+                }
+                if let Some(property) = schema.property(name) {
+                    walk(value, property, &Path::Field(path, name), base, errors);
+                }
+            }
+        }
+        Value::List(items) => {
+            match schema.list_type {
+                Some(ListType::Set) => {
+                    for i in repeated(items.iter().map(Value::clone)) {
+                        errors.push(FieldError::duplicate(&Path::Index(path, i).below(base), shown(&items[i])));
+                    }
+                }
+                Some(ListType::Map) => list_map(items, schema, path, base, errors),
+                _ => {}
+            }
+            if let Some(schema) = schema.items.as_deref() {
+                for (i, item) in items.iter().enumerate() {
+                    walk(item, schema, &Path::Index(path, i), base, errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn list_map(items: &[Value], schema: &Structural, path: &Path<'_>, base: &FieldPath, errors: &mut FieldErrors) {
+    let is_element = |item: &Value| matches!(item, Value::Object(_) | Value::Null);
+    if let Some(i) = items.iter().position(|item| !is_element(item)) {
+        let at = Path::Index(path, i).below(base);
+        errors.push(FieldError::invalid(&at, shown(&items[i]), "must be an object for an array of list-type map"));
+        return;
+    }
+    let key = |item: &Value| {
+        let members = schema.list_map_keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
+        Value::Object(members.collect::<Object>())
+    };
+    for i in repeated(items.iter().map(key)) {
+        errors.push(FieldError::duplicate(&Path::Index(path, i).below(base), shown(&key(&items[i]))));
+    }
+}
+
+/// The places at which values occur for the second time.
+pub(crate) fn repeated(values: impl ExactSizeIterator<Item = Value>) -> Vec<usize> {
+    let mut found = Vec::new();
+    if values.len() < 2 {
+        return found;
+    }
+    let mut times: HashMap<String, usize> = HashMap::with_capacity(values.len());
+    for (i, mut value) in values.enumerate() {
+        canonical::sort_free_form(&mut value);
+        let text = match &value {
+            // As text, a float could look like a whole number, which it is not equal to.
+            Value::Float(n) => format!("float {n:?}"),
+            value => json::to_string(value),
+        };
+        let times = times.entry(text).or_default();
+        *times += 1;
+        if *times == 2 {
+            found.push(i);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Interner;
+    use binnacle_schema::value;
+
+    #[test]
+    fn duplicates() {
+        let schema = value!({"type": "object", "properties": {
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {}},
+            "one": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "properties": {
+                "inner": {"type": "array", "x-kubernetes-list-type": "set", "items": {}},
+            }}},
+            "two": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "l"], "items": {"type": "object"}},
+            "map": {"type": "object", "additionalProperties": {"type": "array", "x-kubernetes-list-type": "set", "items": {}}},
+        }});
+        let schema = Structural::parse(&schema, &Interner::new()).unwrap();
+        for (object, want) in [
+            (value!({"set": ["a", "b", "a", "a", 1i64, 1.0]}), vec!["set[2]: Duplicate value: \"a\""]),
+            (
+                value!({"set": [{"a": 1i64, "b": 2i64}, {"b": 2i64, "a": 1i64}]}),
+                vec!["set[1]: Duplicate value: {\"a\":1,\"b\":2}"],
+            ),
+            (
+                value!({"one": [{"k": "x"}, {"k": "x", "inner": [1i64, 1i64]}, {}, null]}),
+                vec![
+                    "one[1]: Duplicate value: {\"k\":\"x\"}",
+                    "one[3]: Duplicate value: {}",
+                    "one[1].inner[1]: Duplicate value: 1",
+                ],
+            ),
+            (
+                value!({"one": [{"k": "x"}, "y"]}),
+                vec!["one[1]: Invalid value: \"y\": must be an object for an array of list-type map"],
+            ),
+            (
+                value!({"two": [{"k": "x", "l": 1i64}, {"k": "x"}, {"l": 1i64, "k": "x"}]}),
+                vec!["two[2]: Duplicate value: {\"k\":\"x\",\"l\":1}"],
+            ),
+            (value!({"map": {"a/b": [1i64, 1i64]}}), vec!["map[a/b][1]: Duplicate value: 1"]),
+        ] {
+            let mut errors = FieldErrors::new();
+            validate(&object, &schema, &FieldPath::root(), &mut errors);
+            assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
+        }
+    }
+}

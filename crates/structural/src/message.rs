@@ -1,0 +1,146 @@
+//! A schema as patches see it: which values are owned as a whole, and how elements of lists are told apart.
+
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema::{Field, ListType as FieldListType, Message, MessageRef, Ty, json};
+
+use crate::structural::{Additional, Kind, ListType, MapType, Structural};
+
+/// The message of a resource, for server-side apply and field managers. `object_meta` is the message of metadata; without
+/// a schema nothing is known of the other members.
+///
+/// What a list within a list or within a map says of its elements is lost: such lists are owned as a whole.
+pub fn message(name: impl Into<Text>, schema: Option<&Structural>, object_meta: &MessageRef) -> Message {
+    let view = View { object_meta };
+    let Some(schema) = schema else {
+        let mut message = Message::new(name, view.resource_fields());
+        message.others = Some(Box::new(Ty::Json));
+        return message;
+    };
+    let mut message = view.structure(schema, true, schema.preserve_unknown);
+    message.name = name.into();
+    message
+}
+
+struct View<'m> {
+    object_meta: &'m MessageRef,
+}
+
+impl View<'_> {
+    /// What every resource has.
+    fn resource_fields(&self) -> Vec<Field> {
+        vec![
+            Field::new("apiVersion", Ty::String),
+            Field::new("kind", Ty::String),
+            Field::new("metadata", Ty::Message(self.object_meta.clone())),
+        ]
+    }
+
+    /// An object with properties. `preserve` is inherited from the schemas around it.
+    fn structure(&self, schema: &Structural, is_resource: bool, preserve: bool) -> Message {
+        let mut fields: Vec<Field> = if is_resource { self.resource_fields() } else { Vec::new() };
+        let own = schema.properties().filter(|(name, _)| !fields.iter().any(|field| field.name == **name));
+        let own: Vec<Field> = own.map(|(name, property)| self.field(name, property, preserve)).collect();
+        fields.extend(own);
+        let others = match &schema.additional {
+            Additional::Any(false) => None,
+            Additional::Any(true) => Some(Ty::Json),
+            Additional::Schema(additional) => Some(self.ty(additional, preserve)),
+            Additional::Unset if preserve || fields.is_empty() => Some(Ty::Json),
+            Additional::Unset => None,
+        };
+        let mut message = Message::new("", fields);
+        message.others = others.map(Box::new);
+        message.atomic = schema.map_type == Some(MapType::Atomic);
+        message
+    }
+
+    fn field(&self, name: &Text, schema: &Structural, preserve: bool) -> Field {
+        let list_type = match (schema.list_type, schema.map_type) {
+            (Some(ListType::Set), _) => FieldListType::Set,
+            (Some(ListType::Map), _) => FieldListType::Map(schema.list_map_keys.to_vec().into()),
+            (Some(ListType::Atomic), _) | (None, Some(MapType::Atomic)) => FieldListType::Atomic,
+            (None, Some(MapType::Granular)) => FieldListType::Granular,
+            (None, None) => FieldListType::Unset,
+        };
+        let default = schema.default.as_deref().map(|default| json::to_string(default).into());
+        Field { list_type, default, ..Field::new(name.clone(), self.ty(schema, preserve)) }
+    }
+
+    fn ty(&self, schema: &Structural, preserve: bool) -> Ty {
+        let preserve = preserve || schema.preserve_unknown;
+        let structured = schema.has_properties() || schema.embedded;
+        match &schema.kind {
+            Some(Kind::Boolean) => Ty::Bool,
+            Some(Kind::Integer) => Ty::Int64,
+            Some(Kind::Number) => Ty::Double,
+            Some(Kind::String) => Ty::String,
+            Some(Kind::Array) => match &schema.items {
+                Some(items) => Ty::List(Box::new(self.ty(items, preserve))),
+                None => Ty::List(Box::new(Ty::Json)),
+            },
+            Some(Kind::Object) => match &schema.additional {
+                // As a message it can say that it is owned as a whole, wherever it stands.
+                _ if structured || schema.map_type == Some(MapType::Atomic) => self.shared(schema, preserve),
+                Additional::Any(false) => self.shared(schema, preserve),
+                Additional::Schema(additional) => Ty::Map(Box::new(self.ty(additional, preserve))),
+                Additional::Any(true) | Additional::Unset => Ty::Map(Box::new(Ty::Json)),
+            },
+            None if schema.int_or_string => Ty::IntOrString,
+            None if structured => self.shared(schema, preserve),
+            None | Some(Kind::Other(_)) => Ty::Json,
+        }
+    }
+
+    fn shared(&self, schema: &Structural, preserve: bool) -> Ty {
+        Ty::Message(MessageRef::Shared(Arc::new(self.structure(schema, schema.embedded, preserve))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Interner;
+    use binnacle_schema::value;
+
+    #[test]
+    fn what_apply_needs() {
+        let schema = value!({"type": "object", "properties": {
+            "metadata": {"type": "object"},
+            "spec": {"type": "object", "properties": {
+                "ports": {
+                    "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"],
+                    "items": {"type": "object", "properties": {"port": {"type": "integer", "default": 80i64}}},
+                },
+                "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+                "whole": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"}},
+                "any": {"x-kubernetes-preserve-unknown-fields": true},
+                "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+                    "inner": {"type": "object", "properties": {"a": {"type": "string"}}},
+                }},
+                "free": {"type": "object"},
+            }},
+        }});
+        let schema = Structural::parse(&schema, &Interner::new()).unwrap();
+        let meta = MessageRef::Shared(Arc::new(Message::new("ObjectMeta", vec![Field::new("name", Ty::String)])));
+        let root = message("Test", Some(&schema), &meta);
+        let names: Vec<&str> = root.fields.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(names, ["apiVersion", "kind", "metadata", "spec"]);
+        assert_eq!(root.get("metadata").unwrap().ty.message().unwrap().name, "ObjectMeta");
+        let spec = root.get("spec").unwrap().ty.message().unwrap();
+        assert!(spec.others.is_none());
+        let ports = spec.get("ports").unwrap();
+        assert_eq!(ports.list_type, FieldListType::Map(vec![Text::new("port")].into()));
+        let port = ports.ty.element().unwrap().message().unwrap().get("port").unwrap();
+        assert_eq!(port.default.as_deref(), Some("80"));
+        assert_eq!(spec.get("set").unwrap().list_type, FieldListType::Set);
+        assert!(spec.get("whole").unwrap().is_atomic());
+        assert!(matches!(spec.get("any").unwrap().ty, Ty::Json));
+        let open = spec.get("open").unwrap().ty.message().unwrap();
+        assert!(matches!(open.others.as_deref(), Some(Ty::Json)));
+        // Below, all is preserved as well.
+        assert!(open.get("inner").unwrap().ty.message().unwrap().others.is_some());
+        assert!(matches!(spec.get("free").unwrap().ty, Ty::Map(_)));
+    }
+}

@@ -1,0 +1,317 @@
+//! A schema as `/openapi/v3` and `/openapi/v2` publish it. Descriptions are in the definition alone, so that this works on
+//! the schema as a definition has it.
+
+use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_schema::{Object, Value, json, value};
+
+/// Which document a definition is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Without what Swagger and kubectl cannot read: alternatives, nullable values, properties beside unknown ones,
+    /// defaults.
+    V2,
+    V3,
+}
+
+/// A version of a custom resource, as far as its definition in a document tells of it.
+#[derive(Clone, Debug)]
+pub struct Published<'a> {
+    pub kind: &'a GroupVersionKind,
+    /// `openAPIV3Schema`; `None` as well where it is not structural.
+    pub schema: Option<&'a Value>,
+    /// `spec.preserveUnknownFields` of the definition.
+    pub preserve_unknown: bool,
+    /// The paths of selectable fields, without the dot at their beginning.
+    pub selectable: Vec<&'a str>,
+}
+
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+const ALTERNATIVES: [&str; 4] = ["allOf", "oneOf", "anyOf", "not"];
+
+const METADATA: &str = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+
+impl Published<'_> {
+    /// The definition of the kind.
+    pub fn definition(&self, form: Form) -> Value {
+        let preserves = |schema: &Value| self.preserve_unknown || schema.bool_at(&[PRESERVE]);
+        let mut root = match self.schema {
+            // kubectl would refuse what is not among the properties.
+            Some(schema) if form == Form::V2 && preserves(schema) => value!({"type": "object"}),
+            Some(schema) => {
+                let mut root = node(schema, form);
+                embed(&mut root, form);
+                let properties = root.make_object().object_entry("properties");
+                properties.insert("metadata", metadata(form));
+                properties.insert("apiVersion", text(API_VERSION));
+                properties.insert("kind", text(KIND));
+                root
+            }
+            None => value!({"type": "object"}),
+        };
+        let kind = &self.kind;
+        let names = [("group", &kind.group), ("kind", &kind.kind), ("version", &kind.version)];
+        let kind: Object = names.into_iter().map(|(name, text)| (name, text.clone())).collect();
+        root.make_object().insert("x-kubernetes-group-version-kind", vec![kind]);
+        if !self.selectable.is_empty() {
+            let field = |path: &&str| [("fieldPath", *path)].into_iter().collect::<Object>();
+            let fields: Vec<Object> = self.selectable.iter().map(field).collect();
+            root.make_object().insert("x-kubernetes-selectable-fields", fields);
+        }
+        root
+    }
+}
+
+fn text(description: &str) -> Value {
+    value!({"description": description, "type": "string"})
+}
+
+fn metadata(form: Form) -> Value {
+    match form {
+        Form::V2 => {
+            value!({"description": METADATA, "$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"})
+        }
+        Form::V3 => value!({
+            "description": METADATA,
+            "allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}],
+        }),
+    }
+}
+
+/// A schema with all below it.
+fn node(schema: &Value, form: Form) -> Value {
+    let mut out = Object::new();
+    for (name, value) in schema.as_object().into_iter().flat_map(Object::iter) {
+        let value = match (name.as_str(), value) {
+            (_, value) if is_nothing(name, value) => continue,
+            ("properties" | "items" | "additionalProperties", _) => continue,
+            ("allOf" | "anyOf" | "oneOf", Value::List(nested)) => Value::List(nested.iter().map(alternative).collect()),
+            ("not", not) => alternative(not),
+            (_, value) => unpacked(value),
+        };
+        out.insert(name.clone(), value);
+    }
+    unfold(&mut out);
+    let drops_below = form == Form::V2 && simplify(&mut out, schema);
+    let below = |schema: &Value| match schema {
+        Value::Object(_) => node(schema, form),
+        other => other.clone(),
+    };
+    for name in ["items", "additionalProperties"] {
+        if let Some(schema) = schema.get(name).filter(|schema| !schema.is_null())
+            && !(drops_below && name == "items")
+        {
+            out.insert(name, below(schema));
+        }
+    }
+    if let Some(properties) = schema.object_at(&["properties"])
+        && !properties.is_empty()
+        && !drops_below
+    {
+        let properties: Object = properties.iter().map(|(name, schema)| (name.clone(), below(schema))).collect();
+        out.insert("properties", properties);
+    }
+    Value::Object(out)
+}
+
+/// A schema within `allOf` and the like, which says nothing of members without names.
+fn alternative(schema: &Value) -> Value {
+    let mut out = Object::new();
+    for (name, value) in schema.as_object().into_iter().flat_map(Object::iter) {
+        let value = match (name.as_str(), value) {
+            (_, value) if is_nothing(name, value) => continue,
+            ("additionalProperties", _) => continue,
+            ("properties", Value::Object(properties)) => {
+                Value::Object(properties.iter().map(|(name, schema)| (name.clone(), alternative(schema))).collect())
+            }
+            ("items" | "not", schema) => alternative(schema),
+            ("allOf" | "anyOf" | "oneOf", Value::List(nested)) => Value::List(nested.iter().map(alternative).collect()),
+            (_, value) => unpacked(value),
+        };
+        out.insert(name.clone(), value);
+    }
+    Value::Object(out)
+}
+
+fn unpacked(value: &Value) -> Value {
+    let mut value = value.clone();
+    json::unpack(&mut value);
+    value
+}
+
+/// True for a word that says nothing.
+fn is_nothing(name: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(false) => !matches!(name, "default" | "example" | "additionalProperties"),
+        Value::Str(text) => text.is_empty() && !matches!(name, "default" | "example"),
+        Value::List(items) => items.is_empty() && !matches!(name, "default" | "example"),
+        _ => false,
+    }
+}
+
+/// Says of numbers or texts that they are either.
+fn unfold(out: &mut Object) {
+    if out.get(INT_OR_STRING).and_then(Value::as_bool) != Some(true) {
+        return;
+    }
+    let either = || value!([{"type": "integer"}, {"type": "string"}]);
+    let first = out.get("allOf").and_then(Value::as_list).and_then(|all| all.first());
+    let is_either = |schema: Option<&Value>| schema == Some(&either());
+    if is_either(out.get("anyOf")) || is_either(first.and_then(|first| first.get("anyOf"))) {
+        return;
+    }
+    if !out.contains("anyOf") {
+        out.insert("anyOf", either());
+        return;
+    }
+    let mut all = vec![Value::Object([("anyOf", either())].into_iter().collect())];
+    all.extend(out.get("allOf").and_then(Value::as_list).unwrap_or_default().iter().cloned());
+    out.insert("allOf", Value::List(all));
+}
+
+/// Takes out what version 2 cannot say. True where nothing can be said of items and properties.
+fn simplify(out: &mut Object, schema: &Value) -> bool {
+    for name in ALTERNATIVES {
+        out.remove(name);
+    }
+    out.remove("default");
+    let (nullable, preserve) = (schema.bool_at(&["nullable"]), schema.bool_at(&[PRESERVE]));
+    let drops_below = nullable || preserve;
+    let kind = schema.str_at(&["type"]);
+    let has_items = !drops_below && schema.get("items").is_some_and(|items| !items.is_null());
+    if nullable || kind == "array" && !has_items || kind == "object" && preserve {
+        out.remove("type");
+    }
+    out.remove("nullable");
+    let is_nullable = |schema: Option<&Value>| schema.is_some_and(|schema| schema.bool_at(&["nullable"]));
+    if is_nullable(schema.get("additionalProperties")) {
+        out.remove("required");
+    }
+    if let Some(Value::List(required)) = out.get_mut("required").filter(|_| !drops_below) {
+        required.retain(|name| !is_nullable(schema.at(&["properties", name.as_str().unwrap_or_default()])));
+        if required.is_empty() {
+            out.remove("required");
+        }
+    }
+    drops_below
+}
+
+/// Says of embedded resources what every resource has.
+fn embed(schema: &mut Value, form: Form) {
+    let Some(object) = schema.as_object_mut() else { return };
+    for name in ["items", "additionalProperties"] {
+        if let Some(below) = object.get_mut(name) {
+            embed(below, form);
+        }
+    }
+    if let Some(Value::Object(properties)) = object.get_mut("properties") {
+        properties.iter_mut().for_each(|(_, property)| embed(property, form));
+    }
+    let is = |name: &str| object.get(name).and_then(Value::as_bool) == Some(true);
+    // kubectl would refuse unknown members.
+    if !is(EMBEDDED) || form == Form::V2 && is(PRESERVE) {
+        return;
+    }
+    let properties = object.object_entry("properties");
+    properties.insert("apiVersion", text(EMBEDDED_API_VERSION));
+    properties.insert("kind", text(EMBEDDED_KIND));
+    properties.insert("metadata", metadata(form));
+    if let Value::List(required) = object.entry("required", || Value::List(Vec::new())) {
+        for name in ["kind", "apiVersion"] {
+            if !required.iter().any(|known| known.as_str() == Some(name)) {
+                required.push(Value::Str(Text::new_static(name)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn publish(properties: Value, form: Form) -> Value {
+        let mut schema = value!({"type": "object"});
+        schema.make_object().insert("properties", properties);
+        let kind = GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Thing".into() };
+        let published =
+            Published { kind: &kind, schema: Some(&schema), preserve_unknown: false, selectable: vec!["spec.a"] };
+        published.definition(form)
+    }
+
+    #[test]
+    fn what_version_2_cannot_say() {
+        for (schema, v3, v2) in [
+            (
+                value!({"type": "string", "default": "x", "maxLength": 5i64}),
+                value!({"type": "string", "default": "x", "maxLength": 5i64}),
+                value!({"type": "string", "maxLength": 5i64}),
+            ),
+            (value!({"type": "string", "nullable": true}), value!({"type": "string", "nullable": true}), value!({})),
+            (
+                value!({"x-kubernetes-int-or-string": true, "anyOf": [{"pattern": "a"}]}),
+                value!({
+                    "allOf": [{"anyOf": [{"type": "integer"}, {"type": "string"}]}], "anyOf": [{"pattern": "a"}],
+                    "x-kubernetes-int-or-string": true,
+                }),
+                value!({"x-kubernetes-int-or-string": true}),
+            ),
+            (
+                value!({"type": "object", "required": ["n", "a"], "properties": {"n": {"type": "string", "nullable": true}, "a": {"type": "integer"}}}),
+                value!({"type": "object", "required": ["n", "a"], "properties": {"n": {"type": "string", "nullable": true}, "a": {"type": "integer"}}}),
+                value!({"type": "object", "required": ["a"], "properties": {"n": {}, "a": {"type": "integer"}}}),
+            ),
+            (
+                value!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"q": {"type": "string"}}}),
+                value!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"q": {"type": "string"}}}),
+                value!({"x-kubernetes-preserve-unknown-fields": true}),
+            ),
+            (
+                value!({"type": "array", "nullable": true, "items": {"type": "string"}}),
+                value!({"type": "array", "nullable": true, "items": {"type": "string"}}),
+                value!({}),
+            ),
+            (
+                value!({"type": "object", "additionalProperties": {"type": "string", "nullable": true}}),
+                value!({"type": "object", "additionalProperties": {"type": "string", "nullable": true}}),
+                value!({"type": "object", "additionalProperties": {}}),
+            ),
+            (
+                value!({"type": "object", "properties": {"b": {"type": "number"}}, "oneOf": [{"required": ["b"]}]}),
+                value!({"type": "object", "properties": {"b": {"type": "number"}}, "oneOf": [{"required": ["b"]}]}),
+                value!({"type": "object", "properties": {"b": {"type": "number"}}}),
+            ),
+        ] {
+            let mut properties = value!({});
+            properties.make_object().insert("x", schema);
+            let published =
+                |form| publish(properties.clone(), form).at(&["properties", "x"]).cloned().unwrap_or_default();
+            assert_eq!(published(Form::V3), v3);
+            assert_eq!(published(Form::V2), v2);
+        }
+    }
+
+    #[test]
+    fn what_every_resource_has() {
+        let schema = value!({"spec": {
+            "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+        }});
+        let root = publish(schema.clone(), Form::V3);
+        let spec = root.at(&["properties", "spec"]).unwrap();
+        assert_eq!(spec.get("required"), Some(&value!(["kind", "apiVersion"])));
+        assert_eq!(spec.object_at(&["properties"]).unwrap().len(), 3);
+        assert_eq!(
+            root.get("x-kubernetes-group-version-kind"),
+            Some(&value!([{"group": "example.com", "kind": "Thing", "version": "v1"}]))
+        );
+        assert_eq!(root.get("x-kubernetes-selectable-fields"), Some(&value!([{"fieldPath": "spec.a"}])));
+        assert!(root.str_at(&["properties", "apiVersion", "description"]).starts_with("APIVersion defines"));
+        let spec = publish(schema, Form::V2).at(&["properties", "spec"]).cloned().unwrap();
+        assert_eq!(spec.as_object().unwrap().len(), 2);
+    }
+}

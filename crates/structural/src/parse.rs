@@ -1,0 +1,208 @@
+//! From `openAPIV3Schema`, as a decoded definition holds it, to a tree of nodes.
+
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema::{Object, Value, json};
+
+use crate::format::Format;
+use crate::interner::Interner;
+use crate::structural::{Additional, Kind, ListType, MapType, Rule, Structural, Values};
+
+/// Why a schema cannot be read as a structural one, in kube-apiserver's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsupported {
+    #[error("OpenAPIV3Schema '{0}' is not supported")]
+    Word(&'static str),
+    #[error("OpenAPIV3Schema 'items' must be a schema, but is an array")]
+    ItemsArray,
+    #[error("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined")]
+    PreserveFalse,
+}
+
+impl Structural {
+    /// Reads a schema.
+    ///
+    /// # Errors
+    /// For words that no structural schema has. That it is structural otherwise is for the rules of definitions to say.
+    pub fn parse(schema: &Value, interner: &Interner) -> Result<Arc<Self>, Unsupported> {
+        unsupported_words(schema)?;
+        let values = values(schema, interner)?;
+        if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
+            return Err(Unsupported::PreserveFalse);
+        }
+        let below = |schema: &Value| Self::parse(schema, interner);
+        let items = match present(schema, "items") {
+            Some(Value::List(items)) if !items.is_empty() => return Err(Unsupported::ItemsArray),
+            Some(items @ Value::Object(_)) => Some(below(items)?),
+            _ => None,
+        };
+        let named = schema.object_at(&["properties"]).into_iter().flat_map(Object::iter);
+        let named = named.map(|(name, property)| Ok((name.clone(), below(property)?)));
+        let mut properties = named.collect::<Result<Vec<_>, _>>()?;
+        properties.sort_by(|a, b| a.0.cmp(&b.0));
+        let additional = match present(schema, "additionalProperties") {
+            Some(Value::Bool(any)) => Additional::Any(*any),
+            Some(additional @ Value::Object(_)) => Additional::Schema(below(additional)?),
+            _ => Additional::Unset,
+        };
+        let text = |name: &str| schema.str_at(&[name]);
+        let is = |name: &str| schema.bool_at(&[name]);
+        let kind = text("type");
+        Ok(interner.node(Self {
+            kind: (!kind.is_empty()).then(|| Kind::new(kind)),
+            nullable: is("nullable"),
+            preserve_unknown: is("x-kubernetes-preserve-unknown-fields"),
+            embedded: is("x-kubernetes-embedded-resource"),
+            int_or_string: is("x-kubernetes-int-or-string"),
+            list_type: ListType::new(text("x-kubernetes-list-type")),
+            map_type: MapType::new(text("x-kubernetes-map-type")),
+            additional,
+            items,
+            default: present(schema, "default").map(|default| Box::new(unpacked(default))),
+            list_map_keys: texts(schema, "x-kubernetes-list-map-keys"),
+            values: values.map(Box::new),
+            rules: schema.list_at(&["x-kubernetes-validations"]).iter().map(rule).collect(),
+            properties: properties.into(),
+        }))
+    }
+}
+
+fn present<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+    schema.get(name).filter(|value| !value.is_null())
+}
+
+fn texts(schema: &Value, name: &str) -> Box<[Text]> {
+    schema.list_at(&[name]).iter().filter_map(Value::as_str).map(Text::new).collect()
+}
+
+/// A value that a definition carries as text.
+fn unpacked(value: &Value) -> Value {
+    let mut value = value.clone();
+    json::unpack(&mut value);
+    value
+}
+
+fn unsupported_words(schema: &Value) -> Result<(), Unsupported> {
+    let is_text = |name: &&str| !schema.str_at(&[name]).is_empty();
+    let is_filled = |name: &&str| schema.object_at(&[name]).is_some_and(|members| !members.is_empty());
+    let word = ["id", "$schema", "$ref"].into_iter().find(is_text);
+    let word = word.or_else(|| ["patternProperties", "dependencies"].into_iter().find(is_filled));
+    let word = word.or_else(|| present(schema, "additionalItems").map(|_| "additionalItems"));
+    match word.or_else(|| Some("definitions").filter(is_filled)) {
+        Some("$schema") => Err(Unsupported::Word("schema")),
+        Some(word) => Err(Unsupported::Word(word)),
+        None => Ok(()),
+    }
+}
+
+fn values(schema: &Value, interner: &Interner) -> Result<Option<Values>, Unsupported> {
+    let not = match present(schema, "not") {
+        Some(not) => Some(Structural::parse(not, interner)?),
+        None => None,
+    };
+    let nested = |name: &str| {
+        let nested = schema.list_at(&[name]).iter();
+        nested.map(|nested| Structural::parse(nested, interner)).collect::<Result<Box<[_]>, _>>()
+    };
+    let number = |name: &str| schema.get(name).and_then(Value::as_f64);
+    let count = |name: &str| schema.int_at(&[name]);
+    let format = schema.str_at(&["format"]);
+    let pattern = schema.str_at(&["pattern"]);
+    let values = Values {
+        format: (!format.is_empty()).then(|| Format::new(format)),
+        maximum: number("maximum"),
+        minimum: number("minimum"),
+        multiple_of: number("multipleOf"),
+        exclusive_maximum: schema.bool_at(&["exclusiveMaximum"]),
+        exclusive_minimum: schema.bool_at(&["exclusiveMinimum"]),
+        unique_items: schema.bool_at(&["uniqueItems"]),
+        max_length: count("maxLength"),
+        min_length: count("minLength"),
+        max_items: count("maxItems"),
+        min_items: count("minItems"),
+        max_properties: count("maxProperties"),
+        min_properties: count("minProperties"),
+        pattern: (!pattern.is_empty()).then(|| interner.pattern(pattern)),
+        enumeration: schema.list_at(&["enum"]).iter().map(unpacked).collect(),
+        required: texts(schema, "required"),
+        all_of: nested("allOf")?,
+        any_of: nested("anyOf")?,
+        one_of: nested("oneOf")?,
+        not,
+    };
+    const WORDS: [&str; 17] = [
+        "format",
+        "maximum",
+        "minimum",
+        "multipleOf",
+        "uniqueItems",
+        "maxLength",
+        "minLength",
+        "maxItems",
+        "minItems",
+        "maxProperties",
+        "minProperties",
+        "pattern",
+        "not",
+        "enum",
+        "required",
+        "allOf",
+        "anyOf",
+    ];
+    let says = WORDS.iter().any(|name| present(schema, name).is_some()) || !values.one_of.is_empty();
+    Ok(says.then_some(values))
+}
+
+fn rule(rule: &Value) -> Rule {
+    let text = |name: &str| Text::new(rule.str_at(&[name]));
+    Rule {
+        rule: text("rule"),
+        message: text("message"),
+        message_expression: text("messageExpression"),
+        reason: text("reason"),
+        field_path: text("fieldPath"),
+        optional_old_self: rule.get("optionalOldSelf").and_then(Value::as_bool),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+
+    #[test]
+    fn words_that_no_structural_schema_has() {
+        for (schema, want) in [
+            (value!({"type": "object"}), ""),
+            (value!({"$schema": "x"}), "OpenAPIV3Schema 'schema' is not supported"),
+            (value!({"properties": {"a": {"$ref": "x"}}}), "OpenAPIV3Schema '$ref' is not supported"),
+            (value!({"allOf": [{"definitions": {"a": {}}}]}), "OpenAPIV3Schema 'definitions' is not supported"),
+            (value!({"items": [{}]}), "OpenAPIV3Schema 'items' must be a schema, but is an array"),
+            (
+                value!({"x-kubernetes-preserve-unknown-fields": false}),
+                "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined",
+            ),
+        ] {
+            let got = Structural::parse(&schema, &Interner::new()).err().map(|error| error.to_string());
+            assert_eq!(got.unwrap_or_default(), want);
+        }
+    }
+
+    #[test]
+    fn what_is_read() {
+        let schema = value!({
+            "type": "object",
+            "required": ["b"],
+            "additionalProperties": {"type": "integer", "maximum": 5i64},
+            "properties": {"b": {"type": "array", "items": {"x-kubernetes-int-or-string": true}}, "a": {}},
+            "default": (Value::Raw(r#"{"b":[1.0]}"#.into())),
+        });
+        let schema = Structural::parse(&schema, &Interner::new()).unwrap();
+        assert_eq!(schema.properties().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(schema.property("b").unwrap().items.as_ref().unwrap().int_or_string);
+        assert_eq!(schema.member("x").unwrap().values.as_ref().unwrap().maximum, Some(5.0));
+        assert_eq!(schema.default.as_deref(), Some(&value!({"b": [1.0]})));
+        assert!(schema.property("a").unwrap().values.is_none());
+    }
+}

@@ -1,0 +1,77 @@
+//! Where a value stands, kept on the stack on the way down and written out only where something is wrong.
+
+use std::fmt::Write;
+
+use binnacle_meta::FieldPath;
+
+/// One step of the way to a value, and the steps before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Path<'p> {
+    Root,
+    /// A property.
+    Field(&'p Path<'p>, &'p str),
+    /// A member of a map.
+    Key(&'p Path<'p>, &'p str),
+    Index(&'p Path<'p>, usize),
+}
+
+impl<'p> Path<'p> {
+    /// All steps, the first one first.
+    fn steps(&self) -> Vec<&Path<'p>> {
+        let mut steps = Vec::new();
+        let mut at = self;
+        loop {
+            let parent = match at {
+                Self::Root => break,
+                Self::Field(parent, _) | Self::Key(parent, _) | Self::Index(parent, _) => *parent,
+            };
+            steps.push(at);
+            at = parent;
+        }
+        steps.reverse();
+        steps
+    }
+
+    /// The path below another: members of maps in brackets.
+    pub(crate) fn below(&self, base: &FieldPath) -> FieldPath {
+        self.steps().into_iter().fold(base.clone(), |path, step| match step {
+            Self::Root => path,
+            Self::Field(_, name) => path.child(name),
+            Self::Key(_, key) => path.key(key),
+            Self::Index(_, index) => path.index(*index),
+        })
+    }
+
+    /// The path as validation against a schema has it: all members after a dot, a member of a map at the root as well.
+    pub(crate) fn dotted(&self) -> String {
+        let mut out = String::new();
+        for step in self.steps() {
+            match step {
+                Self::Root => {}
+                Self::Field(_, name) if out.is_empty() => out.push_str(name),
+                Self::Field(_, name) | Self::Key(_, name) => {
+                    out.push('.');
+                    out.push_str(name);
+                }
+                Self::Index(_, index) => {
+                    // Writing to a string does not fail.
+                    let _ = write!(out, "[{index}]");
+                }
+            }
+        }
+        out
+    }
+
+    /// The path as findings about unknown fields have it.
+    pub(crate) fn of_finding(&self, field: &str) -> String {
+        let mut out = self.dotted();
+        if out.starts_with('.') {
+            out.remove(0);
+        }
+        if !out.is_empty() {
+            out.push('.');
+        }
+        out.push_str(field);
+        out
+    }
+}

@@ -1,0 +1,110 @@
+//! Regular expressions of schemas: compiled when first asked for, and only so many at a time.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use binnacle_cel::go_regex;
+use regex::Regex;
+
+/// An expression in Go's syntax. Compiled, it takes far more memory than its text: the machines are held for as long as
+/// their share of a budget lasts and made again when they are asked for after that.
+#[derive(Debug)]
+pub struct Pattern {
+    text: Box<str>,
+    machine: Mutex<Machine>,
+    compiled: Arc<CompiledPatterns>,
+}
+
+#[derive(Debug, Default)]
+enum Machine {
+    #[default]
+    Unknown,
+    Made(Weak<Regex>),
+    /// Why there is none.
+    Invalid(Box<str>),
+}
+
+/// The machines that are held, the oldest first, with the bytes that each may take.
+#[derive(Debug, Default)]
+pub(crate) struct CompiledPatterns(Mutex<(VecDeque<(Arc<Regex>, usize)>, usize)>);
+
+/// What all machines may take.
+const BUDGET: usize = 64 << 20;
+/// What a machine may take: most expressions do with the first, and each step costs another try.
+const SIZES: [usize; 3] = [64 << 10, 512 << 10, 8 << 20];
+
+impl CompiledPatterns {
+    fn hold(&self, machine: Arc<Regex>, bytes: usize) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.0.push_back((machine, bytes));
+        held.1 += bytes;
+        while held.1 > BUDGET
+            && let Some((_, bytes)) = held.0.pop_front()
+        {
+            held.1 -= bytes;
+        }
+    }
+}
+
+impl Pattern {
+    pub(crate) fn new(text: &str, compiled: Arc<CompiledPatterns>) -> Self {
+        Self { text: text.into(), machine: Mutex::default(), compiled }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the expression is found in a text.
+    ///
+    /// # Errors
+    /// What Go says of an expression that is none.
+    pub fn is_match(&self, text: &str) -> Result<bool, String> {
+        Ok(self.machine()?.is_match(text))
+    }
+
+    fn machine(&self) -> Result<Arc<Regex>, String> {
+        let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*machine {
+            Machine::Made(made) => {
+                if let Some(made) = made.upgrade() {
+                    return Ok(made);
+                }
+            }
+            Machine::Invalid(problem) => return Err(problem.to_string()),
+            Machine::Unknown => {}
+        }
+        let mut problem = String::new();
+        for bytes in SIZES {
+            match go_regex(&self.text, bytes) {
+                Ok(made) => {
+                    let made = Arc::new(made);
+                    *machine = Machine::Made(Arc::downgrade(&made));
+                    self.compiled.hold(made.clone(), bytes);
+                    return Ok(made);
+                }
+                Err(error) => problem = error.to_string(),
+            }
+        }
+        *machine = Machine::Invalid(problem.as_str().into());
+        Err(problem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_are_made_again() {
+        let compiled = Arc::new(CompiledPatterns::default());
+        let pattern = Pattern::new(r"^\d{2}$", compiled.clone());
+        assert_eq!(pattern.is_match("12"), Ok(true));
+        // One that takes the whole budget drives the others out.
+        compiled.hold(Arc::new(Regex::new("x").unwrap()), BUDGET);
+        assert!(matches!(&*pattern.machine.lock().unwrap(), Machine::Made(made) if made.strong_count() == 0));
+        assert_eq!(pattern.is_match("1"), Ok(false));
+        let invalid = Pattern::new("a(", compiled);
+        assert_eq!(invalid.is_match("a"), Err("error parsing regexp: missing closing ): `a(`".to_owned()));
+    }
+}

@@ -1,0 +1,176 @@
+//! Taking out what a schema does not know.
+
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema::Value;
+
+use crate::path::Path;
+use crate::structural::{Additional, Structural};
+
+/// What every resource has, whatever its schema says.
+pub(crate) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// How many paths are told, as in findings of decoders.
+const MAX_FOUND: usize = 100;
+
+/// Takes the members that the schema does not know out of an object. Those of every resource stay at the root where
+/// `is_root`, and in embedded resources.
+pub fn prune(object: &mut Value, schema: Option<&Structural>, is_root: bool) {
+    Pruner { found: None }.prune(object, schema, is_root, &Path::Root);
+}
+
+/// As [`prune`]; the paths of what was taken out, in order, no more than a hundred.
+pub fn prune_and_tell(object: &mut Value, schema: Option<&Structural>, is_root: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    Pruner { found: Some(&mut found) }.prune(object, schema, is_root, &Path::Root);
+    found.sort();
+    found
+}
+
+struct Pruner<'f> {
+    found: Option<&'f mut Vec<String>>,
+}
+
+impl Pruner<'_> {
+    /// `is_resource` says that the object is a resource even where its schema does not.
+    fn prune(&mut self, value: &mut Value, schema: Option<&Structural>, is_resource: bool, path: &Path<'_>) {
+        let embedded = is_resource || schema.is_some_and(|schema| schema.embedded);
+        match value {
+            Value::Object(object) => object.retain(|name, value| {
+                if embedded && RESOURCE_FIELDS.contains(&name.as_str()) {
+                    return true;
+                }
+                match member(schema, name) {
+                    Member::Known(below) => {
+                        self.prune(value, Some(below), false, &Path::Field(path, name));
+                        true
+                    }
+                    Member::Any => {
+                        self.prune(value, None, false, &Path::Field(path, name));
+                        true
+                    }
+                    Member::Preserved => true,
+                    Member::Unknown => {
+                        self.tell(name, path);
+                        false
+                    }
+                }
+            }),
+            Value::List(items) => {
+                let preserved = schema.is_some_and(|schema| schema.preserve_unknown);
+                let below = schema.and_then(|schema| schema.items.as_deref());
+                // What is preserved and says nothing of its items preserves them.
+                if preserved && below.is_none() {
+                    return;
+                }
+                for (i, item) in items.iter_mut().enumerate() {
+                    let path = Path::Index(path, i);
+                    match below.filter(|_| preserved) {
+                        Some(below) => self.prune_preserved(item, below, &path),
+                        None => self.prune(item, below, false, &path),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Items of a preserved list are preserved as well.
+    fn prune_preserved(&mut self, value: &mut Value, schema: &Structural, path: &Path<'_>) {
+        if schema.preserve_unknown {
+            return self.prune(value, Some(schema), false, path);
+        }
+        let schema = Structural { preserve_unknown: true, ..schema.clone() };
+        self.prune(value, Some(&schema), false, path);
+    }
+
+    fn tell(&mut self, name: &Text, path: &Path<'_>) {
+        let Some(found) = &mut self.found else { return };
+        let at_root = matches!(path, Path::Root) && RESOURCE_FIELDS.contains(&name.as_str());
+        if !at_root && found.len() < MAX_FOUND {
+            found.push(path.of_finding(name));
+        }
+    }
+}
+
+enum Member<'s> {
+    Known(&'s Arc<Structural>),
+    /// Any value, of which nothing is known.
+    Any,
+    Preserved,
+    Unknown,
+}
+
+fn member<'s>(schema: Option<&'s Structural>, name: &str) -> Member<'s> {
+    let Some(schema) = schema else { return Member::Unknown };
+    if let Some(property) = schema.property(name) {
+        return Member::Known(property);
+    }
+    match &schema.additional {
+        Additional::Schema(additional) => Member::Known(additional),
+        Additional::Any(_) => Member::Any,
+        Additional::Unset if schema.preserve_unknown => Member::Preserved,
+        Additional::Unset => Member::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Interner;
+    use binnacle_schema::value;
+
+    fn check(schema: Value, mut object: Value, want: Value, unknown: &[&str]) {
+        let schema = Structural::parse(&schema, &Interner::new()).unwrap();
+        assert_eq!(prune_and_tell(&mut object, Some(&schema), true), unknown);
+        assert_eq!(object, want);
+    }
+
+    #[test]
+    fn what_is_unknown_goes() {
+        check(
+            value!({"properties": {
+                "spec": {"type": "object", "properties": {
+                    "a": {"type": "string"},
+                    "list": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "integer"}}}},
+                }},
+                "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"k": {"type": "string"}}}},
+                "any": {"type": "object", "additionalProperties": true},
+            }}),
+            value!({
+                "apiVersion": "v1", "metadata": {"name": "x", "odd": 1i64}, "extra": {"deep": {}},
+                "spec": {"a": "1", "b": "2", "list": [{"x": 1i64, "y": 2i64}, "text"]},
+                "map": {"one": {"k": "v", "l": "w"}}, "any": {"one": {"k": 1i64}},
+            }),
+            value!({
+                "apiVersion": "v1", "metadata": {"name": "x", "odd": 1i64},
+                "spec": {"a": "1", "list": [{"x": 1i64}, "text"]},
+                "map": {"one": {"k": "v"}}, "any": {"one": {}},
+            }),
+            &["any.one.k", "extra", "map.one.l", "spec.b", "spec.list[0].y"],
+        );
+    }
+
+    #[test]
+    fn what_is_preserved_stays() {
+        check(
+            value!({"properties": {"spec": {"x-kubernetes-preserve-unknown-fields": true, "properties": {
+                "inner": {"type": "object", "properties": {"a": {"type": "string"}}},
+                "list": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {"type": "object", "properties": {
+                    "b": {"type": "object"},
+                }}},
+                "resource": {"type": "object", "x-kubernetes-embedded-resource": true},
+            }}}}),
+            value!({"spec": {
+                "odd": {"x": [1i64]}, "inner": {"a": "1", "z": 2i64}, "list": [{"odd": 1i64, "b": {"odd": 1i64}}],
+                "resource": {"kind": "K", "metadata": {"any": 1i64}, "spec": {}},
+            }}),
+            value!({"spec": {
+                "odd": {"x": [1i64]}, "inner": {"a": "1"}, "list": [{"odd": 1i64, "b": {}}],
+                "resource": {"kind": "K", "metadata": {"any": 1i64}},
+            }}),
+            &["spec.inner.z", "spec.list[0].b.odd", "spec.resource.spec"],
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! The schema of a version of a custom resource with all that is derived from it, and the order in which objects are
+//! judged.
+
+use std::sync::{Arc, OnceLock};
+
+use binnacle_meta::{FieldError, FieldErrorType, FieldErrors, FieldPath};
+use binnacle_schema::decode::DecodeError;
+use binnacle_schema::{Message, MessageRef, Value};
+
+use crate::correlation::{Correlated, Known};
+use crate::defaulting;
+use crate::embedded::{self, Coercion};
+use crate::list_types;
+use crate::message::message;
+use crate::pruning;
+use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
+use crate::structural::{ListType, Structural};
+use crate::validation;
+
+/// A version of a custom resource. Rules and the message are made when they are first asked for.
+#[derive(Debug)]
+pub struct ResourceSchema {
+    schema: Option<Arc<Structural>>,
+    object_meta: MessageRef,
+    has: Has,
+    rules: OnceLock<Option<Rules>>,
+    message: OnceLock<Arc<Message>>,
+}
+
+/// What a schema has: most have little, and then objects need not be walked for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Has {
+    embedded: bool,
+    lists: bool,
+    defaults: bool,
+}
+
+/// Which part of an object a request writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Whole,
+    /// The object through `/status`: only that is held against the schema, but all rules are run.
+    Status,
+}
+
+/// How an object that was decoded is made one of its schema.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// True where the paths of unknown fields are wanted.
+    pub tell_unknown: bool,
+    /// True for `spec.preserveUnknownFields` of old definitions: only metadata is looked at.
+    pub preserve_unknown: bool,
+    /// True for objects from the store: fields of a wrong type in metadata are dropped, and a missing generation is set.
+    pub from_store: bool,
+}
+
+/// Why an object cannot be made one of its schema.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The metadata of the object, in Go's words.
+    #[error(transparent)]
+    Metadata(#[from] DecodeError),
+    /// The metadata of an embedded resource.
+    #[error("{0}")]
+    Embedded(FieldError),
+}
+
+impl ResourceSchema {
+    /// Without a schema an object has metadata and nothing else is known of it. `object_meta` is the message of metadata.
+    pub fn new(schema: Option<Arc<Structural>>, object_meta: MessageRef) -> Self {
+        let mut has = Has::default();
+        if let Some(schema) = &schema {
+            schema.any(&mut |node| {
+                has.embedded |= node.embedded;
+                has.lists |= matches!(node.list_type, Some(ListType::Set | ListType::Map));
+                has.defaults |= node.default.is_some();
+                false
+            });
+        }
+        Self { schema, object_meta, has, rules: OnceLock::new(), message: OnceLock::new() }
+    }
+
+    pub fn schema(&self) -> Option<&Arc<Structural>> {
+        self.schema.as_ref()
+    }
+
+    /// The rules, `None` where there are none.
+    pub fn rules(&self) -> Option<&Rules> {
+        self.rules.get_or_init(|| Rules::new(self.schema.as_ref()?, true)).as_ref()
+    }
+
+    /// The schema as server-side apply and field managers see it.
+    pub fn message(&self) -> &Arc<Message> {
+        self.message.get_or_init(|| Arc::new(message("", self.schema.as_deref(), &self.object_meta)))
+    }
+
+    /// Makes a decoded object one of this schema: what it does not know goes, and so do nulls that may not be; metadata
+    /// becomes metadata, that of embedded resources as well. Defaults are not set here.
+    ///
+    /// Returns the paths of unknown fields, in kube-apiserver's order, where they are wanted.
+    ///
+    /// # Errors
+    /// For metadata with fields of a wrong type.
+    pub fn read(&self, object: &mut Value, reading: Reading) -> Result<Vec<String>, ReadError> {
+        let coercion = Coercion { object_meta: &self.object_meta, drop_malformed: reading.from_store };
+        let mut unknown = Vec::new();
+        let path = FieldPath::new("metadata");
+        let metadata = match object.get("metadata") {
+            Some(tree) => Some(embedded::object_meta(tree, coercion, &path, &mut unknown)?),
+            None => None,
+        };
+        if !reading.preserve_unknown {
+            let schema = self.schema.as_deref();
+            match reading.tell_unknown {
+                true => unknown.extend(pruning::prune_and_tell(object, schema, true)),
+                false => pruning::prune(object, schema, true),
+            }
+            if let Some(schema) = schema {
+                defaulting::prune_nulls(object, schema);
+            }
+        }
+        if let Some(schema) = self.schema.as_ref().filter(|_| self.has.embedded) {
+            let root = FieldPath::root();
+            embedded::coerce(object, schema, false, &root, coercion, &mut unknown).map_err(ReadError::Embedded)?;
+        }
+        if let Some(mut metadata) = metadata {
+            if reading.from_store && metadata.int_at(&["generation"]).unwrap_or(0) == 0 {
+                metadata.make_object().insert("generation", 1i64);
+            }
+            object.make_object().insert("metadata", metadata);
+        }
+        if !reading.tell_unknown {
+            unknown.clear();
+        }
+        Ok(unknown)
+    }
+
+    /// Puts in what the schema says that values are where none are given.
+    pub fn set_defaults(&self, object: &mut Value) {
+        if let Some(schema) = self.schema.as_ref().filter(|_| self.has.defaults) {
+            defaulting::set_defaults(object, schema);
+        }
+    }
+
+    /// Judges an object that is made, or that takes the place of an old one. `found` is what is wrong with it already:
+    /// its type, its metadata, its replicas.
+    ///
+    /// What did not change passes the schema and the rules.
+    pub fn judge(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
+        let mut judgement = Judgement { errors: found, warnings: Vec::new() };
+        let Some(schema) = self.schema.as_deref() else { return judgement };
+        let known = Known::default();
+        let change = old.map(|old| Correlated::new(new, old, schema, &known));
+        let errors = &mut judgement.errors;
+        let root = FieldPath::root();
+        match (part, &change) {
+            (Part::Whole, None) => validation::validate(new, schema, &root, errors),
+            (Part::Whole, Some(change)) => validation::validate_update(change, schema, &root, errors),
+            (Part::Status, _) => status(new, schema, change.as_ref(), errors),
+        }
+        if part == Part::Whole && self.has.embedded {
+            embedded::validate(new, schema, false, &root, &self.object_meta, errors);
+        }
+        let had_duplicates = || {
+            let mut errors = FieldErrors::new();
+            old.into_iter().for_each(|old| list_types::validate(old, schema, &root, &mut errors));
+            !errors.is_empty()
+        };
+        let mut duplicates = FieldErrors::new();
+        if self.has.lists {
+            list_types::validate(new, schema, &root, &mut duplicates);
+        }
+        if !duplicates.is_empty() && !had_duplicates() {
+            errors.extend(duplicates);
+        }
+        let Some(rules) = self.rules() else { return judgement };
+        if errors.iter().any(keeps_rules_from_running) {
+            let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            errors.push(FieldError::invalid(&root, binnacle_meta::Shown::raw("null"), detail));
+        } else {
+            rules.evaluate(new, old, change, &root, RUNTIME_BUDGET, &mut judgement);
+        }
+        judgement
+    }
+}
+
+/// The status alone, which has a validator of its own.
+fn status(new: &Value, schema: &Structural, change: Option<&Correlated<'_>>, errors: &mut FieldErrors) {
+    let (Some(status), Some(schema)) = (new.get("status"), schema.property("status")) else { return };
+    let path = FieldPath::new("status");
+    match change.and_then(|change| change.key("status")) {
+        Some(change) => validation::validate_update(&change, schema, &path, errors),
+        None => validation::validate(status, schema, &path, errors),
+    }
+}
+
+/// Rules are not run over objects that are not of their types, or are larger than the rules' costs were estimated for.
+fn keeps_rules_from_running(error: &FieldError) -> bool {
+    matches!(
+        error.kind,
+        FieldErrorType::NotSupported
+            | FieldErrorType::Required
+            | FieldErrorType::TooLong
+            | FieldErrorType::TooMany
+            | FieldErrorType::TypeInvalid
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_schema::{Field, Message, MessageRef, Ty, Value, value};
+use std::sync::Arc;
+
+use super::{Part, Reading, ResourceSchema};
+use crate::defaults::{self, DefaultRules};
+use crate::{Interner, Structural};
+
+fn object_meta() -> MessageRef {
+    let mut fields: Vec<Field> =
+        ["name", "generateName", "namespace"].into_iter().map(|name| Field::new(name, Ty::String)).collect();
+    fields.push(Field::new("generation", Ty::Int64));
+    fields.push(Field::new("labels", Ty::Map(Box::new(Ty::String))));
+    let name = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    MessageRef::Shared(Arc::new(Message::new(name, fields)))
+}
+
+fn resource(properties: Value) -> ResourceSchema {
+    let mut schema = value!({"type": "object"});
+    schema.make_object().insert("properties", properties);
+    ResourceSchema::new(Some(Structural::parse(&schema, &Interner::new()).unwrap()), object_meta())
+}
+
+fn texts(errors: &FieldErrors) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn objects_are_read() {
+    let resource = resource(value!({
+        "spec": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}},
+        "template": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"x": {"type": "integer"}}},
+    }));
+    let object = || {
+        value!({
+            "metadata": {"name": "n", "odd": 1i64}, "odd": {},
+            "spec": {"a": null, "b": null, "z": 1i64},
+            "template": {"kind": "K", "metadata": {"name": "t", "odd": 1i64}, "y": 1i64},
+        })
+    };
+    let mut read = object();
+    let unknown = resource.read(&mut read, Reading { tell_unknown: true, ..Reading::default() }).unwrap();
+    assert_eq!(unknown, ["metadata.odd", "odd", "spec.z", "template.y", "template.metadata.odd"]);
+    assert_eq!(
+        read,
+        value!({"metadata": {"name": "n"}, "spec": {"b": null}, "template": {"kind": "K", "metadata": {"name": "t"}}})
+    );
+    let mut bad = value!({"metadata": {"name": "n", "labels": [1i64]}, "template": {"kind": 1i64}});
+    let error = resource.read(&mut bad.clone(), Reading::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "json: cannot unmarshal array into Go struct field ObjectMeta.labels of type map[string]string"
+    );
+    // What is stored must be readable.
+    resource.read(&mut bad, Reading { from_store: true, ..Reading::default() }).unwrap();
+    assert_eq!(bad, value!({"metadata": {"name": "n", "generation": 1i64}, "template": {}}));
+}
+
+#[test]
+fn objects_are_judged() {
+    let resource = resource(value!({
+        "spec": {"type": "object", "x-kubernetes-validations": [{"rule": "self.n > 0"}], "properties": {
+            "n": {"type": "integer"},
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}},
+        }},
+        "status": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "template": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+    }));
+    let judge =
+        |new: &Value, old: Option<&Value>, part| texts(&resource.judge(new, old, part, FieldErrors::new()).errors);
+    assert_eq!(
+        judge(
+            &value!({"spec": {"n": "x"}, "template": {"kind": "a_b", "metadata": {"name": "a/b"}}}),
+            None,
+            Part::Whole
+        ),
+        [
+            "spec.n: Invalid value: \"string\": spec.n in body must be of type integer: \"string\"",
+            "template.apiVersion: Required value",
+            "template.kind: Invalid value: \"a_b\": may have mixed case, but should otherwise match: a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
+            "template.metadata.name: Invalid value: \"a/b\": may not contain '/'",
+            "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+        ]
+    );
+    assert_eq!(
+        judge(&value!({"spec": {"n": 0i64}}), None, Part::Whole),
+        ["spec: Invalid value: failed rule: self.n > 0"]
+    );
+    // Duplicates pass where there were some.
+    let doubled = value!({"spec": {"n": 1i64, "set": [1i64, 1i64]}});
+    assert_eq!(judge(&doubled, None, Part::Whole), ["spec.set[1]: Duplicate value: 1"]);
+    assert!(judge(&doubled, Some(&doubled), Part::Whole).is_empty());
+    // Through the status, only that is held against the schema.
+    let odd = value!({"spec": {"n": 1i64}, "status": {"n": "x"}, "template": {}});
+    assert_eq!(
+        judge(&odd, Some(&value!({})), Part::Status)[0],
+        "status.n: Invalid value: \"string\": n in body must be of type integer: \"string\""
+    );
+    assert!(judge(&odd, Some(&odd), Part::Status).is_empty());
+}
+
+#[test]
+fn defaults_fit_their_schemas() {
+    let meta = object_meta();
+    for (x, want) in [
+        (value!({"type": "integer", "default": 1i64}), vec![]),
+        (
+            value!({"type": "integer", "default": "a"}),
+            vec![
+                "s.properties[x].default: Invalid value: \"string\": s.properties[x].default in body must be of type integer: \"string\"",
+            ],
+        ),
+        (
+            value!({"type": "object", "default": {"a": 1i64, "z": 1i64}, "properties": {"a": {"type": "integer"}}}),
+            vec!["s.properties[x].default: Invalid value: {\"a\":1,\"z\":1}: must not have unknown fields"],
+        ),
+        (
+            value!({"type": "integer", "default": 0i64, "x-kubernetes-validations": [{"rule": "self > 0"}]}),
+            vec!["s.properties[x].default: Invalid value: 0: failed rule: self > 0"],
+        ),
+        (
+            value!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
+                "metadata": {"type": "object", "properties": {"name": {"type": "string", "default": "a/b"}}},
+            }}),
+            vec![
+                "s.properties[x].properties[metadata].properties[name].default: Invalid value: \"a/b\": must result in valid metadata: metadata.name: Invalid value: \"a/b\": may not contain '/'",
+            ],
+        ),
+    ] {
+        let mut schema = value!({"type": "object"});
+        schema.make_at(&["properties"]).insert("x", x);
+        let schema = Structural::parse(&schema, &Interner::new()).unwrap();
+        let mut errors = FieldErrors::new();
+        let rules = DefaultRules { object_meta: &meta, pruned: true };
+        defaults::validate(&schema, rules, &FieldPath::new("s"), &mut errors);
+        // A value of a schema is named by its place in it.
+        let texts: Vec<String> = texts(&errors);
+        assert_eq!(texts.len(), want.len(), "{texts:?}");
+        for (text, want) in texts.iter().zip(want) {
+            let (path, _) = want.split_once(": ").unwrap();
+            assert!(text.starts_with(path), "{text}");
+        }
+    }
+    let unpruned = value!({"type": "object", "properties": {"x": {"type": "object", "default": {"z": 1i64}, "properties": {"a": {"type": "integer"}}}}});
+    let unpruned = Structural::parse(&unpruned, &Interner::new()).unwrap();
+    assert!(defaults::has_unpruned(&unpruned, &meta));
+}

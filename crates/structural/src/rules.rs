@@ -1,0 +1,12 @@
+//! `x-kubernetes-validations`: rules in the Common Expression Language, compiled once for a schema and evaluated for
+//! each object within a budget.
+
+mod compile;
+mod evaluate;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use self::compile::{Compiled, MessageExpression, Rules, compile};
+pub use self::evaluate::{Judgement, RUNTIME_BUDGET};
+pub use self::types::decl_type;

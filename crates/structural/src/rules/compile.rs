@@ -1,0 +1,195 @@
+//! Rules made ready to be evaluated, with what they can cost at most.
+
+use std::sync::Arc;
+
+use binnacle_cel::{Ast, DeclType, Environment, Program, Type, Version};
+use binnacle_meta::Text;
+
+use super::types::decl_type;
+use crate::structural::{Rule, Structural};
+
+/// The rules of a schema and of all schemas below it.
+#[derive(Debug)]
+pub struct Rules {
+    pub(super) root: Node,
+}
+
+/// The rules for values of one schema, and the schemas below that have some.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) schema: Arc<Structural>,
+    /// What expressions see. `None` where there are no rules, and where values of no type have some.
+    pub(super) ty: Option<DeclType>,
+    pub(super) rules: Vec<(Rule, Compiled)>,
+    pub(super) items: Option<Box<Node>>,
+    pub(super) additional: Option<Box<Node>>,
+    /// In the order of the names.
+    pub(super) properties: Vec<(Text, Node)>,
+}
+
+/// One rule after it was compiled.
+#[derive(Debug, Default)]
+pub struct Compiled {
+    /// `None` for a rule that says nothing, and where there is an error.
+    pub program: Option<Program>,
+    pub error: Option<String>,
+    /// True where the rule speaks of the old value.
+    pub uses_old_self: bool,
+    /// The most that one evaluation can cost.
+    pub max_cost: u64,
+    pub message_expression: Option<MessageExpression>,
+    pub message_expression_error: Option<String>,
+    /// The `fieldPath` of the rule in one way of writing, empty for none.
+    pub field_path: String,
+}
+
+/// An expression that says what is wrong.
+#[derive(Debug)]
+pub struct MessageExpression {
+    pub program: Program,
+    pub max_cost: u64,
+}
+
+/// The value that is judged, and the one it takes the place of, as activations number them.
+pub(super) const SELF: usize = 0;
+pub(super) const OLD_SELF: usize = 1;
+
+impl Rules {
+    /// Compiles the rules of a schema as those of stored definitions are: with everything that this server knows. `None`
+    /// where there are none.
+    pub fn new(schema: &Arc<Structural>, is_root: bool) -> Option<Self> {
+        if !schema.has_rules() {
+            return None;
+        }
+        if decl_type(schema, is_root).is_some() {
+            return Some(Self { root: Node::new(schema, is_root)? });
+        }
+        // Rules for values of no type cannot be run, which is told of each value; those below are not looked at.
+        let node = Node {
+            schema: schema.clone(),
+            ty: None,
+            rules: Vec::new(),
+            items: None,
+            additional: None,
+            properties: Vec::new(),
+        };
+        (!schema.rules.is_empty()).then_some(Self { root: node })
+    }
+}
+
+impl Node {
+    /// `None` where no rules can be run. `is_resource` is true for schemas of resources, which have members that are not
+    /// named.
+    fn new(schema: &Arc<Structural>, is_resource: bool) -> Option<Self> {
+        let below = |schema: Option<&Arc<Structural>>| {
+            let schema = schema.filter(|schema| schema.has_rules())?;
+            Some(Box::new(Self::new(schema, schema.embedded)?))
+        };
+        let items = below(schema.items.as_ref());
+        let additional = below(schema.additional_schema());
+        let with_rules = schema.properties().filter(|(_, property)| property.has_rules());
+        let properties = with_rules.filter_map(|(name, property)| Some((name.clone(), *below(Some(property))?)));
+        let properties: Vec<_> = properties.collect();
+        let (mut ty, mut rules) = (None, Vec::new());
+        if !schema.rules.is_empty() {
+            let own = decl_type(schema, is_resource)?;
+            let compiled = compile(schema, &own, &|_, _| Version::STORED);
+            rules = schema.rules.iter().cloned().zip(compiled).collect();
+            ty = Some(own);
+        }
+        let empty = rules.is_empty() && items.is_none() && additional.is_none() && properties.is_empty();
+        (!empty).then(|| Self { schema: schema.clone(), ty, rules, items, additional, properties })
+    }
+}
+
+/// Compiles the rules of one schema, without those below. `version` says for an expression, which may be one that makes
+/// a message, what it can use.
+pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) -> Version) -> Vec<Compiled> {
+    let mut environments = Environments { ty, made: Vec::new() };
+    schema.rules.iter().map(|rule| compile_rule(schema, rule, &mut environments, version)).collect()
+}
+
+/// Environments are alike for most rules.
+struct Environments<'t> {
+    ty: &'t DeclType,
+    made: Vec<((Version, bool), Environment)>,
+}
+
+impl Environments<'_> {
+    fn get(&mut self, version: Version, optional_old: bool) -> &Environment {
+        let key = (version, optional_old);
+        let at = self.made.iter().position(|(made, _)| *made == key).unwrap_or_else(|| {
+            let environment = Environment::new(version).with_data("self", self.ty);
+            let environment = match optional_old {
+                true => environment.with_variable("oldSelf", Type::optional(self.ty.ty())),
+                false => environment.with_data("oldSelf", self.ty),
+            };
+            self.made.push((key, environment));
+            self.made.len() - 1
+        });
+        &self.made[at].1
+    }
+}
+
+fn compile_rule(
+    schema: &Structural,
+    rule: &Rule,
+    environments: &mut Environments<'_>,
+    version: &dyn Fn(&str, bool) -> Version,
+) -> Compiled {
+    let mut compiled = Compiled::default();
+    if rule.rule.trim().is_empty() {
+        return compiled;
+    }
+    let optional_old = rule.optional_old_self == Some(true);
+    let fail = |error: String| Compiled { error: Some(error), ..Compiled::default() };
+    let environment = environments.get(version(&rule.rule, false), optional_old);
+    let ast = match environment.compile(&rule.rule) {
+        Ok(ast) => ast,
+        Err(errors) => return fail(format!("compilation failed: {errors}")),
+    };
+    if *ast.output_type() != Type::Bool {
+        return fail("cel expression must evaluate to a bool".to_owned());
+    }
+    compiled.uses_old_self = ast.uses_variable("oldSelf");
+    match program(&ast, environments.ty) {
+        Ok((program, max_cost)) => (compiled.program, compiled.max_cost) = (Some(program), max_cost),
+        Err(error) => {
+            compiled.error = Some(format!("program instantiation failed: {error}"));
+            return compiled;
+        }
+    }
+    if !rule.message_expression.is_empty() {
+        let ty = environments.ty;
+        let environment = environments.get(version(&rule.message_expression, true), optional_old);
+        match message_expression(environment, &rule.message_expression, ty) {
+            Ok(expression) => compiled.message_expression = Some(expression),
+            Err(error) => {
+                compiled.message_expression_error = Some(error);
+                return compiled;
+            }
+        }
+    }
+    if !rule.field_path.is_empty()
+        && let Ok(found) = schema.find_field(&rule.field_path, true)
+    {
+        compiled.field_path = found.path;
+    }
+    compiled
+}
+
+fn message_expression(environment: &Environment, expression: &str, ty: &DeclType) -> Result<MessageExpression, String> {
+    let ast =
+        environment.compile(expression).map_err(|errors| format!("messageExpression compilation failed: {errors}"))?;
+    if *ast.output_type() != Type::String {
+        return Err("messageExpression must evaluate to a string".to_owned());
+    }
+    match program(&ast, ty) {
+        Ok((program, max_cost)) => Ok(MessageExpression { program, max_cost }),
+        Err(error) => Err(format!("messageExpression instantiation failed: {error}")),
+    }
+}
+
+fn program(ast: &Ast, ty: &DeclType) -> Result<(Program, u64), binnacle_cel::Error> {
+    Ok((ast.program()?, ast.estimate_cost_of(ty).max))
+}

@@ -1,0 +1,325 @@
+//! Objects before their rules.
+
+use binnacle_cel::{Activation, DeclType, Error, PER_CALL_LIMIT, Val};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_schema::Value;
+
+use super::compile::{Compiled, MessageExpression, Node, OLD_SELF, Rules, SELF};
+use crate::correlation::{Correlated, MapList};
+use crate::path::Path;
+use crate::shown::shown;
+use crate::structural::{Kind, Rule};
+
+/// What all rules for one object may cost.
+pub const RUNTIME_BUDGET: i64 = 10_000_000;
+
+/// The longest message that an expression may make.
+const MAX_MESSAGE: usize = 5 * 1024;
+
+/// What the rules say of an object.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    pub errors: FieldErrors,
+    /// Errors that a change is forgiven, because what is wrong was there before.
+    pub warnings: Vec<String>,
+}
+
+impl Rules {
+    /// Judges an object. `old` is what it takes the place of; `change` is given where what did not change passes.
+    ///
+    /// Returns what is left of the budget, less than nothing where it did not suffice.
+    pub fn evaluate(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        change: Option<Correlated<'_>>,
+        base: &FieldPath,
+        budget: i64,
+        judgement: &mut Judgement,
+    ) -> i64 {
+        let mut run = Run { base, budget, judgement };
+        // Running out of budget is told by the budget.
+        let _ = run.node(&self.root, new, old, Ratchet { current: change, nearest: None }, &Path::Root);
+        run.budget
+    }
+}
+
+struct Run<'r> {
+    base: &'r FieldPath,
+    budget: i64,
+    judgement: &'r mut Judgement,
+}
+
+/// The budget is spent, or an evaluation was given up: no further rules are run.
+struct OutOfBudget;
+
+/// What a value was before, or what the nearest value around it was that can be brought together with an old one.
+#[derive(Clone, Copy)]
+struct Ratchet<'v> {
+    current: Option<Correlated<'v>>,
+    nearest: Option<Correlated<'v>>,
+}
+
+impl Ratchet<'_> {
+    /// True where an error is forgiven.
+    fn forgives(&self) -> bool {
+        self.current.or(self.nearest).is_some_and(|correlated| correlated.is_unchanged())
+    }
+
+    fn key(self, name: &str) -> Self {
+        match self.current {
+            None => self,
+            // Both were converted to the same version, so that a change of it does not show.
+            Some(_) if self.nearest.is_none() && matches!(name, "apiVersion" | "kind") => {
+                Self { current: None, nearest: None }
+            }
+            Some(current) => Self { current: current.key(name), nearest: Some(current) },
+        }
+    }
+
+    fn index(self, index: usize) -> Self {
+        match self.current {
+            None => self,
+            Some(current) => Self { current: current.index(index), nearest: Some(current) },
+        }
+    }
+}
+
+impl Run<'_> {
+    fn node(
+        &mut self,
+        node: &Node,
+        new: &Value,
+        old: Option<&Value>,
+        ratchet: Ratchet<'_>,
+        path: &Path<'_>,
+    ) -> Result<(), OutOfBudget> {
+        if new.is_null() {
+            return Ok(());
+        }
+        let old = old.filter(|old| !old.is_null());
+        self.rules(node, new, old, ratchet, path)?;
+        match new {
+            Value::List(items) => {
+                let Some(below) = &node.items else { return Ok(()) };
+                let old_items = old.and_then(Value::as_list).unwrap_or_default();
+                let by_key = MapList::of(old_items, &node.schema);
+                for (i, item) in items.iter().enumerate() {
+                    let old = by_key.get(item, &node.schema);
+                    self.node(below, item, old, ratchet.index(i), &Path::Index(path, i))?;
+                }
+            }
+            Value::Object(object) => {
+                let old = |name: &str| old.and_then(|old| old.get(name));
+                for (name, value) in object.iter() {
+                    if let Some(below) = &node.additional {
+                        self.node(below, value, old(name), ratchet.key(name), &Path::Key(path, name))?;
+                    }
+                }
+                for (name, below) in &node.properties {
+                    if let Some(value) = object.get(name) {
+                        self.node(below, value, old(name), ratchet.key(name), &Path::Field(path, name))?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The rules of one value.
+    fn rules(
+        &mut self,
+        node: &Node,
+        new: &Value,
+        old: Option<&Value>,
+        ratchet: Ratchet<'_>,
+        path: &Path<'_>,
+    ) -> Result<(), OutOfBudget> {
+        let Some(ty) = &node.ty else {
+            if !node.schema.rules.is_empty() {
+                let detail =
+                    "rule compiler initialization error: failed to convert to declType for CEL validation rules";
+                let error = FieldError::invalid(&path.below(self.base), node.schema.type_name(), detail);
+                self.judgement.errors.push(error);
+            }
+            return Ok(());
+        };
+        let base = self.base;
+        let at = || path.below(base);
+        let kind = node.schema.type_name();
+        let run_out = "validation failed due to running out of cost budget, no further validation rules will be run";
+        if self.budget <= 0 {
+            self.judgement.errors.push(FieldError::invalid(&at(), kind, run_out));
+            return Err(self.stop());
+        }
+        let values = Values::new(node, ty, new, old);
+        for (rule, compiled) in &node.rules {
+            let Some(program) = &compiled.program else {
+                if let Some(error) = &compiled.error {
+                    self.judgement.errors.push(FieldError::invalid(
+                        &at(),
+                        kind,
+                        format!("rule compile error: {error}"),
+                    ));
+                }
+                continue;
+            };
+            let optional = rule.optional_old_self == Some(true);
+            if compiled.uses_old_self && old.is_none() && !optional {
+                continue;
+            }
+            let evaluated = match &values {
+                Ok(values) => {
+                    let activation = if optional { &values.optional } else { &values.plain };
+                    program.evaluate(activation, PER_CALL_LIMIT)
+                }
+                Err(error) => binnacle_cel::Evaluated { result: Err(error.clone()), cost: 0 },
+            };
+            let cost = i64::try_from(evaluated.cost).unwrap_or(i64::MAX);
+            if cost > self.budget {
+                self.judgement.errors.push(FieldError::invalid(&at(), kind, run_out));
+                return Err(self.stop());
+            }
+            self.budget -= cost;
+            match evaluated.result {
+                Ok(Val::Bool(true)) => {}
+                Ok(_) => {
+                    let plain = values.as_ref().map(|values| &values.plain);
+                    self.refuse(node, rule, compiled, new, plain.ok(), ratchet, &at())?;
+                }
+                Err(error) => {
+                    let detail = failure(&error, rule);
+                    self.judgement.errors.push(FieldError::invalid(&at(), kind, detail));
+                    if error.is_cost_limit() {
+                        return Err(self.stop());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells that a rule does not hold.
+    #[expect(clippy::too_many_arguments, reason = "all of them are of the one rule")]
+    fn refuse(
+        &mut self,
+        node: &Node,
+        rule: &Rule,
+        compiled: &Compiled,
+        new: &Value,
+        activation: Option<&Activation<'_>>,
+        ratchet: Ratchet<'_>,
+        at: &FieldPath,
+    ) -> Result<(), OutOfBudget> {
+        let at = if compiled.field_path.is_empty() { at.clone() } else { at.child(&compiled.field_path) };
+        let forgiven = !compiled.uses_old_self && ratchet.forgives();
+        let mut detail = None;
+        if let (Some(expression), Some(activation)) = (&compiled.message_expression, activation) {
+            match self.message(expression, &rule.message_expression, activation) {
+                Ok(message) => detail = message,
+                Err(text) => {
+                    let error = FieldError::invalid(&at, node.schema.type_name(), text);
+                    self.tell(error, forgiven);
+                    return Err(self.stop());
+                }
+            }
+        }
+        let detail = detail.unwrap_or_else(|| match rule.message.is_empty() {
+            true => format!("failed rule: {}", named(rule)),
+            false => rule.message.trim().to_owned(),
+        });
+        let structured = matches!(node.schema.kind, Some(Kind::Object | Kind::Array));
+        let error = match rule.reason.as_str() {
+            "FieldValueForbidden" => FieldError::forbidden(&at, detail),
+            "FieldValueRequired" => FieldError::required(&at, detail),
+            "FieldValueDuplicate" if structured => FieldError::duplicate_omitting(&at),
+            "FieldValueDuplicate" => FieldError::duplicate(&at, shown(new)),
+            _ if structured => FieldError::invalid_omitting(&at, detail),
+            _ => FieldError::invalid(&at, shown(new), detail),
+        };
+        self.tell(error, forgiven);
+        Ok(())
+    }
+
+    /// What an expression says is wrong, `None` where it says nothing that can be told.
+    fn message(
+        &mut self,
+        expression: &MessageExpression,
+        source: &str,
+        activation: &Activation<'_>,
+    ) -> Result<Option<String>, String> {
+        let evaluated = expression.program.evaluate(activation, PER_CALL_LIMIT);
+        let cost = i64::try_from(evaluated.cost).unwrap_or(i64::MAX);
+        if cost > self.budget {
+            let text = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
+            return Err(text.to_owned());
+        }
+        let text = match evaluated.result {
+            Err(error) if error.is_cost_limit() => {
+                let source = binnacle_meta::go_quote(source);
+                let why =
+                    "no further validation rules will be run due to call cost exceeds limit for messageExpression";
+                return Err(format!("{why}: {source}"));
+            }
+            result => result.ok().and_then(|value| value.as_str().map(|text| text.trim().to_owned())),
+        };
+        self.budget -= cost;
+        Ok(text.filter(|text| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n')))
+    }
+
+    fn tell(&mut self, error: FieldError, forgiven: bool) {
+        if !forgiven {
+            self.judgement.errors.push(error);
+        } else if self.judgement.warnings.len() < FieldErrors::SHOWN {
+            self.judgement.warnings.push(error.to_string());
+        }
+    }
+
+    fn stop(&mut self) -> OutOfBudget {
+        self.budget = -1;
+        OutOfBudget
+    }
+}
+
+/// The values of `self` and `oldSelf`: as they are, and for rules that take the old value as optional.
+struct Values<'v> {
+    plain: Activation<'v>,
+    optional: Activation<'v>,
+}
+
+impl<'v> Values<'v> {
+    fn new(node: &'v Node, ty: &'v DeclType, new: &'v Value, old: Option<&'v Value>) -> Result<Self, Error> {
+        let mut plain = Activation::for_variables(2);
+        plain.set(SELF, Val::typed(new, ty)?);
+        let mut optional = plain.clone();
+        // Without rules that speak of it, messages cannot either.
+        if node.rules.iter().any(|(_, compiled)| compiled.uses_old_self) {
+            let old = old.map(|old| Val::typed(old, ty)).transpose()?;
+            optional.set(OLD_SELF, old.clone().map_or(Val::Optional(None), Val::some));
+            if let Some(old) = old {
+                plain.set(OLD_SELF, old);
+            }
+        }
+        Ok(Self { plain, optional })
+    }
+}
+
+fn failure(error: &Error, rule: &Rule) -> String {
+    let text = error.to_string();
+    if text.starts_with("no such overload") {
+        let what = "call arguments did not match a supported operator, function or macro signature for rule";
+        format!("'{text}': {what}: {}", named(rule))
+    } else if error.is_cost_limit() {
+        let what = "no further validation rules will be run due to call cost exceeds limit for rule";
+        format!("'{text}': {what}: {}", named(rule))
+    } else {
+        format!("{text} evaluating rule: {}", named(rule))
+    }
+}
+
+/// What a rule is called: by its message, or by itself.
+fn named(rule: &Rule) -> &str {
+    let name = if rule.message.is_empty() { &rule.rule } else { &rule.message };
+    name.trim()
+}

@@ -1,0 +1,150 @@
+use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_schema::{Value, value};
+
+use super::{Judgement, RUNTIME_BUDGET, Rules};
+use crate::correlation::{Correlated, Known};
+use crate::{Interner, Structural};
+
+fn judge(schema: Value, new: Value, old: Option<Value>) -> Judgement {
+    let schema = Structural::parse(&schema, &Interner::new()).unwrap();
+    let rules = Rules::new(&schema, true).unwrap();
+    let known = Known::default();
+    let change = old.as_ref().map(|old| Correlated::new(&new, old, &schema, &known));
+    let mut judgement = Judgement::default();
+    rules.evaluate(&new, old.as_ref(), change, &FieldPath::root(), RUNTIME_BUDGET, &mut judgement);
+    judgement
+}
+
+fn texts(errors: &FieldErrors) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+/// A schema with one property, `x`.
+fn of(x: Value) -> Value {
+    let mut schema = value!({"type": "object"});
+    schema.make_at(&["properties"]).insert("x", x);
+    schema
+}
+
+#[test]
+fn failures() {
+    for (x, new, want) in [
+        (value!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}), value!(2i64), vec![]),
+        (
+            value!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}),
+            value!(1i64),
+            vec!["x: Invalid value: 1: failed rule: self > 1"],
+        ),
+        (
+            value!({"type": "object", "x-kubernetes-validations": [
+                {"rule": "self.a == 1", "message": " no ", "fieldPath": ".a", "reason": "FieldValueRequired"},
+            ], "properties": {"a": {"type": "integer"}}}),
+            value!({"a": 2i64}),
+            vec!["x.a: Required value: no"],
+        ),
+        (
+            value!({"type": "object", "x-kubernetes-validations": [
+                {"rule": "self.a == 1", "messageExpression": "'is ' + string(self.a)"},
+            ], "properties": {"a": {"type": "integer"}}}),
+            value!({"a": 2i64}),
+            vec!["x: Invalid value: is 2"],
+        ),
+        (
+            value!({"type": "object", "x-kubernetes-validations": [{"rule": "self.a == 1"}], "properties": {"a": {"type": "integer"}}}),
+            value!({}),
+            vec!["x: Invalid value: \"object\": no such key: a evaluating rule: self.a == 1"],
+        ),
+        (
+            value!({"x-kubernetes-int-or-string": true, "x-kubernetes-validations": [{"rule": "self.startsWith('a')"}]}),
+            value!(1i64),
+            vec![
+                "x: Invalid value: \"\": 'no such overload': call arguments did not match a supported operator, function or macro signature for rule: self.startsWith('a')",
+            ],
+        ),
+        (
+            value!({"type": "string", "x-kubernetes-validations": [{"rule": "self"}]}),
+            value!("a"),
+            vec!["x: Invalid value: \"string\": rule compile error: cel expression must evaluate to a bool"],
+        ),
+        (
+            value!({"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}}),
+            value!([2i64, 1i64, null]),
+            vec!["x[1]: Invalid value: 1: failed rule: self > 1"],
+        ),
+        (
+            value!({"type": "object", "additionalProperties": {"type": "integer", "x-kubernetes-validations": [
+                {"rule": "self > 1", "reason": "FieldValueDuplicate"},
+            ]}}),
+            value!({"a/b": 1i64}),
+            vec!["x[a/b]: Duplicate value: 1"],
+        ),
+    ] {
+        let mut object = value!({});
+        object.make_object().insert("x", new);
+        assert_eq!(texts(&judge(of(x), object, None).errors), want);
+    }
+}
+
+#[test]
+fn transitions() {
+    let schema = || {
+        value!({"type": "object", "properties": {
+            "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
+                "type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer", "x-kubernetes-validations": [
+                    {"rule": "self >= oldSelf"},
+                ]}},
+            }},
+            "once": {"type": "string", "x-kubernetes-validations": [
+                {"rule": "oldSelf.hasValue() || self == 'first'", "optionalOldSelf": true},
+            ]},
+        }})
+    };
+    let object = |v: i64| value!({"list": [{"k": "b", "v": 1i64}, {"k": "a", "v": v}]});
+    assert!(judge(schema(), object(1), None).errors.is_empty());
+    assert!(judge(schema(), object(2), Some(value!({"list": [{"k": "a", "v": 1i64}]}))).errors.is_empty());
+    assert_eq!(
+        texts(&judge(schema(), object(0), Some(value!({"list": [{"k": "a", "v": 1i64}]}))).errors),
+        ["list[1].v: Invalid value: 0: failed rule: self >= oldSelf"]
+    );
+    let once = |text: &str| value!({"once": text});
+    assert_eq!(judge(schema(), once("second"), None).errors.len(), 1);
+    assert!(judge(schema(), once("second"), Some(once("first"))).errors.is_empty());
+}
+
+#[test]
+fn what_was_wrong_before_is_forgiven() {
+    let schema = || {
+        value!({"type": "object", "properties": {
+            "a": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]},
+            "b": {"type": "integer"},
+        }})
+    };
+    let old = || Some(value!({"a": 1i64, "b": 1i64}));
+    let judgement = judge(schema(), value!({"a": 1i64, "b": 2i64}), old());
+    assert!(judgement.errors.is_empty());
+    assert_eq!(judgement.warnings, ["a: Invalid value: 1: failed rule: self > 1"]);
+    assert_eq!(judge(schema(), value!({"a": 0i64}), old()).errors.len(), 1);
+}
+
+#[test]
+fn budgets() {
+    let schema = Structural::parse(
+        &of(
+            value!({"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}}),
+        ),
+        &Interner::new(),
+    )
+    .unwrap();
+    let rules = Rules::new(&schema, true).unwrap();
+    let mut judgement = Judgement::default();
+    let object = value!({"x": [1i64, 2i64, 3i64]});
+    let left = rules.evaluate(&object, None, None, &FieldPath::root(), 3, &mut judgement);
+    assert_eq!(left, -1);
+    assert_eq!(
+        texts(&judgement.errors),
+        [
+            "x[0]: Invalid value: 1: failed rule: self > 1",
+            "x[1]: Invalid value: \"integer\": validation failed due to running out of cost budget, no further validation rules will be run",
+        ]
+    );
+}

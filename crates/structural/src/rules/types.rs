@@ -1,0 +1,205 @@
+//! The types that rules see: from schemas to declarations of the language.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use binnacle_cel::{DeclField, DeclType, ListKind, ObjectType, Shape, escape};
+use binnacle_meta::Text;
+use binnacle_schema::Value;
+
+use crate::format::Format;
+use crate::structural::{Kind, ListType, Structural, Values};
+
+/// The size of the largest request, which bounds all that is in it.
+const MAX_REQUEST: u64 = 3 * 1024 * 1024;
+
+/// The type of values of a schema. `None` where rules cannot see them: values that are preserved without a type, and
+/// lists and maps of such.
+///
+/// The root of a resource and embedded resources have a kind, an apiVersion and names whatever the schema says.
+pub fn decl_type(schema: &Structural, is_root: bool) -> Option<DeclType> {
+    convert(schema, is_root, Name(None))
+}
+
+/// Where an object stands: its type is called by the way to it.
+#[derive(Clone, Copy)]
+struct Name<'n>(Option<(&'n Name<'n>, &'n str)>);
+
+impl Name<'_> {
+    fn text(&self) -> String {
+        match self.0 {
+            None => "selfType".to_owned(),
+            Some((parent, step)) => format!("{}.{step}", parent.text()),
+        }
+    }
+}
+
+fn convert(schema: &Structural, is_resource: bool, name: Name<'_>) -> Option<DeclType> {
+    let mut ty = shape_of(schema, is_resource, name)?;
+    ty.nullable = schema.nullable;
+    Some(ty)
+}
+
+fn shape_of(schema: &Structural, is_resource: bool, name: Name<'_>) -> Option<DeclType> {
+    let none = Values::default();
+    let values = schema.values.as_deref().unwrap_or(&none);
+    let count = |n: i64| u64::try_from(n).unwrap_or(0);
+    if schema.int_or_string {
+        let longest = values.max_length.map_or(MAX_REQUEST - 2, |max| count(max).saturating_mul(4));
+        return Some(DeclType { max_elements: Some(longest), ..DeclType::new(Shape::IntOrString) });
+    }
+    let schema = if is_resource { with_resource_fields(schema) } else { Cow::Borrowed(schema) };
+    match schema.kind.as_ref()? {
+        Kind::Array => {
+            let items = schema.items.as_deref()?;
+            let element = convert(items, items.embedded, Name(Some((&name, "@idx"))))?;
+            let max = values.max_items.map_or_else(|| (MAX_REQUEST - 2) / (element.min_serialized_size + 1), count);
+            let kind = match schema.list_type {
+                Some(ListType::Set) => ListKind::Set,
+                Some(ListType::Map) => ListKind::Map(schema.list_map_keys.iter().map(escaped_or_plain).collect()),
+                Some(ListType::Atomic) | None => ListKind::Atomic,
+            };
+            let list = DeclType::new(Shape::List { element: Arc::new(element), kind });
+            Some(DeclType { max_elements: Some(max), ..list })
+        }
+        Kind::Object => match schema.additional_schema() {
+            Some(additional) => {
+                let value = convert(additional, additional.embedded, Name(Some((&name, "@elem"))))?;
+                // Two bytes of a key, its quotes, a colon and a comma are the least around a value.
+                let fits = || (MAX_REQUEST - 2) / (value.min_serialized_size + 6);
+                let max = values.max_properties.map_or_else(fits, count);
+                Some(DeclType { max_elements: Some(max), ..DeclType::map(value) })
+            }
+            None => Some(object(&schema, name)),
+        },
+        Kind::String => Some(text(values)),
+        Kind::Boolean => Some(DeclType::new(Shape::Bool)),
+        Kind::Number => Some(DeclType::new(Shape::Double)),
+        Kind::Integer => Some(DeclType::new(Shape::Int)),
+        Kind::Other(_) => None,
+    }
+}
+
+fn escaped_or_plain(name: &Text) -> Text {
+    escape(name).unwrap_or_else(|| name.clone())
+}
+
+fn object(schema: &Structural, name: Name<'_>) -> DeclType {
+    let mut fields = BTreeMap::new();
+    // The braces.
+    let mut size = 2;
+    for (field, property) in schema.properties() {
+        let escaped = escape(field);
+        let step = escaped.as_deref().unwrap_or(field);
+        let Some(ty) = convert(property, property.embedded, Name(Some((&name, step)))) else { continue };
+        let required = schema.required().contains(field);
+        if required && property.default.is_none() {
+            // Quotes, a colon and a comma.
+            size += field.len() as u64 + ty.min_serialized_size + 4;
+        }
+        if let Some(escaped) = escaped {
+            fields.insert(escaped, DeclField { name: field.clone(), ty, required });
+        }
+    }
+    let object = ObjectType { name: name.text().into(), fields, keywords: false };
+    DeclType { min_serialized_size: size, ..DeclType::new(Shape::Object(Arc::new(object))) }
+}
+
+fn text(values: &Values) -> DeclType {
+    let max_length = values.max_length.map(|max| u64::try_from(max).unwrap_or(0));
+    let (shape, max, min) = match values.format.as_ref().map(Format::as_str) {
+        Some("byte") => (Shape::Bytes, max_length.unwrap_or(MAX_REQUEST - 2), 2),
+        Some("duration") => (Shape::Duration, 32, 3),
+        Some("date") => (Shape::Date, 12, 12),
+        Some("date-time") => (Shape::DateTime, 32, 21),
+        _ => {
+            let listed = values.enumeration.iter().filter_map(Value::as_str).map(str::len).max().unwrap_or(0) as u64;
+            let max = match max_length {
+                // A character has up to four bytes.
+                Some(max) => max.saturating_mul(4),
+                None if !values.enumeration.is_empty() => listed,
+                None => MAX_REQUEST - 2,
+            };
+            (Shape::String, max, 2)
+        }
+    };
+    DeclType { max_elements: Some(max), min_serialized_size: min, ..DeclType::new(shape) }
+}
+
+/// The schema of a resource with the members that every resource has.
+fn with_resource_fields(schema: &Structural) -> Cow<'_, Structural> {
+    let is = |schema: Option<&Arc<Structural>>, kind: Kind| schema.is_some_and(|schema| schema.is(&kind));
+    let metadata = schema.property("metadata");
+    let name = |name: &str| metadata.and_then(|metadata| metadata.property(name));
+    let complete = is(schema.property("kind"), Kind::String)
+        && is(schema.property("apiVersion"), Kind::String)
+        && is(metadata, Kind::Object)
+        && is(name("name"), Kind::String)
+        && is(name("generateName"), Kind::String);
+    if complete {
+        return Cow::Borrowed(schema);
+    }
+    let text = Arc::new(Structural { kind: Some(Kind::String), ..Structural::default() });
+    let names = ["name", "generateName"].map(|name| (Text::new_static(name), text.clone()));
+    let metadata = Structural { kind: Some(Kind::Object), ..Structural::default() }.with_properties(names.into());
+    let mut properties: Vec<_> = schema.properties().map(|(name, schema)| (name.clone(), schema.clone())).collect();
+    properties.retain(|(name, _)| !matches!(name.as_str(), "kind" | "apiVersion" | "metadata"));
+    properties.extend(["kind", "apiVersion"].map(|name| (Text::new_static(name), text.clone())));
+    properties.push((Text::new_static("metadata"), Arc::new(metadata)));
+    Cow::Owned(schema.with_properties(properties))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Interner;
+    use binnacle_schema::value;
+
+    fn ty(schema: Value) -> Option<DeclType> {
+        decl_type(&Structural::parse(&schema, &Interner::new()).unwrap(), false)
+    }
+
+    #[test]
+    fn sizes() {
+        for (schema, max, min) in [
+            (value!({"type": "string"}), Some(3_145_726), 2),
+            (value!({"type": "string", "maxLength": 10i64}), Some(40), 2),
+            (value!({"type": "string", "enum": ["a", "bcd"]}), Some(3), 2),
+            (value!({"type": "string", "format": "date-time"}), Some(32), 21),
+            (value!({"type": "string", "format": "byte", "maxLength": 10i64}), Some(10), 2),
+            (value!({"x-kubernetes-int-or-string": true}), Some(3_145_726), 1),
+            (value!({"type": "array", "items": {"type": "boolean"}}), Some(629_145), 2),
+            (value!({"type": "array", "maxItems": 5i64, "items": {"type": "boolean"}}), Some(5), 2),
+            (value!({"type": "object", "additionalProperties": {"type": "integer"}}), Some(449_389), 2),
+            (
+                value!({"type": "object", "required": ["a", "b"], "properties": {
+                    "a": {"type": "string"}, "b": {"type": "integer", "default": 1i64}, "c": {"type": "integer"},
+                }}),
+                None,
+                9,
+            ),
+        ] {
+            let ty = ty(schema.clone()).unwrap();
+            assert_eq!((ty.max_elements, ty.min_serialized_size), (max, min), "{schema:?}");
+        }
+        for schema in [
+            value!({"x-kubernetes-preserve-unknown-fields": true}),
+            value!({"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": true}}),
+        ] {
+            assert!(ty(schema).is_none());
+        }
+    }
+
+    #[test]
+    fn members_of_resources() {
+        let schema =
+            value!({"type": "object", "properties": {"metadata": {"type": "object"}, "a-b": {"type": "integer"}}});
+        let schema = Structural::parse(&schema, &Interner::new()).unwrap();
+        let Shape::Object(object) = decl_type(&schema, true).unwrap().shape else { panic!("no object") };
+        assert_eq!(object.fields.keys().collect::<Vec<_>>(), ["a__dash__b", "apiVersion", "kind", "metadata"]);
+        let Shape::Object(metadata) = &object.fields["metadata"].ty.shape else { panic!("no object") };
+        assert_eq!(metadata.name, "selfType.metadata");
+        assert_eq!(metadata.fields.len(), 2);
+    }
+}

@@ -1,0 +1,242 @@
+//! The tree of a schema: what every value is, and what is asked of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema::Value;
+
+use crate::format::Format;
+use crate::pattern::Pattern;
+
+/// One node of a schema. Nodes never change and are shared: equal ones made by one [`Interner`](crate::Interner) are the
+/// same.
+///
+/// Schemas within `allOf`, `anyOf`, `oneOf` and `not` are nodes as well; a structural schema says little more than
+/// [`Structural::values`] there.
+#[derive(Clone, Debug, Default)]
+pub struct Structural {
+    pub kind: Option<Kind>,
+    /// True where `null` is a value.
+    pub nullable: bool,
+    /// `x-kubernetes-preserve-unknown-fields`.
+    pub preserve_unknown: bool,
+    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata` whatever the properties say.
+    pub embedded: bool,
+    /// `x-kubernetes-int-or-string`.
+    pub int_or_string: bool,
+    pub list_type: Option<ListType>,
+    pub map_type: Option<MapType>,
+    pub additional: Additional,
+    pub items: Option<Arc<Structural>>,
+    /// Never null.
+    pub default: Option<Box<Value>>,
+    /// `x-kubernetes-list-map-keys`.
+    pub list_map_keys: Box<[Text]>,
+    pub values: Option<Box<Values>>,
+    /// `x-kubernetes-validations`.
+    pub rules: Box<[Rule]>,
+    /// By name, in the order of the names.
+    pub(crate) properties: Box<[(Text, Arc<Structural>)]>,
+}
+
+/// `type`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    /// A word that is no type. Definitions which were stored before that was asked may have one; no value is of it.
+    Other(Box<str>),
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ListType {
+    Atomic,
+    Set,
+    Map,
+}
+
+/// `x-kubernetes-map-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MapType {
+    Atomic,
+    Granular,
+}
+
+/// `additionalProperties`.
+#[derive(Clone, Debug, Default)]
+pub enum Additional {
+    #[default]
+    Unset,
+    Any(bool),
+    Schema(Arc<Structural>),
+}
+
+/// What is asked of a value beside its type.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    pub format: Option<Format>,
+    pub maximum: Option<f64>,
+    pub minimum: Option<f64>,
+    pub multiple_of: Option<f64>,
+    pub exclusive_maximum: bool,
+    pub exclusive_minimum: bool,
+    pub unique_items: bool,
+    pub max_length: Option<i64>,
+    pub min_length: Option<i64>,
+    pub max_items: Option<i64>,
+    pub min_items: Option<i64>,
+    pub max_properties: Option<i64>,
+    pub min_properties: Option<i64>,
+    pub pattern: Option<Arc<Pattern>>,
+    pub enumeration: Box<[Value]>,
+    pub required: Box<[Text]>,
+    pub all_of: Box<[Arc<Structural>]>,
+    pub any_of: Box<[Arc<Structural>]>,
+    pub one_of: Box<[Arc<Structural>]>,
+    pub not: Option<Arc<Structural>>,
+}
+
+/// One element of `x-kubernetes-validations`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Rule {
+    pub rule: Text,
+    pub message: Text,
+    pub message_expression: Text,
+    /// Empty where none is given, which means that the value is invalid.
+    pub reason: Text,
+    pub field_path: Text,
+    pub optional_old_self: Option<bool>,
+}
+
+impl Structural {
+    /// The schema of a property.
+    pub fn property(&self, name: &str) -> Option<&Arc<Structural>> {
+        let at = self.properties.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
+        Some(&self.properties[at].1)
+    }
+
+    /// The properties in the order of their names.
+    pub fn properties(&self) -> impl ExactSizeIterator<Item = (&Text, &Arc<Structural>)> {
+        self.properties.iter().map(|(name, schema)| (name, schema))
+    }
+
+    pub fn has_properties(&self) -> bool {
+        !self.properties.is_empty()
+    }
+
+    /// The schema of properties that are not named.
+    pub fn additional_schema(&self) -> Option<&Arc<Structural>> {
+        match &self.additional {
+            Additional::Schema(schema) => Some(schema),
+            _ => None,
+        }
+    }
+
+    /// The schema of a member: that of the property, or of all that are not named.
+    pub fn member(&self, name: &str) -> Option<&Arc<Structural>> {
+        self.property(name).or_else(|| self.additional_schema())
+    }
+
+    /// This schema with other properties: what `make` says of each, without those of which it says nothing.
+    pub(crate) fn with_properties(&self, properties: Vec<(Text, Arc<Structural>)>) -> Self {
+        let mut properties = properties;
+        properties.sort_by(|a, b| a.0.cmp(&b.0));
+        Self { properties: properties.into(), ..self.clone() }
+    }
+
+    /// True for the type `object`, and so for the others.
+    pub fn is(&self, kind: &Kind) -> bool {
+        self.kind.as_ref() == Some(kind)
+    }
+
+    /// The type as errors show it, empty where there is none.
+    pub fn type_name(&self) -> &str {
+        self.kind.as_ref().map_or("", Kind::as_str)
+    }
+
+    /// The required properties.
+    pub fn required(&self) -> &[Text] {
+        self.values.as_ref().map_or(&[], |values| &values.required)
+    }
+
+    /// Whether a rule is found here or in a schema below, as kube-apiserver looks for them: not within `allOf`.
+    pub fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+            || self.items.as_ref().is_some_and(|items| items.has_rules())
+            || self.additional_schema().is_some_and(|additional| additional.has_rules())
+            || self.properties.iter().any(|(_, property)| property.has_rules())
+    }
+
+    /// Whether something holds for a schema here or below, within `allOf` and the like as well.
+    pub fn any(&self, holds: &mut dyn FnMut(&Self) -> bool) -> bool {
+        holds(self)
+            || self.items.as_ref().is_some_and(|items| items.any(holds))
+            || self.additional_schema().is_some_and(|additional| additional.any(holds))
+            || self.properties.iter().any(|(_, property)| property.any(holds))
+            || self.values.as_ref().is_some_and(|values| {
+                let lists = [&values.all_of, &values.any_of, &values.one_of];
+                lists.iter().any(|list| list.iter().any(|nested| nested.any(holds)))
+                    || values.not.as_ref().is_some_and(|not| not.any(holds))
+            })
+    }
+}
+
+impl Kind {
+    pub fn new(name: &str) -> Self {
+        match name {
+            "object" => Self::Object,
+            "array" => Self::Array,
+            "string" => Self::String,
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            other => Self::Other(other.into()),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Other(other) => other,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl ListType {
+    /// `None` for a word that is no list type, which means what no word means.
+    pub(crate) fn new(name: &str) -> Option<Self> {
+        match name {
+            "atomic" => Some(Self::Atomic),
+            "set" => Some(Self::Set),
+            "map" => Some(Self::Map),
+            _ => None,
+        }
+    }
+}
+
+impl MapType {
+    pub(crate) fn new(name: &str) -> Option<Self> {
+        match name {
+            "atomic" => Some(Self::Atomic),
+            "granular" => Some(Self::Granular),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! Values against their schema, as the validator of kube-openapi judges them, with its oddities.
+
+mod numbers;
+mod scalars;
+#[cfg(test)]
+mod tests;
+
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown, go_quote};
+use binnacle_schema::{Object, Value};
+
+use crate::correlation::Correlated;
+use crate::format::Format;
+use crate::list_types::repeated;
+use crate::path::Path;
+use crate::shown::shown;
+use crate::structural::{Additional, Kind, Structural, Values};
+
+/// Judges a value that is new. `base` stands before all paths.
+pub fn validate(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
+    let outcome = Check { base, of_default: false }.node(value, schema, &Path::Root, None);
+    errors.extend(outcome.errors);
+}
+
+/// Judges a change: what did not change passes, whatever the schema says of it by now.
+pub fn validate_update(change: &Correlated<'_>, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
+    let outcome = Check { base, of_default: false }.ratcheted(schema, &Path::Root, change);
+    errors.extend(outcome.errors);
+}
+
+/// Judges a default.
+pub(crate) fn validate_default(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
+    let outcome = Check { base, of_default: true }.node(value, schema, &Path::Root, None);
+    errors.extend(outcome.errors);
+}
+
+struct Check<'b> {
+    base: &'b FieldPath,
+    /// True where defaults are judged: unknown formats mean something, and numbers or texts are of any type.
+    of_default: bool,
+}
+
+/// What was found wrong, and how much fitted: of several alternatives that fail, the errors of the best fitting are told.
+#[derive(Debug, Default)]
+struct Outcome {
+    errors: Vec<FieldError>,
+    matches: u64,
+}
+
+/// The types that a value may have.
+#[derive(Clone, Copy)]
+enum Types<'s> {
+    Any,
+    One(&'s Kind),
+    IntOrString,
+}
+
+impl Outcome {
+    fn is_valid(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// Adds an error, once, unless there are more than can be told.
+    fn push(&mut self, error: FieldError) {
+        if self.errors.len() <= FieldErrors::SHOWN && !self.errors.contains(&error) {
+            self.errors.push(error);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.matches += other.matches;
+        if self.errors.is_empty() {
+            self.errors = other.errors;
+        } else {
+            other.errors.into_iter().for_each(|error| self.push(error));
+        }
+    }
+}
+
+impl<'s> Types<'s> {
+    fn contains(self, kind: &Kind) -> bool {
+        match self {
+            Self::Any => false,
+            Self::One(known) => known == kind,
+            Self::IntOrString => matches!(kind, Kind::Integer | Kind::String),
+        }
+    }
+
+    fn shown(self) -> &'s str {
+        match self {
+            Self::Any => "",
+            Self::One(kind) => kind.as_str(),
+            Self::IntOrString => "integer,string",
+        }
+    }
+}
+
+impl Check<'_> {
+    /// What did not change passes.
+    fn ratcheted(&self, schema: &Structural, path: &Path<'_>, change: &Correlated<'_>) -> Outcome {
+        let mut outcome = self.node(change.new, schema, path, Some(change));
+        if !outcome.is_valid() && change.is_unchanged() {
+            outcome.errors.clear();
+        }
+        outcome
+    }
+
+    /// A value below another one that may have been there before.
+    fn below(&self, value: &Value, schema: &Structural, path: &Path<'_>, change: Option<Correlated<'_>>) -> Outcome {
+        match change {
+            Some(change) => self.ratcheted(schema, path, &change),
+            None => self.node(value, schema, path, None),
+        }
+    }
+
+    fn node(&self, value: &Value, schema: &Structural, path: &Path<'_>, change: Option<&Correlated<'_>>) -> Outcome {
+        let types = self.types(schema);
+        let values = schema.values.as_deref();
+        let format = self.format(schema);
+        let mut outcome = Outcome::default();
+        if value.is_null() {
+            match types {
+                Types::Any => outcome.matches += 1,
+                _ if schema.nullable => outcome.matches += 1,
+                types => outcome.push(self.wrong_type(path, types.shown(), "null")),
+            }
+            self.enumeration(value, values, path, &mut outcome);
+            return outcome;
+        }
+        if !matches!(types, Types::Any) || format.is_some() {
+            match self.kind(value, types, format, path) {
+                Ok(()) => outcome.matches += 1,
+                Err(error) => outcome.push(error),
+            }
+            outcome.matches += 1;
+        }
+        if let Some(values) = values {
+            self.alternatives(value, values, path, &mut outcome);
+        }
+        // One for the alternatives and one that they were looked at, one for the enumeration, one for the node.
+        outcome.matches += 4;
+        match value {
+            Value::Str(text) => {
+                self.text(text, values, path, &mut outcome);
+                outcome.matches += 1;
+                if let Some(format) = format
+                    && let Some(known) = format.known()
+                {
+                    outcome.matches += 1;
+                    if !known.holds(text) {
+                        outcome.push(self.wrong_type(path, format.as_str(), text));
+                    }
+                }
+            }
+            Value::Int(_) | Value::Float(_) => {
+                self.number(value, schema, format, path, &mut outcome);
+                outcome.matches += 2;
+            }
+            Value::List(items) => {
+                self.list(items, schema, path, change, &mut outcome);
+                outcome.matches += 2;
+            }
+            Value::Object(object) => {
+                self.object(object, schema, path, change, &mut outcome);
+                outcome.matches += 1;
+            }
+            Value::Null | Value::Bool(_) | Value::Raw(_) => {}
+        }
+        self.enumeration(value, values, path, &mut outcome);
+        outcome
+    }
+
+    fn types<'s>(&self, schema: &'s Structural) -> Types<'s> {
+        match &schema.kind {
+            _ if schema.int_or_string && !self.of_default => Types::IntOrString,
+            Some(kind) => Types::One(kind),
+            None => Types::Any,
+        }
+    }
+
+    /// The format, where it is one for values of this type.
+    fn format<'s>(&self, schema: &'s Structural) -> Option<&'s Format> {
+        let format = schema.values.as_ref()?.format.as_ref()?;
+        let name = format.as_str();
+        let means_something = self.of_default
+            || match self.types(schema) {
+                Types::One(Kind::Integer) => matches!(name, "int32" | "int64"),
+                Types::One(Kind::Number) => matches!(name, "float" | "double"),
+                Types::One(Kind::String) | Types::Any | Types::IntOrString => format.known().is_some(),
+                Types::One(_) => false,
+            };
+        means_something.then_some(format)
+    }
+
+    /// A text or a list passes for whatever has a format, unless numbers are asked for.
+    fn kind(
+        &self,
+        value: &Value,
+        types: Types<'_>,
+        format: Option<&Format>,
+        path: &Path<'_>,
+    ) -> Result<(), FieldError> {
+        let (kind, own_format) = match value {
+            Value::Bool(_) => (Kind::Boolean, ""),
+            Value::Str(_) => (Kind::String, ""),
+            Value::Int(_) => (Kind::Integer, "int64"),
+            Value::Float(_) => (Kind::Number, "float64"),
+            Value::List(_) => (Kind::Array, ""),
+            Value::Object(_) | Value::Raw(_) | Value::Null => (Kind::Object, ""),
+        };
+        let whole_number = matches!(value, Value::Float(n) if numbers::is_whole(*n)) && types.contains(&Kind::Integer);
+        let fits = types.contains(&kind) || whole_number || kind == Kind::Integer && types.contains(&Kind::Number);
+        if let Some(format) = format {
+            let walked = matches!(kind, Kind::String | Kind::Array);
+            if !walked && !fits && format.as_str() != own_format {
+                return Err(self.wrong_type(path, format.as_str(), own_format));
+            }
+            if walked && !types.contains(&Kind::Number) && !types.contains(&Kind::Integer) {
+                return Ok(());
+            }
+        }
+        if fits { Ok(()) } else { Err(self.wrong_type(path, types.shown(), kind.as_str())) }
+    }
+
+    // === allOf, anyOf, oneOf, not ===
+
+    fn alternatives(&self, value: &Value, values: &Values, path: &Path<'_>, outcome: &mut Outcome) {
+        let check = |schema: &Structural| self.node(value, schema, path, None);
+        let quoted = || go_quote(&path.dotted());
+        if !values.any_of.is_empty() {
+            match first_valid(values.any_of.iter().map(|schema| check(schema))) {
+                Ok(valid) => outcome.merge(valid),
+                Err(best) => {
+                    outcome.push(self.of_none(format!("{} must validate at least one schema (anyOf)", quoted())));
+                    outcome.merge(best);
+                }
+            }
+        }
+        if !values.one_of.is_empty() {
+            let mut valid = 0;
+            let mut first = None;
+            let mut best: Option<Outcome> = None;
+            for found in values.one_of.iter().map(|schema| check(schema)) {
+                if found.is_valid() {
+                    valid += 1;
+                    first = first.or(Some(found));
+                } else if valid == 0 && best.as_ref().is_none_or(|best| found.matches > best.matches) {
+                    best = Some(found);
+                }
+            }
+            let message =
+                |found: String| format!("{} must validate one and only one schema (oneOf). {found}", quoted());
+            match (valid, first) {
+                (1, Some(first)) => outcome.merge(first),
+                (0, _) => {
+                    outcome.push(self.of_none(message("Found none valid".to_owned())));
+                    outcome.merge(best.unwrap_or_default());
+                }
+                (valid, _) => outcome.push(self.of_none(message(format!("Found {valid} valid alternatives")))),
+            }
+        }
+        if !values.all_of.is_empty() {
+            let mut valid = 0;
+            for found in values.all_of.iter().map(|schema| check(schema)) {
+                valid += usize::from(found.is_valid());
+                outcome.merge(found);
+            }
+            if valid != values.all_of.len() {
+                let none = if valid == 0 { ". None validated" } else { "" };
+                outcome.push(self.of_none(format!("{} must validate all the schemas (allOf){none}", quoted())));
+            }
+        }
+        if let Some(not) = &values.not
+            && check(not).is_valid()
+        {
+            outcome.push(self.of_none(format!("{} must not validate the schema (not)", quoted())));
+        }
+    }
+
+    // === Lists and objects ===
+
+    fn list(
+        &self,
+        items: &[Value],
+        schema: &Structural,
+        path: &Path<'_>,
+        change: Option<&Correlated<'_>>,
+        outcome: &mut Outcome,
+    ) {
+        if let Some(of_items) = schema.items.as_deref() {
+            for (i, item) in items.iter().enumerate() {
+                let change = change.and_then(|change| change.index(i));
+                outcome.merge(self.below(item, of_items, &Path::Index(path, i), change));
+            }
+        }
+        let Some(values) = schema.values.as_deref() else { return };
+        let size = items.len() as i64;
+        if let Some(min) = values.min_items.filter(|min| size < *min) {
+            outcome.push(self.invalid(path, Shown::from(size), &format!("should have at least {min} items")));
+        }
+        if let Some(max) = values.max_items.filter(|max| size > *max) {
+            outcome.push(too_many(&self.at(path), items.len(), max));
+        }
+        if values.unique_items && !repeated(items.iter().cloned()).is_empty() {
+            outcome.push(self.invalid(path, Shown::from(""), "shouldn't contain duplicates"));
+        }
+    }
+
+    fn object(
+        &self,
+        object: &Object,
+        schema: &Structural,
+        path: &Path<'_>,
+        change: Option<&Correlated<'_>>,
+        outcome: &mut Outcome,
+    ) {
+        if let Some(values) = schema.values.as_deref() {
+            let size = object.len() as i64;
+            if let Some(min) = values.min_properties.filter(|min| size < *min) {
+                let message = format!("should have at least {min} properties");
+                outcome.push(self.invalid(path, Shown::from(size), &message));
+            }
+            if let Some(max) = values.max_properties.filter(|max| size > *max) {
+                outcome.push(too_many(&self.at(path), object.len(), max));
+            }
+        }
+        for (name, value) in object.iter() {
+            // The kind of an object is not its own to change.
+            let ratchets = !(matches!(path, Path::Root) && matches!(name.as_str(), "kind" | "apiVersion"));
+            let change = || change.filter(|_| ratchets).and_then(|change| change.key(name));
+            if let Some(property) = schema.property(name) {
+                outcome.merge(self.below(value, property, &Path::Field(path, name), change()));
+                continue;
+            }
+            match &schema.additional {
+                Additional::Schema(additional) => {
+                    outcome.merge(self.below(value, additional, &Path::Key(path, name), change()));
+                }
+                Additional::Any(false) => {
+                    let message = format!("{}.{name} in body is a forbidden property", path.dotted());
+                    outcome.push(FieldError::invalid(&self.at(path), name, message));
+                }
+                Additional::Any(true) | Additional::Unset => {}
+            }
+        }
+        for name in schema.required().iter().filter(|name| !object.contains(name)) {
+            outcome.push(FieldError::required(&self.at(&Path::Key(path, name)), ""));
+        }
+    }
+
+    // === Errors ===
+
+    /// Where an error is told.
+    fn at(&self, path: &Path<'_>) -> FieldPath {
+        let dotted = path.dotted();
+        let name = dotted.strip_prefix('.').unwrap_or(&dotted);
+        if name.is_empty() { self.base.clone() } else { self.base.child(name) }
+    }
+
+    fn invalid(&self, path: &Path<'_>, value: Shown, message: &str) -> FieldError {
+        FieldError::invalid(&self.at(path), value, format!("{} in body {message}", path.dotted()))
+    }
+
+    /// An error that names no place but in its text.
+    fn of_none(&self, message: String) -> FieldError {
+        FieldError::invalid(self.base, "", message)
+    }
+
+    /// `found` is shown as the value.
+    fn wrong_type(&self, path: &Path<'_>, wanted: &str, found: &str) -> FieldError {
+        let message = format!("{} in body must be of type {wanted}: {}", path.dotted(), go_quote(found));
+        FieldError::type_invalid(&self.at(path), found, message)
+    }
+
+    fn enumeration(&self, value: &Value, values: Option<&Values>, path: &Path<'_>, outcome: &mut Outcome) {
+        let Some(values) = values.filter(|values| !values.enumeration.is_empty()) else { return };
+        if values.enumeration.iter().any(|known| scalars::is_listed(value, known)) {
+            return;
+        }
+        let texts: Vec<String> = values.enumeration.iter().map(scalars::listed).collect();
+        outcome.push(FieldError::not_supported(&self.at(path), shown(value), &texts));
+    }
+}
+
+/// The first valid one, or that which fits best.
+fn first_valid(outcomes: impl Iterator<Item = Outcome>) -> Result<Outcome, Outcome> {
+    let mut best: Option<Outcome> = None;
+    for outcome in outcomes {
+        if outcome.is_valid() {
+            return Ok(outcome);
+        }
+        if best.as_ref().is_none_or(|best| outcome.matches > best.matches) {
+            best = Some(outcome);
+        }
+    }
+    Err(best.unwrap_or_default())
+}
+
+fn too_many(path: &FieldPath, actual: usize, max: i64) -> FieldError {
+    match usize::try_from(max) {
+        Ok(max) => FieldError::too_many(path, actual, max),
+        Err(_) => FieldError::too_many_without_bound(path, actual),
+    }
+}

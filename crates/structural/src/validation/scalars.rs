@@ -1,0 +1,72 @@
+//! Texts, and values that a schema lists.
+
+use binnacle_meta::{FieldError, Shown};
+use binnacle_schema::{Value, canonical, json};
+
+use super::{Check, Outcome};
+use crate::path::Path;
+use crate::structural::Values;
+
+impl Check<'_> {
+    /// Only the first thing that is wrong with a text is told.
+    pub(super) fn text(&self, text: &str, values: Option<&Values>, path: &Path<'_>, outcome: &mut Outcome) {
+        let Some(values) = values else { return };
+        let length = || text.chars().count() as i64;
+        // Bytes are no fewer than characters: most texts need not be counted.
+        if let Some(max) = values.max_length
+            && text.len() as i64 > max
+            && length() > max
+        {
+            outcome.push(too_long(self, path, max));
+            return;
+        }
+        if let Some(min) = values.min_length
+            && length() < min
+        {
+            outcome.push(self.invalid(path, Shown::from(text), &format!("should be at least {min} chars long")));
+            return;
+        }
+        if let Some(pattern) = &values.pattern {
+            let message = match pattern.is_match(text) {
+                Ok(true) => return,
+                Ok(false) => format!("should match '{}'", pattern.as_str()),
+                Err(problem) => format!("should match '{}, but pattern is invalid: {problem}'", pattern.as_str()),
+            };
+            outcome.push(self.invalid(path, Shown::from(text), &message));
+        }
+    }
+}
+
+fn too_long(check: &Check<'_>, path: &Path<'_>, max: i64) -> FieldError {
+    match usize::try_from(max) {
+        Ok(max) => FieldError::too_long(&check.at(path), max),
+        Err(_) => FieldError::too_long_without_bound(&check.at(path)),
+    }
+}
+
+/// Whether a value is one of a list, after it was made one of its type as Go converts values: a number loses its
+/// fraction, and a whole number is the text of the character that it stands for.
+pub(super) fn is_listed(value: &Value, known: &Value) -> bool {
+    match (value, known) {
+        (_, Value::Null) => false,
+        (Value::Int(n), Value::Float(known)) => *n as f64 == *known,
+        (Value::Float(n), Value::Int(known)) => super::numbers::go_int(*n) == *known,
+        (Value::Int(n), Value::Str(known)) => {
+            let c = u32::try_from(*n).ok().and_then(char::from_u32).unwrap_or('\u{fffd}');
+            known.chars().eq([c])
+        }
+        (value, known) => value == known,
+    }
+}
+
+/// A value as a list of what is supported shows it.
+pub(super) fn listed(value: &Value) -> String {
+    match value {
+        Value::Str(text) => text.to_string(),
+        value => {
+            let mut value = value.clone();
+            canonical::sort_free_form(&mut value);
+            json::to_string(&value)
+        }
+    }
+}
