@@ -77,6 +77,7 @@ pub fn stored_type(description: &ResourceDescription, releases: Releases) -> Opt
         namespaced: description.namespaced,
         selectable_fields: description.selectable_fields.clone(),
         message: MessageRef::Static(message),
+        custom: None,
         strategy: Shared::Static(binnacle_kinds::strategy(&storage.group, &storage.kind)),
         columns: Shared::Static(binnacle_columns::table_for(&storage.group, &storage.kind)),
         written: written(description, releases),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use binnacle_validation::ip::Cidr;
 
 use crate::apiservices::{AggregatedServers, LocalApi};
+use crate::definitions::CustomResources;
 
 /// Defaults are those of the reference's flags.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Config {
     pub local_apis: Vec<LocalApi>,
     /// The way to other servers of APIs, where this one proxies to such.
     pub aggregated: Option<Arc<dyn AggregatedServers>>,
+    /// Serves custom resources; without it definitions are stored and nothing more.
+    pub custom: Option<Arc<CustomResources>>,
 }
 
 /// Who keeps the endpoints of the service `kubernetes`.
@@ -72,6 +75,7 @@ impl Default for Config {
             storage_initialization: Duration::from_secs(60),
             local_apis: Vec::new(),
             aggregated: None,
+            custom: None,
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::apiservices::Registrations;
 use crate::config::Config;
 use crate::identity_lease::Identity;
 use crate::{
-    apiservices, bootstrap_roles, config_maps, flowcontrol, identity_lease, kubernetes_service, priority_classes,
-    service_cidr, services, storage_readiness, system_namespaces,
+    apiservices, bootstrap_roles, config_maps, definitions, flowcontrol, identity_lease, kubernetes_service,
+    priority_classes, service_cidr, services, storage_readiness, system_namespaces,
 };
 
 /// How soon a step that failed is tried again: first, and at last.
@@ -158,6 +158,11 @@ fn stages() -> [Vec<Loop>; 2] {
             Box::pin(flowcontrol::ensure(&work.resources))
         }),
         Loop::follow("priority-and-fairness-config-consumer", &[], flowcontrol::follow),
+        Loop::follow(
+            "crd-informer-synced",
+            &["start-apiextensions-informers", "start-apiextensions-controllers"],
+            definitions::follow,
+        ),
         Loop::follow(
             "kube-apiserver-autoregistration",
             &["apiservice-registration-controller"],

@@ -10,7 +10,7 @@ use binnacle_discovery::{Addresses, Answer as DiscoveryAnswer, Ask, Discovery};
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Catalog, Resource, Snapshot, Warnings};
 use binnacle_request::{Body, BoxFuture, Compressible, Link, Request, RequestInfo, Response, User};
-use binnacle_scheme::{Release, Served, SubresourceRole, Verb, Verbs};
+use binnacle_scheme::{Release, Served, ServedGroup, SubresourceRole, Verb, Verbs};
 use bytes::Bytes;
 use http::Method;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
@@ -111,6 +111,10 @@ impl Api {
         let warnings = Warnings::default();
         let response = match self.dispatch(request, info, &snapshot, &warnings).await {
             Ok(response) => response,
+            // What is not built in falls through to the end of kube-apiserver's chain, which says no more than that.
+            Err(status) if status == Status::path_not_found() && !is_built_in(&snapshot, info) => {
+                failure::plain_not_found()
+            }
             Err(status) => failure::of_accept(&status, accept.as_ref(), pretty),
         };
         respond::with_warnings(&warnings, response)
@@ -135,6 +139,9 @@ impl Api {
                 request.record.annotate("k8s.io/removed-release", &removed);
             }
             request.record.note(|facts| facts.deprecated = Some(removed));
+        }
+        if let Some(text) = &description.deprecation {
+            warnings.add(text.to_string());
         }
         request.record.note(|facts| facts.served = true);
         // `/watch/` in the path makes a watch of any GET.
@@ -188,7 +195,11 @@ impl Api {
                 }
             }
             _ => {
-                let subresource = description.subresource(&info.subresource).ok_or_else(Status::path_not_found)?;
+                let is_custom = resource.as_ref().is_some_and(|resource| resource.collection.kind.custom.is_some());
+                let subresource = description.subresource(&info.subresource).ok_or_else(|| match is_custom {
+                    true => Status::not_found(&description.group_resource(), &info.name),
+                    false => Status::path_not_found(),
+                })?;
                 let connects = subresource.role == SubresourceRole::Connect;
                 // There are no watches of subresources, and what was allowed as one is nothing else.
                 let has_paths = connects && subresource.name == "proxy";
@@ -337,6 +348,11 @@ impl Link for Api {
         }
         paths
     }
+}
+
+/// True for groups of which a version is built in.
+fn is_built_in(snapshot: &Snapshot, info: &RequestInfo) -> bool {
+    info.api_group.is_empty() || snapshot.served().group(&info.api_group).is_none_or(ServedGroup::is_built_in)
 }
 
 /// What can be asked across all namespaces.

@@ -9,6 +9,7 @@ use binnacle_schema::{Findings, Limits, Message, Value, json, proto, yaml};
 use binnacle_scheme::Kinds;
 use bytes::Bytes;
 
+use crate::custom;
 use crate::negotiate::{self, Encoding};
 use crate::params::FieldValidation;
 
@@ -38,6 +39,9 @@ pub(crate) fn object(
     validation: FieldValidation,
 ) -> Result<Value, Status> {
     let encoding = negotiate::input(content_type)?;
+    if let Some(custom) = &resource.collection.kind.custom {
+        return custom::object(context, resource, &**custom, encoding, body, validation);
+    }
     let (value, empties) = typed(context, &Expected::of(resource), &resource.message, encoding, body, validation)?;
     Ok(resource.complete(context, value, empties))
 }
@@ -52,7 +56,7 @@ pub struct Expected<'a> {
 }
 
 impl<'a> Expected<'a> {
-    fn of(resource: &'a Resource) -> Self {
+    pub(crate) fn of(resource: &'a Resource) -> Self {
         let d = &resource.description;
         Self { group: &d.group, version: &d.version, kind: &d.kind, kinds: resource.collection.kinds() }
     }
@@ -140,7 +144,7 @@ fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &Dec
     cannot_be_handled(expected, &about, &error.to_string())
 }
 
-fn cannot_be_handled(expected: &Expected<'_>, value: &Value, why: &str) -> Status {
+pub(crate) fn cannot_be_handled(expected: &Expected<'_>, value: &Value, why: &str) -> Status {
     let api_version = value.str_at(&["apiVersion"]);
     let version = api_version.rsplit('/').next().filter(|v| !v.is_empty()).unwrap_or(expected.version);
     let kind = Some(value.str_at(&["kind"])).filter(|k| !k.is_empty()).unwrap_or(expected.kind);
@@ -227,7 +231,7 @@ fn protobuf(expected: &Expected<'_>, message: &Message, body: &[u8]) -> Result<V
 }
 
 /// The beginning of a body: as text when it looks like JSON, else in hexadecimal.
-fn summarize(body: &[u8]) -> String {
+pub(crate) fn summarize(body: &[u8]) -> String {
     let (shown, more) = if body.len() > SUMMARY { (&body[..SUMMARY], " ...") } else { (body, "") };
     match body.first() {
         None => "<empty>".to_owned(),

@@ -6,6 +6,7 @@ mod api;
 mod audit;
 mod body;
 mod create_gate;
+mod custom;
 mod failure;
 mod gathered;
 mod list_protobuf;

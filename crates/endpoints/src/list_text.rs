@@ -91,14 +91,17 @@ impl TextList {
         let (yaml, pretty) = (self.output.encoding == Encoding::Yaml, self.output.pretty);
         if self.output.transform == Transform::None && !yaml {
             let json = self.resource.json(entry)?;
-            let members = json.slice(self.resource.item_offset()..);
+            let (open, members): (&[u8], _) = match self.resource.item_offset() {
+                Some(offset) => (b"{", json.slice(offset..)),
+                None => (b"", json),
+            };
             if pretty {
                 self.compact.clear();
-                self.compact.push(b'{');
+                self.compact.extend_from_slice(open);
                 self.compact.extend_from_slice(&members);
                 json::indent_at(&self.compact, ITEM_DEPTH, &mut self.gathered.small);
             } else {
-                self.gathered.small.push(b'{');
+                self.gathered.small.extend_from_slice(open);
                 self.gathered.share(members);
             }
             return Ok(());
@@ -123,6 +126,9 @@ impl TextList {
         let mut object = resource.collection.decode(entry.value(), entry.revision())?;
         Ok(match self.output.transform {
             Transform::None => {
+                if resource.item_offset().is_none() {
+                    return Ok(object);
+                }
                 resource.from_stored(&mut object);
                 let members = object.make_object();
                 members.remove("kind");
@@ -130,7 +136,7 @@ impl TextList {
                 object
             }
             Transform::Table(version) => {
-                let now = SystemTime::now().into();
+                let now = SystemTime::now();
                 table::row(resource, table::columns(resource), &object, self.include, version, now)
             }
             // These items carry their kind, unlike those of typed lists.
@@ -193,7 +199,13 @@ fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value)
     let mut list = Object::with_capacity(5);
     list.insert("kind", kind);
     list.insert("apiVersion", api_version);
-    list.insert("metadata", metadata(page));
+    let mut about = metadata(page);
+    if transform == Transform::None && resource.item_offset().is_none() {
+        // As kube-apiserver writes lists of free trees.
+        about.entry("continue", || "".into());
+        about.sort_by_name();
+    }
+    list.insert("metadata", about);
     if matches!(transform, Transform::Table(_)) {
         list.insert("columnDefinitions", table::columns(resource).definitions());
         list.insert("rows", items);

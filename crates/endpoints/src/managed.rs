@@ -139,6 +139,7 @@ impl apply::Versions for Versions<'_> {
         if let Some(conversion) = kinds.conversion(&wanted.group, &wanted.version, kind) {
             (conversion.from_stored)(&mut converted);
         }
+        converted.make_object().insert("apiVersion", api_version);
         Some((converted, message))
     }
 }

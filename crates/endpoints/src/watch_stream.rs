@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use binnacle_meta::Status;
 use binnacle_registry::{Resource, object};
 use binnacle_request::{Body, Pieces, Shutdown};
-use binnacle_schema::{Object, Value, canonical, json, proto};
+use binnacle_schema::{Object, Value, json, proto};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Change, FormId, WatchError, WatchItem, Watcher};
 use bytes::{Buf, Bytes};
@@ -321,7 +321,7 @@ impl Framer {
         let mut object = Value::Object(object);
         let shown = match self.output.transform {
             Transform::None => {
-                canonical::canonicalize(&mut object, &self.resource.message);
+                self.resource.canonicalize(&mut object);
                 object
             }
             _ => self.transform(object),
@@ -348,12 +348,12 @@ impl Framer {
         match self.output.transform {
             Transform::None => {
                 self.resource.from_stored(&mut object);
-                canonical::canonicalize(&mut object, &self.resource.message);
+                self.resource.canonicalize(&mut object);
                 object
             }
             Transform::Table(version) => {
                 let columns = table::columns(&self.resource);
-                let now = SystemTime::now().into();
+                let now = SystemTime::now();
                 let mut metadata = Object::new();
                 metadata.insert("resourceVersion", object::resource_version(&object));
                 let row = table::row(&self.resource, columns, &object, self.include, version, now);

@@ -3,7 +3,7 @@
 use binnacle_meta::{
     FieldError, FieldErrors, FieldPath, GroupKind, GroupResource, Status, StatusDetails, StatusReason, Text,
 };
-use binnacle_schema::{Value, canonical};
+use binnacle_schema::{Value, value};
 use binnacle_scheme::DeleteGrace;
 use binnacle_scheme::{Deletion, GarbageCollection};
 use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
@@ -124,7 +124,7 @@ impl Resource {
                 Step::AlreadyPending => return Ok(Deleted::Pending(stored)),
                 Step::Mark { mut object, then_delete } => {
                     if context.dry_run {
-                        canonical::canonicalize(&mut object, &collection.kind.message);
+                        collection.kind.canonicalize(&mut object);
                         let stored = Stored { object, revision: stored.revision };
                         return Ok(if then_delete { Deleted::Gone(stored) } else { Deleted::Pending(stored) });
                     }
@@ -262,6 +262,9 @@ impl Resource {
             && let Some(step) = self.namespace_step(context, options, &stored.object)
         {
             return Ok(step);
+        }
+        if self.description.deletion == Deletion::CustomResourceDefinition && !object::is_deleting(&stored.object) {
+            return Ok(Step::Mark { object: terminating_definition(context, &stored.object), then_delete: false });
         }
         if options.grace_period_seconds.is_some_and(|seconds| seconds < 0) {
             options.grace_period_seconds = Some(1);
@@ -416,6 +419,32 @@ enum Grace {
 }
 
 /// Marks an object that stays only for its finalizers.
+/// A definition that has been told to go: it stays until its custom resources are gone.
+fn terminating_definition(context: &Context, definition: &Value) -> Value {
+    const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+    let mut object = definition.clone();
+    let now = time::from_seconds(context.now_seconds());
+    object::set_metadata(&mut object, "deletionTimestamp", Some(now.clone().into()));
+    let mut finalizers: Vec<Text> = object::finalizers(&object).into_iter().map(Text::from).collect();
+    if !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
+        finalizers.push(Text::new_static(CLEANUP));
+    }
+    object::set_finalizers(&mut object, finalizers);
+    let condition = value!({
+        "type": "Terminating", "status": "True", "lastTransitionTime": now, "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    });
+    let conditions = object.make_at(&["status"]).entry("conditions", || Value::List(Vec::new()));
+    match conditions.as_list_mut() {
+        Some(conditions) => {
+            conditions.retain(|known| known.str_at(&["type"]) != "Terminating");
+            conditions.push(condition);
+        }
+        None => *conditions = Value::List(vec![condition]),
+    }
+    object
+}
+
 fn mark_deleting(context: &Context, object: &mut Value) {
     if !object::is_deleting(object) {
         bump_generation(object);

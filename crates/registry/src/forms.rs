@@ -1,7 +1,7 @@
 //! The wire forms of stored objects: made once on first use, kept with the object, shared by all readers.
 
 use binnacle_meta::Status;
-use binnacle_schema::{canonical, json, proto};
+use binnacle_schema::{Value, canonical, json, proto};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Entry, FormId};
 use bytes::Bytes;
@@ -44,9 +44,18 @@ impl Resource {
         if revision == entry.revision() { self.protobuf(entry) } else { self.make_protobuf(entry, revision) }
     }
 
-    /// How many bytes of [`Resource::json`] say kind and version: items of lists go without (`{` and the rest).
-    pub fn item_offset(&self) -> usize {
-        self.type_meta.len()
+    /// How many bytes of [`Resource::json`] say kind and version: items of lists go without (`{` and the rest). `None`
+    /// for custom resources, whose items are whole.
+    pub fn item_offset(&self) -> Option<usize> {
+        self.collection.kind.custom.is_none().then_some(self.type_meta.len())
+    }
+
+    /// Brings an object of this version into the form in which it is written.
+    pub fn canonicalize(&self, object: &mut Value) {
+        match self.collection.kind.custom {
+            None => canonical::canonicalize(object, &self.message),
+            Some(_) => canonical::sort_free_form(object),
+        }
     }
 
     /// `{"kind":"Pod","apiVersion":"v1",`.
@@ -65,6 +74,13 @@ impl Resource {
 
     fn make_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         let version = revision.0.to_string();
+        if self.collection.kind.custom.is_some() {
+            let text = entry.value().strip_suffix(b"\n").unwrap_or(entry.value());
+            return match json::with_text_member(text, "metadata", "resourceVersion", &version) {
+                Some(text) => Ok(Bytes::from(text)),
+                None => Err(self.collection.undecodable("it is no object with metadata", entry.revision())),
+            };
+        }
         let damaged = |error: proto::ProtoError| self.collection.undecodable(error, entry.revision());
         let mut out = Vec::with_capacity(entry.value().len() * 3 / 2 + 64);
         if self.conversion.is_none() {

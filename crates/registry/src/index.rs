@@ -10,9 +10,9 @@ use binnacle_store::Revision;
 use binnacle_watchcache::{Attrs, IndexError, Indexer};
 use bytes::Bytes;
 
-use crate::media::StoredKind;
+use crate::media::{MediaType, StoredKind};
 
-/// Reads attributes out of the protobuf envelope.
+/// Reads attributes out of the protobuf envelope, or out of the JSON of custom resources.
 pub struct ResourceIndexer {
     /// What is decoded: of the kind's message no more than labels and what selectable fields come from.
     message: Message,
@@ -46,15 +46,25 @@ impl Indexer for ResourceIndexer {
     fn index(&self, _key: &[u8], value: &Bytes, _revision: Revision) -> Result<Attrs, IndexError> {
         let failed = |error: proto::ProtoError| IndexError(error.to_string());
         let kind = StoredKind::new(&self.kind, &self.api_version);
-        let (value, rewritten) = match kind.envelope(value).map_err(IndexError)? {
-            Cow::Borrowed(_) => (value.clone(), None),
-            Cow::Owned(envelope) => {
-                let envelope = Bytes::from(envelope);
-                (envelope.clone(), Some(envelope))
+        let (object, rewritten) = match self.kind.custom {
+            Some(_) => {
+                let object = kind.read(value).map_err(IndexError)?;
+                let written = kind.write(MediaType::Json, &object);
+                let rewritten = (written != *value).then(|| Bytes::from(written));
+                (object, rewritten)
+            }
+            None => {
+                let (value, rewritten) = match kind.envelope(value).map_err(IndexError)? {
+                    Cow::Borrowed(_) => (value.clone(), None),
+                    Cow::Owned(envelope) => {
+                        let envelope = Bytes::from(envelope);
+                        (envelope.clone(), Some(envelope))
+                    }
+                };
+                let envelope = proto::unwrap(&value).map_err(failed)?;
+                (proto::decode(envelope.raw, &self.message, DEPTH).map_err(failed)?, rewritten)
             }
         };
-        let envelope = proto::unwrap(&value).map_err(failed)?;
-        let object = proto::decode(envelope.raw, &self.message, DEPTH).map_err(failed)?;
         let labels = object.object_at(&["metadata", "labels"]).into_iter().flat_map(|labels| labels.iter());
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect();
         let selectable = self.kind.selectable_fields.iter().filter(|field| !of_key(&field.name));

@@ -43,30 +43,49 @@ impl Installer {
     /// Binds resource types to the store. Versions with the same [`StoredType`] share one collection. Nothing is read
     /// from the store yet.
     pub fn install<'t>(&self, types: impl IntoIterator<Item = &'t ResourceType>) -> Vec<Arc<Resource>> {
+        self.install_each(types, |kind| {
+            let own = self.hooks.get(&(kind.storage.group.as_str(), kind.storage.kind.as_str()));
+            own.cloned().unwrap_or_else(|| Arc::new(NoHooks))
+        })
+    }
+
+    /// [`Installer::install`] with hooks that are made for these types.
+    pub fn install_with<'t>(
+        &self,
+        types: impl IntoIterator<Item = &'t ResourceType>,
+        hooks: &Arc<dyn Hooks>,
+    ) -> Vec<Arc<Resource>> {
+        self.install_each(types, |_| hooks.clone())
+    }
+
+    fn install_each<'t>(
+        &self,
+        types: impl IntoIterator<Item = &'t ResourceType>,
+        hooks: impl Fn(&StoredType) -> Arc<dyn Hooks>,
+    ) -> Vec<Arc<Resource>> {
         let mut collections: HashMap<*const StoredType, (Arc<Collection>, usize)> = HashMap::new();
         let mut resources = Vec::new();
         for kind in types {
             let (collection, versions) = collections
                 .entry(Arc::as_ptr(&kind.stored))
-                .or_insert_with(|| (Arc::new(self.collection(&kind.stored)), 0));
+                .or_insert_with(|| (Arc::new(self.collection(&kind.stored, hooks(&kind.stored))), 0));
             resources.push(Arc::new(Resource::new(kind, collection.clone(), *versions)));
             *versions += 1;
         }
         resources
     }
 
-    fn collection(&self, kind: &Arc<StoredType>) -> Collection {
+    fn collection(&self, kind: &Arc<StoredType>, hooks: Arc<dyn Hooks>) -> Collection {
         let storage = &kind.storage;
         let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
         let resource = GroupResource::new(storage.group.clone(), kind.plural.clone());
         let store = self.storage.store_of(&resource);
         let indexer = Arc::new(ResourceIndexer::new(kind.clone()));
-        let own = self.hooks.get(&(storage.group.as_str(), storage.kind.as_str()));
         let counts = Arc::new(Counts::default());
         let backlog = self.backlog.clone();
         Collection {
             kind: kind.clone(),
-            hooks: own.cloned().unwrap_or_else(|| Arc::new(NoHooks)),
+            hooks,
             admission: self.admission.clone(),
             ttl: storage.expires.then(|| Arc::new(self.storage.leases(store.clone(), counts.clone()))),
             counts,

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use binnacle_meta::{GroupVersion, GroupVersionKind};
 use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
-use binnacle_scheme::{Kinds, StoredType, Strategy};
+use binnacle_scheme::{CustomSchema, Kinds, StoredType, Strategy};
 
 /// The form in which objects are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,7 @@ pub(crate) struct StoredKind<'a> {
     pub(crate) message: &'a Message,
     pub(crate) strategy: &'a dyn Strategy,
     pub(crate) kinds: &'a dyn Kinds,
+    pub(crate) custom: Option<&'a dyn CustomSchema>,
 }
 
 /// How deep a stored object may be nested; what was accepted as JSON is never deeper.
@@ -60,21 +61,20 @@ impl<'a> StoredKind<'a> {
             message: &kind.message,
             strategy: &*kind.strategy,
             kinds: &*kind.kinds,
+            custom: kind.custom.as_deref(),
         }
     }
 
     /// The bytes to store of a canonical object without kind and version.
     pub(crate) fn write(&self, media_type: MediaType, object: &Value) -> Vec<u8> {
+        if self.custom.is_some() {
+            return self.text(object);
+        }
         match media_type {
             MediaType::Protobuf => {
                 proto::wrap(self.api_version, self.kind, |raw| proto::encode(object, self.message, raw))
             }
-            MediaType::Json => {
-                let mut out = Vec::with_capacity(1024);
-                json::write(&self.named(object), &mut out);
-                out.push(b'\n');
-                out
-            }
+            MediaType::Json => self.text(object),
             MediaType::Yaml => {
                 let mut out = Vec::with_capacity(1024);
                 yaml::write(&self.named(object), &mut out);
@@ -83,12 +83,22 @@ impl<'a> StoredKind<'a> {
         }
     }
 
+    fn text(&self, object: &Value) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1024);
+        json::write(&self.named(object), &mut out);
+        out.push(b'\n');
+        out
+    }
+
     fn named(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let members = object.make_object();
         members.insert("kind", self.kind);
         members.insert("apiVersion", self.api_version);
-        canonical::canonicalize(&mut object, self.message);
+        match self.custom {
+            None => canonical::canonicalize(&mut object, self.message),
+            Some(_) => canonical::sort_free_form(&mut object),
+        }
         object
     }
 
@@ -124,6 +134,12 @@ impl<'a> StoredKind<'a> {
 
     /// The object of what stands in the store, in the storage version.
     pub(crate) fn read(&self, stored: &[u8]) -> Result<Value, String> {
+        if let Some(custom) = self.custom {
+            let mut object = json::parse(stored, &LIMITS).map_err(|error| error.to_string())?;
+            custom.read_stored(&mut object)?;
+            canonical::sort_free_form(&mut object);
+            return Ok(object);
+        }
         let value = self.envelope(stored)?;
         let envelope = proto::unwrap(&value).map_err(|error| error.to_string())?;
         proto::decode_object(envelope.raw, self.message, self.api_version, self.kind, DEPTH)

@@ -161,6 +161,9 @@ impl Resource {
 
     /// Fills in the defaults of this version.
     pub fn set_defaults(&self, object: &mut Value) {
+        if let Some(custom) = &self.collection.kind.custom {
+            return custom.set_defaults(object);
+        }
         binnacle_schema::defaults::apply_constants(object, &self.message);
         self.collection.kind.strategy.set_defaults(&self.description.version, object);
     }
@@ -260,6 +263,9 @@ impl Collection {
 
     /// How messages of the reference name the type of an object, or of a list with the suffix `List`.
     pub fn go_type(&self, suffix: &str) -> String {
+        if self.kind.custom.is_some() {
+            return format!("*unstructured.Unstructured{suffix}");
+        }
         let package = self.kind.storage.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
         format!("*{package}.{}{suffix}", self.kind.storage.kind)
     }

@@ -37,7 +37,7 @@ impl Collection {
         let metadata = object::metadata_mut(object);
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
-        canonical::canonicalize(object, &self.kind.message);
+        self.kind.canonicalize(object);
         let Some(written) = &self.kind.written else {
             return Bytes::from(self.stored_kind().write(self.media_type, object));
         };
@@ -69,9 +69,12 @@ impl Collection {
     /// What becomes of a canonical object by being stored: empty lists and maps that are written as `null` when nil
     /// come back so. Answers show objects as they are read back.
     pub(crate) fn as_stored(&self, object: &mut Value) {
+        if self.kind.custom.is_some() {
+            return;
+        }
         nil::nil_empty(object, &self.kind.message);
         if self.kind.strategy.complete_stored(object) {
-            canonical::canonicalize(object, &self.kind.message);
+            self.kind.canonicalize(object);
         }
     }
 
@@ -82,12 +85,18 @@ impl Collection {
     /// Sets `apiVersion`, `kind` and the resourceVersion of a canonical object, which stays canonical.
     pub(crate) fn stamp(&self, object: &mut Value, revision: Revision) {
         let members = object.make_object();
-        canonical::set(members, &self.kind.message, "kind", self.kind.storage.kind.clone());
-        canonical::set(members, &self.kind.message, "apiVersion", self.api_version.clone());
+        self.kind.set(members, "kind", self.kind.storage.kind.clone());
+        self.kind.set(members, "apiVersion", self.api_version.clone());
         self.set_version(object, revision);
     }
 
     fn set_version(&self, object: &mut Value, revision: Revision) {
+        if self.kind.custom.is_some() {
+            let metadata = object::metadata_mut(object);
+            metadata.insert("resourceVersion", revision.0.to_string());
+            metadata.sort_by_name();
+            return;
+        }
         if let Some(message) = self.kind.message.get("metadata").and_then(|field| field.ty.message()) {
             canonical::set(object::metadata_mut(object), message, "resourceVersion", revision.0.to_string());
         }

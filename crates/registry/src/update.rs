@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, StatusReason, Text};
 use binnacle_patch::apply::keep_unchanged_times;
-use binnacle_schema::{Value, canonical};
+use binnacle_schema::Value;
 use binnacle_scheme::Deletion;
 use binnacle_store::{Expect, Op, Revision, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
@@ -295,7 +295,7 @@ impl Resource {
         }
         if deletes(&object, &old.object) && !self.held_by_spec(&object) {
             let deleted = self.delete_finalized(context, key, &object, old, options).await;
-            canonical::canonicalize(&mut object, &collection.kind.message);
+            collection.kind.canonicalize(&mut object);
             return match deleted {
                 Ok(()) => Ok(Ok(Stored { object, revision: old.revision })),
                 // Nothing that was taken stands in what was written, whatever has become of it.

@@ -45,6 +45,8 @@ pub struct ResourceDescription {
     pub short_names: Vec<Text>,
     pub categories: Vec<Text>,
     pub verbs: Verbs,
+    /// Verbs that discovery does not list although they are served.
+    pub unlisted: Verbs,
     /// The order in which discovery lists the verbs.
     pub verb_order: VerbOrder,
     /// In order of their names.
@@ -56,6 +58,8 @@ pub struct ResourceDescription {
     /// The names under which this version's clients may ask for them.
     pub field_labels: FieldLabels,
     pub lifecycle: Lifecycle,
+    /// The warning for those who use it, where its own author deprecates it.
+    pub deprecation: Option<Text>,
     /// Served only while this feature gate is on.
     pub feature_gate: Option<&'static str>,
     /// A completed delete answers with the object instead of a Status.
@@ -222,11 +226,13 @@ impl ResourceDescription {
             short_names: Vec::new(),
             categories: Vec::new(),
             verbs: Verbs::STORED,
+            unlisted: Verbs::NONE,
             verb_order: VerbOrder::Alphabetical,
             subresources: Vec::new(),
             selectable_fields: if namespaced { METADATA.to_vec() } else { METADATA_NAME.to_vec() },
             field_labels: FieldLabels::METADATA,
             lifecycle: Lifecycle::STABLE,
+            deprecation: None,
             feature_gate: None,
             returns_deleted_object: false,
             create_on_update: false,

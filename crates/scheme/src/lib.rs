@@ -6,6 +6,7 @@
 
 mod columns;
 mod conversion;
+mod custom_schema;
 mod description;
 pub mod fields;
 mod kinds;
@@ -18,6 +19,7 @@ mod verbs;
 
 pub use columns::Columns;
 pub use conversion::Conversion;
+pub use custom_schema::CustomSchema;
 pub use description::{
     Deletion, GarbageCollection, GroupDescription, ResourceDescription, Storage, SubresourceDescription,
     SubresourceKind, SubresourceRole, VersionDescription,

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use binnacle_meta::Text;
-use binnacle_schema::MessageRef;
+use binnacle_schema::{MessageRef, Object, Value, canonical};
 
-use crate::{Columns, Conversion, Kinds, ResourceDescription, SelectableField, Shared, Storage, Strategy};
+use crate::{
+    Columns, Conversion, CustomSchema, Kinds, ResourceDescription, SelectableField, Shared, Storage, Strategy,
+};
 
 /// One resource in one version. Immutable, and shared by all servers of a process.
 #[derive(Clone)]
@@ -27,12 +29,35 @@ pub struct StoredType {
     pub selectable_fields: Vec<SelectableField>,
     /// The schema of the version in which objects are handled.
     pub message: MessageRef,
+    /// Of custom resources: their objects are read, kept and written by this, and `message` is for patches alone.
+    pub custom: Option<Arc<dyn CustomSchema>>,
     pub strategy: Shared<dyn Strategy>,
     pub columns: Shared<dyn Columns>,
     /// How objects are written where an older release is emulated: in a version that it knows.
     pub written: Option<Written>,
     /// The kinds in which stored objects may stand.
     pub kinds: Shared<dyn Kinds>,
+}
+
+impl StoredType {
+    /// Brings an object into the form in which it is written.
+    pub fn canonicalize(&self, object: &mut Value) {
+        match &self.custom {
+            None => canonical::canonicalize(object, &self.message),
+            Some(_) => canonical::sort_free_form(object),
+        }
+    }
+
+    /// Sets a member of a canonical object, which stays canonical.
+    pub fn set(&self, members: &mut Object, name: &str, value: impl Into<Value>) {
+        match &self.custom {
+            None => canonical::set(members, &self.message, name, value),
+            Some(_) => {
+                members.insert(name, value);
+                members.sort_by_name();
+            }
+        }
+    }
 }
 
 /// Another version than the one in which stored objects are handled.

@@ -81,6 +81,11 @@ impl Verbs {
         Self(self.0 & !verb.bit())
     }
 
+    /// Those that are not in the other set.
+    pub const fn except(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     pub const fn contains(self, verb: Verb) -> bool {
         self.0 & verb.bit() != 0
     }

@@ -12,10 +12,13 @@ use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
 use crate::create_gate::AskAuthorizers;
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
-use crate::{audit, body, managed, respond};
+use crate::{audit, body, custom, managed, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let kind = PatchType::of(call.request.header("content-type")).ok_or_else(Status::router_unsupported_media_type)?;
+    if kind == PatchType::Strategic && call.resource.collection.kind.custom.is_some() {
+        return Err(Status::unsupported_media_type(&CUSTOM_PATCHES));
+    }
     let output = call.output(false)?;
     let include = call.include(output)?;
     let bytes = body::read(&mut call.request).await?;
@@ -60,6 +63,10 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let code = if updated.created { 201 } else { 200 };
     respond::object(&resource, output, include, code, updated.stored.object)
 }
+
+/// The patches that custom resources take: nothing says how their lists would merge.
+const CUSTOM_PATCHES: [&str; 3] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
 /// The object that is patched, and for whom.
 struct Target<'a> {
@@ -156,8 +163,12 @@ impl Configuration {
             versions: &managed::Versions { resource },
         };
         let applied = apply::apply(&request, versioned.as_deref(), config).map_err(|error| refused(&error))?;
-        let decoded =
-            decode::value(applied, &resource.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
+        let failed = |why: String| Status::unknown(500, &why);
+        let decoded = match &resource.collection.kind.custom {
+            Some(schema) => custom::decoded(resource, &**schema, applied, Findings::default(), true)
+                .map_err(|(_, why)| failed(why))?,
+            None => decode::value(applied, &resource.message).map_err(|error| failed(error.to_string()))?,
+        };
         body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
         self.judge_duplicates(target.context)?;
         let object = resource.complete(target.context, decoded.value, decoded.empties);

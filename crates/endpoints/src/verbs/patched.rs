@@ -8,9 +8,9 @@ use binnacle_schema::decode::{self, Decoded};
 use binnacle_schema::{Finding, Findings, Limits, Message, Value, json};
 use binnacle_scheme::Kinds;
 
-use crate::body;
 use crate::params::FieldValidation;
 use crate::patch_type::PatchType;
+use crate::{body, custom};
 
 /// The kind that a patch must leave an object of.
 #[derive(Clone, Copy)]
@@ -82,9 +82,14 @@ impl Patch {
             })
         };
         let refuse = |why: &str| apply().map_or_else(|status| status, |patched| self.invalid(patched, why));
-        let decoded = match &self.content {
-            Content::Strategic(_) => as_it_was(apply()?, expected),
-            _ => as_it_says(apply()?, expected),
+        let custom = expected.resource.and_then(|resource| Some((resource, resource.collection.kind.custom.as_ref()?)));
+        let decoded = match (&self.content, custom) {
+            (_, Some((resource, schema))) => {
+                let tell = self.validation != FieldValidation::Ignore;
+                custom::decoded(resource, &**schema, apply()?, Findings::default(), tell).map_err(|(_, why)| why)
+            }
+            (Content::Strategic(_), None) => as_it_was(apply()?, expected),
+            (_, None) => as_it_says(apply()?, expected),
         };
         let decoded = decoded.map_err(|why| refuse(&why))?;
         let found = decoded.findings.iter().map(ToString::to_string);

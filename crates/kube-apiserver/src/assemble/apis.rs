@@ -11,8 +11,8 @@ use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
-    ControlPlane, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed,
-    SignersOfPodCertificates, default_advertise_address, escalation_hooks, service_hooks,
+    ControlPlane, CustomResources, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates,
+    RolesFeed, SignersOfPodCertificates, default_advertise_address, escalation_hooks, service_hooks,
 };
 use binnacle_discovery::Addresses;
 use binnacle_endpoints::Api;
@@ -57,7 +57,7 @@ pub(super) fn built_in(
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
     let served = served_apis(config);
-    let own = binnacle_controlplane::Config {
+    let mut own = binnacle_controlplane::Config {
         client_ca: Some(access.client_ca.clone()),
         request_header: access.request_header.clone(),
         ..control_plane_config(config, address, &served)
@@ -79,6 +79,8 @@ pub(super) fn built_in(
     };
     let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
     let resources = binnacle_builtin::install(&set, &installer, served, Releases::default());
+    let custom = CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds());
+    own.custom = Some(Arc::new(custom));
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
     let api = Api::new(set, binnacle_specials::all(&specials), addresses, access.authorizer.clone())

@@ -1,0 +1,154 @@
+//! Serves what CustomResourceDefinitions define: judges their names, puts their resources into the catalog, and takes
+//! them out again with all objects when a definition is deleted.
+
+mod cleanup;
+mod conditions;
+mod serving;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_custom::{Definition, names};
+use binnacle_meta::{Status, StatusReason, Text};
+use binnacle_request::{BoxFuture, Shutdown};
+use binnacle_schema::Value;
+use tokio::sync::watch;
+
+pub use self::serving::CustomResources;
+use crate::follow::{Changed, Follow};
+use crate::objects::Objects;
+use crate::start::{RETRY_FIRST, RETRY_LAST, Work};
+
+const GROUP: &str = "apiextensions.k8s.io";
+const VERSION: &str = "v1";
+const PLURAL: &str = "customresourcedefinitions";
+/// Keeps a definition until its objects are gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Follows all definitions until the shutdown signal.
+pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let (Some(serving), Ok(resource)) =
+            (work.config.custom.clone(), work.resources.require(GROUP, VERSION, PLURAL))
+        else {
+            done.send_replace(true);
+            return;
+        };
+        let mut changes = Follow::all(&resource);
+        let mut keeper = Keeper { work: &work, serving, known: BTreeMap::new() };
+        let mut failed: BTreeSet<Text> = BTreeSet::new();
+        let mut retry: Option<Duration> = None;
+        loop {
+            let mut names: BTreeSet<Text> = tokio::select! {
+                changed = changes.changed() => match changed {
+                    Changed::Named(names) => names.into_iter().collect(),
+                    Changed::Anything => match keeper.everything().await {
+                        Ok(names) => names,
+                        Err(status) => {
+                            tracing::warn!(error = status.message(), "definitions of custom resources will be listed again");
+                            changes = Follow::all(&resource);
+                            tokio::time::sleep(RETRY_FIRST).await;
+                            continue;
+                        }
+                    }
+                },
+                () = tokio::time::sleep(retry.unwrap_or_default()), if retry.is_some() => BTreeSet::new(),
+                () = shutdown.fired() => return,
+            };
+            names.append(&mut failed);
+            for name in names {
+                match keeper.settle(&name).await {
+                    Ok(true) => continue,
+                    Ok(false) => {}
+                    Err(status) => {
+                        tracing::warn!(definition = %name, error = status.message(), "a definition will be looked at again");
+                    }
+                }
+                failed.insert(name);
+            }
+            retry = if failed.is_empty() {
+                done.send_replace(true);
+                None
+            } else {
+                Some(retry.map_or(RETRY_FIRST, |retry| (retry * 2).min(RETRY_LAST)))
+            };
+        }
+    })
+}
+
+struct Keeper<'w> {
+    work: &'w Work,
+    serving: Arc<CustomResources>,
+    /// All definitions as they were last seen, by name.
+    known: BTreeMap<Text, Definition>,
+}
+
+impl Keeper<'_> {
+    fn objects(&self) -> Result<Objects, Status> {
+        Objects::new(&self.work.resources, GROUP, VERSION, PLURAL)
+    }
+
+    /// The names of all definitions that there are or were.
+    async fn everything(&self) -> Result<BTreeSet<Text>, Status> {
+        let objects = self.objects()?.list("").await?;
+        let there = objects.iter().map(|object| Text::from(object.str_at(&["metadata", "name"])));
+        Ok(there.chain(self.known.keys().cloned()).collect())
+    }
+
+    /// Makes true what one definition says. False when it must be looked at again.
+    async fn settle(&mut self, name: &Text) -> Result<bool, Status> {
+        let objects = self.objects()?;
+        let Some(object) = objects.get("", name).await? else {
+            if let Some(gone) = self.known.remove(name) {
+                self.serving.stop(&gone, &self.work.registrations);
+                // Its names are free for others of the group.
+                self.settle_group(&gone.group).await?;
+            }
+            return Ok(true);
+        };
+        let definition = Definition::read(&object);
+        if definition.deleting {
+            self.known.insert(name.clone(), definition.clone());
+            return self.clean_up(&objects, &definition, &object).await;
+        }
+        self.judge(&objects, definition).await.map(|()| true)
+    }
+
+    async fn settle_group(&mut self, group: &str) -> Result<(), Status> {
+        let waiting = self.known.values().filter(|known| known.group == group && !known.is("NamesAccepted"));
+        let waiting: Vec<Definition> = waiting.cloned().collect();
+        let objects = self.objects()?;
+        for definition in waiting {
+            self.judge(&objects, definition).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives a definition its names, serves it, and says so.
+    async fn judge(&mut self, objects: &Objects, mut definition: Definition) -> Result<(), Status> {
+        let others = self.known.values().filter(|other| other.group == definition.group && other.uid != definition.uid);
+        let judgement = names::judge(&definition, others);
+        definition.accepted = judgement.accepted.clone();
+        let established = definition.is("Established") || judgement.conflict.is_none();
+        // Served before it is said to be, so that nobody who reads that comes too early.
+        if established {
+            self.serving.serve(&definition, false, &self.work.registrations);
+        }
+        self.known.insert(definition.name.clone(), definition.clone());
+        let change = |object: &mut Value| {
+            if object.str_at(&["metadata", "uid"]) == definition.uid {
+                conditions::put_names(object, &judgement, established);
+            }
+        };
+        self.tell(objects, &definition.name, change).await
+    }
+
+    /// Changes the status of a definition, which may be gone.
+    async fn tell(&self, objects: &Objects, name: &str, change: impl FnMut(&mut Value) + Send) -> Result<(), Status> {
+        match objects.update("", name, "status", change).await {
+            Err(status) if status.is(StatusReason::NotFound) => Ok(()),
+            told => told,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The end of a definition: its objects are deleted as any client would, and when none is left it may go.
+
+use binnacle_custom::Definition;
+use binnacle_meta::Status;
+use binnacle_registry::{Context, DeleteOptions, ListOptions, Resource};
+use binnacle_schema::Value;
+
+use super::conditions::{Condition, put};
+use super::{CLEANUP, Keeper};
+use crate::objects::Objects;
+
+/// What has become of the objects of a definition.
+enum Instances {
+    /// Some wait for their finalizers.
+    Remaining,
+    Gone(Condition<'static>),
+}
+
+impl Keeper<'_> {
+    /// Deletes what is left of the objects; true when nothing of the definition remains to be done.
+    pub(super) async fn clean_up(
+        &mut self,
+        objects: &Objects,
+        definition: &Definition,
+        object: &Value,
+    ) -> Result<bool, Status> {
+        let finalizers = object.list_at(&["metadata", "finalizers"]);
+        if !finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CLEANUP)) {
+            return Ok(true);
+        }
+        let name = &definition.name;
+        let running = Condition {
+            kind: "Terminating",
+            holds: true,
+            reason: "InstanceDeletionInProgress",
+            message: "CustomResource deletion is in progress",
+        };
+        self.tell(objects, name, |object| put(object, running)).await?;
+        let instances = if definition.is("Established") {
+            self.serving.serve(definition, true, &self.work.registrations);
+            match self.serving.storage_resource(definition) {
+                Some(resource) => delete_instances(&resource).await?,
+                None => Instances::Gone(Condition {
+                    kind: "Terminating",
+                    holds: false,
+                    reason: "OverlappingBuiltInResource",
+                    message: "instances overlap with built-in resources in storage",
+                }),
+            }
+        } else {
+            Instances::Gone(Condition {
+                kind: "Terminating",
+                holds: false,
+                reason: "NeverEstablished",
+                message: "resource was never established",
+            })
+        };
+        let Instances::Gone(ended) = instances else { return Ok(false) };
+        let change = |object: &mut Value| {
+            put(object, ended);
+            let left = object.list_at(&["metadata", "finalizers"]).iter();
+            let left: Vec<Value> = left.filter(|finalizer| finalizer.as_str() != Some(CLEANUP)).cloned().collect();
+            object.make_at(&["metadata"]).insert("finalizers", Value::List(left));
+        };
+        self.tell(objects, name, change).await?;
+        Ok(true)
+    }
+}
+
+async fn delete_instances(resource: &Resource) -> Result<Instances, Status> {
+    let context = Context::internal("");
+    let list = ListOptions::default();
+    let none = |mut page: binnacle_registry::Page| page.next_chunk().is_none();
+    if !none(resource.list(&context, &list).await?) {
+        resource.delete_collection(&context, &list, &DeleteOptions::default()).await?;
+    }
+    if !none(resource.list(&context, &list).await?) {
+        return Ok(Instances::Remaining);
+    }
+    Ok(Instances::Gone(Condition {
+        kind: "Terminating",
+        holds: false,
+        reason: "InstanceDeletionCompleted",
+        message: "removed all instances",
+    }))
+}

@@ -1,0 +1,183 @@
+//! The resources of definitions in the catalog of a server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use binnacle_custom::{Definition, types};
+use binnacle_meta::{GroupResource, Status, Text};
+use binnacle_registry::hooks::{Hooks, NoHooks};
+use binnacle_registry::{Catalog, Context, Installer, Resource, object};
+use binnacle_request::BoxFuture;
+use binnacle_schema::{Value, json};
+use binnacle_scheme::{
+    CUSTOM_RESOURCE_PRIORITIES, Kinds, ResourceDescription, Resources, Served, ServedVersion, Shared,
+};
+use binnacle_structural::Interner;
+use parking_lot::Mutex;
+
+use crate::apiservices::{LocalApi, Registrations};
+
+/// What makes definitions served.
+pub struct CustomResources {
+    catalog: Catalog,
+    installer: Arc<Installer>,
+    /// The kinds of the program.
+    kinds: Shared<dyn Kinds>,
+    interner: Interner,
+    /// By name of the definition.
+    served: Mutex<BTreeMap<Text, ServedDefinition>>,
+}
+
+struct ServedDefinition {
+    group: Text,
+    /// Tells whether anything has changed that its resources are made of.
+    fingerprint: String,
+    resources: Vec<Arc<Resource>>,
+}
+
+impl fmt::Debug for CustomResources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CustomResources").field("served", &self.served.lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl CustomResources {
+    pub fn new(catalog: Catalog, installer: Arc<Installer>, kinds: Shared<dyn Kinds>) -> Self {
+        Self { catalog, installer, kinds, interner: Interner::new(), served: Mutex::default() }
+    }
+
+    /// Serves a definition, or what has become of it. Where it is terminating, no objects can be made any more.
+    pub(super) fn serve(&self, definition: &Definition, terminating: bool, registrations: &Registrations) {
+        let fingerprint = fingerprint(definition, terminating);
+        let mut served = self.served.lock();
+        if served.get(&definition.name).is_some_and(|known| known.fingerprint == fingerprint) {
+            return;
+        }
+        let made = types(definition, &self.interner, &self.kinds, terminating);
+        let mut good = Vec::new();
+        for made in made {
+            match made {
+                Ok(kind) => good.push(kind),
+                Err((version, why)) => {
+                    tracing::error!(definition = %definition.name, %version, why, "the schema cannot be served");
+                }
+            }
+        }
+        let hooks: Arc<dyn Hooks> = if terminating {
+            let resource = GroupResource::new(definition.group.clone(), definition.accepted.plural.clone());
+            Arc::new(NothingNew { resource })
+        } else {
+            Arc::new(NoHooks)
+        };
+        let resources = self.installer.install_with(&good, &hooks);
+        let group = definition.group.clone();
+        let before = served.insert(definition.name.clone(), ServedDefinition { group, fingerprint, resources });
+        self.publish(&definition.group, &served, before, registrations);
+    }
+
+    /// Takes a definition out.
+    pub(super) fn stop(&self, definition: &Definition, registrations: &Registrations) {
+        let mut served = self.served.lock();
+        let before = served.remove(&definition.name);
+        self.publish(&definition.group, &served, before, registrations);
+    }
+
+    /// The resource in the version in which objects are stored, or in any that is served.
+    pub(super) fn storage_resource(&self, definition: &Definition) -> Option<Arc<Resource>> {
+        let served = self.served.lock();
+        let resources = &served.get(&definition.name)?.resources;
+        let stored = definition.storage_version().map(|version| &version.name);
+        let found = resources.iter().find(|resource| Some(&resource.description.version) == stored);
+        found.or(resources.first()).cloned()
+    }
+
+    /// Brings the catalog in step with one group. Group versions that are built in stay as they are.
+    fn publish(
+        &self,
+        group: &Text,
+        served: &BTreeMap<Text, ServedDefinition>,
+        before: Option<ServedDefinition>,
+        registrations: &Registrations,
+    ) {
+        let mut versions: BTreeMap<&Text, Vec<&Arc<Resource>>> = BTreeMap::new();
+        for definition in served.values().filter(|definition| definition.group == *group) {
+            for resource in &definition.resources {
+                versions.entry(&resource.description.version).or_default().push(resource);
+            }
+        }
+        let gone = before.into_iter().flat_map(|before| before.resources);
+        let gone: Vec<Arc<ResourceDescription>> = gone.map(|resource| resource.description.clone()).collect();
+        let touched: BTreeSet<&Text> = gone.iter().map(|d| &d.version).chain(versions.keys().copied()).collect();
+        self.catalog.change(|snapshot| {
+            let is_built_in = |served: &Served, version: &str| {
+                let known = served.version(group, version);
+                known.is_some_and(|known| matches!(known.resources, Resources::BuiltIn(_)))
+            };
+            for old in &gone {
+                if !is_built_in(snapshot.served(), &old.version) {
+                    snapshot.remove(group, &old.version, &old.plural);
+                }
+            }
+            for version in touched {
+                if is_built_in(snapshot.served(), version) {
+                    continue;
+                }
+                let Some(resources) = versions.get_mut(version) else {
+                    snapshot.serve(|served| served.remove(group, version));
+                    registrations.forget(group, version);
+                    continue;
+                };
+                resources.sort_by(|a, b| a.description.plural.cmp(&b.description.plural));
+                let shown = resources.iter().map(|resource| resource.description.clone()).collect();
+                let (group_priority, version_priority) = CUSTOM_RESOURCE_PRIORITIES;
+                snapshot.serve(|served| {
+                    let version = version.clone();
+                    let resources = Resources::Custom(shown);
+                    let stale = false;
+                    served.insert(
+                        group.clone(),
+                        ServedVersion { version, group_priority, version_priority, resources, stale },
+                    );
+                });
+                snapshot.insert(resources.iter().map(|resource| Arc::clone(resource)));
+                registrations.keep(&LocalApi {
+                    group: group.clone(),
+                    version: version.clone(),
+                    group_priority,
+                    version_priority,
+                });
+            }
+        });
+    }
+}
+
+/// What the resources of a definition are made of, as text.
+fn fingerprint(definition: &Definition, terminating: bool) -> String {
+    let Definition { uid, accepted, versions, namespaced, preserve_unknown, by_webhook, .. } = definition;
+    let schemas: Vec<String> = versions
+        .iter()
+        .map(|version| {
+            let schema = version.schema.as_ref().map(json::to_string);
+            let columns: Vec<String> = version.columns.iter().map(json::to_string).collect();
+            let (name, deprecation, scale) = (&version.name, &version.deprecation, &version.scale);
+            let (served, storage, status, fields) =
+                (version.served, version.storage, version.status, &version.selectable);
+            format!("{name} {served} {storage} {status} {deprecation:?} {scale:?} {fields:?} {columns:?} {schema:?}")
+        })
+        .collect();
+    format!("{uid} {accepted:?} {namespaced} {preserve_unknown} {by_webhook} {terminating} {schemas:?}")
+}
+
+/// Refuses new objects while a definition is terminating.
+struct NothingNew {
+    resource: GroupResource,
+}
+
+impl Hooks for NothingNew {
+    fn begin_create<'a>(&'a self, _: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        let why = "create not allowed while custom resource definition is terminating";
+        let status = Status::forbidden(&self.resource, object::name(object), why);
+        Box::pin(async { Err(status) })
+    }
+}

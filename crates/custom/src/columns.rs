@@ -1,0 +1,117 @@
+//! The table of a custom resource: its name, and the columns that the definition asks for.
+
+use std::time::SystemTime;
+
+use binnacle_columns::{Now, age};
+use binnacle_meta::{Text, Time};
+use binnacle_schema::{Value, json, value};
+use binnacle_scheme::Columns;
+
+use crate::json_path::JsonPath;
+
+/// The columns of one version.
+pub(crate) struct CustomColumns {
+    definitions: Value,
+    columns: Vec<Column>,
+}
+
+struct Column {
+    /// `integer`, `number`, `boolean`, `string` or `date`.
+    ty: Text,
+    /// `None` for a path that cannot be read: the column stays empty.
+    path: Option<JsonPath>,
+}
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+impl CustomColumns {
+    /// The columns of `additionalPrinterColumns`; without any, how long ago an object was made.
+    pub(crate) fn new(columns: &[Value]) -> Self {
+        let description = |field| binnacle_descriptions::field(OBJECT_META, field).unwrap_or("");
+        let age = [value!({
+            "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
+            "description": (description("creationTimestamp"))
+        })];
+        let columns = if columns.is_empty() { &age } else { columns };
+        let mut definitions = vec![value!({
+            "name": "Name", "type": "string", "format": "name", "description": (description("name")), "priority": 0i64
+        })];
+        definitions.extend(columns.iter().map(|column| {
+            let text = |name| column.str_at(&[name]);
+            // kube-apiserver says where a column without words of its own comes from.
+            let description = match text("description") {
+                "" => format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath")),
+                words => words.to_owned(),
+            };
+            value!({
+                "name": (text("name")), "type": (text("type")), "format": (text("format")),
+                "description": description, "priority": (column.int_at(&["priority"]).unwrap_or(0))
+            })
+        }));
+        let read = |column: &Value| Column {
+            ty: column.str_at(&["type"]).into(),
+            path: JsonPath::parse(column.str_at(&["jsonPath"])),
+        };
+        Self { definitions: Value::List(definitions), columns: columns.iter().map(read).collect() }
+    }
+}
+
+impl Columns for CustomColumns {
+    fn definitions(&self) -> Value {
+        self.definitions.clone()
+    }
+
+    fn cells(&self, object: &Value, now: SystemTime) -> Vec<Value> {
+        let mut cells = vec![Value::from(object.str_at(&["metadata", "name"]))];
+        cells.extend(self.columns.iter().map(|column| {
+            let found = column.path.as_ref().and_then(|path| path.find(object).first().copied());
+            found.map_or(Value::Null, |value| cell(&column.ty, value, now.into()))
+        }));
+        cells
+    }
+}
+
+/// A value as a cell of a type; what does not fit is null.
+fn cell(ty: &str, value: &Value, now: Now) -> Value {
+    match (ty, value) {
+        ("integer", Value::Int(n)) => Value::Int(*n),
+        ("integer", Value::Float(n)) => Value::Int(*n as i64),
+        ("number", Value::Int(n)) => Value::Float(*n as f64),
+        ("number", Value::Float(n)) => Value::Float(*n),
+        ("boolean", Value::Bool(b)) => Value::Bool(*b),
+        ("date", Value::Str(text)) => match Time::parse(text) {
+            Ok(_) => Value::from(age(Some(value), now)),
+            Err(_) => Value::from("<invalid>"),
+        },
+        ("string", Value::Str(text)) => Value::Str(text.clone()),
+        ("string", Value::Null) => Value::from("<nil>"),
+        ("string", other) => Value::from(json::to_string(other)),
+        _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_have_their_type() {
+        let column = |name: &str, ty: &str| value!({"name": name, "type": ty, "jsonPath": (format!(".spec.{name}"))});
+        let columns = CustomColumns::new(&[
+            column("i", "integer"),
+            column("n", "number"),
+            column("b", "boolean"),
+            column("s", "string"),
+            column("d", "date"),
+            column("none", "string"),
+        ]);
+        let object = value!({"metadata": {"name": "a"}, "spec": {
+            "i": 3i64, "n": 1i64, "b": true, "s": {"x": [1i64]}, "d": "yesterday"
+        }});
+        let want = value!(["a", 3i64, 1.0f64, true, "{\"x\":[1]}", "<invalid>", null]);
+        assert_eq!(Value::List(columns.cells(&object, SystemTime::now())), want);
+        let wrong = value!({"metadata": {"name": "a"}, "spec": {"i": "x", "n": "x", "b": 1i64, "s": 5i64, "d": 1i64}});
+        let want = value!(["a", null, null, null, "5", null, null]);
+        assert_eq!(Value::List(columns.cells(&wrong, SystemTime::now())), want);
+    }
+}

@@ -1,0 +1,164 @@
+//! A CustomResourceDefinition as far as serving its resources needs it.
+
+use binnacle_meta::Text;
+use binnacle_schema::Value;
+
+/// A definition, read from an object of `apiextensions.k8s.io/v1`.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// The name of the object.
+    pub name: Text,
+    pub uid: Text,
+    pub group: Text,
+    pub namespaced: bool,
+    pub names: Names,
+    /// `status.acceptedNames`.
+    pub accepted: Names,
+    /// In the order of the object.
+    pub versions: Vec<Version>,
+    /// True for definitions of v1beta1 that keep what their schemas do not know.
+    pub preserve_unknown: bool,
+    /// True where versions are converted by a webhook.
+    pub by_webhook: bool,
+    /// `status.conditions`.
+    pub conditions: Vec<Value>,
+    pub deleting: bool,
+}
+
+/// The names of a resource; empty where there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    pub plural: Text,
+    pub singular: Text,
+    pub kind: Text,
+    pub list_kind: Text,
+    pub short_names: Vec<Text>,
+    pub categories: Vec<Text>,
+}
+
+/// One version of a definition.
+#[derive(Clone, Debug)]
+pub struct Version {
+    pub name: Text,
+    pub served: bool,
+    pub storage: bool,
+    /// The warning for its users, where it is deprecated.
+    pub deprecation: Option<Text>,
+    pub schema: Option<Value>,
+    /// True where `/status` is served.
+    pub status: bool,
+    /// The paths of `/scale`, where that is served.
+    pub scale: Option<Scale>,
+    /// `additionalPrinterColumns`.
+    pub columns: Vec<Value>,
+    /// `selectableFields`, as their paths.
+    pub selectable: Vec<Text>,
+}
+
+/// Where `/scale` finds its fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    pub spec_replicas: Text,
+    pub status_replicas: Text,
+    /// Empty for none.
+    pub label_selector: Text,
+}
+
+impl Definition {
+    /// Reads an object that has passed validation; what is missing reads as empty.
+    pub fn read(object: &Value) -> Self {
+        let text = |path: &[&str]| Text::from(object.str_at(path));
+        let group = text(&["spec", "group"]);
+        let kind = text(&["spec", "names", "kind"]);
+        Self {
+            name: text(&["metadata", "name"]),
+            uid: text(&["metadata", "uid"]),
+            namespaced: object.str_at(&["spec", "scope"]) == "Namespaced",
+            names: Names::read(object.at(&["spec", "names"])),
+            accepted: Names::read(object.at(&["status", "acceptedNames"])),
+            versions: object.list_at(&["spec", "versions"]).iter().map(|v| Version::read(v, &group, &kind)).collect(),
+            preserve_unknown: object.bool_at(&["spec", "preserveUnknownFields"]),
+            by_webhook: object.str_at(&["spec", "conversion", "strategy"]) == "Webhook",
+            conditions: object.list_at(&["status", "conditions"]).to_vec(),
+            deleting: object.at(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null()),
+            group,
+        }
+    }
+
+    /// True when the condition is there and true.
+    pub fn is(&self, condition: &str) -> bool {
+        self.condition(condition).is_some_and(|found| found.str_at(&["status"]) == "True")
+    }
+
+    pub fn condition(&self, kind: &str) -> Option<&Value> {
+        self.conditions.iter().find(|condition| condition.str_at(&["type"]) == kind)
+    }
+
+    /// The version in which objects are stored.
+    pub fn storage_version(&self) -> Option<&Version> {
+        self.versions.iter().find(|version| version.storage)
+    }
+}
+
+impl Names {
+    fn read(names: Option<&Value>) -> Self {
+        let Some(names) = names else { return Self::default() };
+        let text = |name| Text::from(names.str_at(&[name]));
+        let list = |name| names.list_at(&[name]).iter().filter_map(Value::as_str).map(Text::from).collect();
+        Self {
+            plural: text("plural"),
+            singular: text("singular"),
+            kind: text("kind"),
+            list_kind: text("listKind"),
+            short_names: list("shortNames"),
+            categories: list("categories"),
+        }
+    }
+
+    /// As `acceptedNames` has them.
+    pub fn to_value(&self) -> Value {
+        let mut names = binnacle_schema::Object::new();
+        names.insert("plural", self.plural.clone());
+        if !self.singular.is_empty() {
+            names.insert("singular", self.singular.clone());
+        }
+        if !self.short_names.is_empty() {
+            names.insert("shortNames", self.short_names.clone());
+        }
+        names.insert("kind", self.kind.clone());
+        if !self.list_kind.is_empty() {
+            names.insert("listKind", self.list_kind.clone());
+        }
+        if !self.categories.is_empty() {
+            names.insert("categories", self.categories.clone());
+        }
+        Value::Object(names)
+    }
+}
+
+impl Version {
+    fn read(version: &Value, group: &str, kind: &str) -> Self {
+        let name = Text::from(version.str_at(&["name"]));
+        let deprecation = version.bool_at(&["deprecated"]).then(|| match version.get("deprecationWarning") {
+            Some(Value::Str(warning)) => warning.clone(),
+            _ => Text::from(format!("{group}/{name} {kind} is deprecated")),
+        });
+        let scale = version.at(&["subresources", "scale"]).filter(|scale| !scale.is_null()).map(|scale| Scale {
+            spec_replicas: scale.str_at(&["specReplicasPath"]).into(),
+            status_replicas: scale.str_at(&["statusReplicasPath"]).into(),
+            label_selector: scale.str_at(&["labelSelectorPath"]).into(),
+        });
+        let selectable = version.list_at(&["selectableFields"]).iter();
+        Self {
+            served: version.bool_at(&["served"]),
+            storage: version.bool_at(&["storage"]),
+            deprecation,
+            schema: version.at(&["schema", "openAPIV3Schema"]).filter(|schema| !schema.is_null()).cloned(),
+            status: version.at(&["subresources", "status"]).is_some_and(|status| !status.is_null()),
+            scale,
+            columns: version.list_at(&["additionalPrinterColumns"]).to_vec(),
+            selectable: selectable.map(|field| field.str_at(&["jsonPath"]).into()).collect(),
+            name,
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Custom resources: from a CustomResourceDefinition to the resource types that serve it.
+//!
+//! [`Definition`] reads a definition, [`names::judge`] says which of its names it may have, and [`types()`] makes the
+//! types of its versions, which a server installs like those of built-in kinds.
+//!
+//! Knows nothing of HTTP, of the store and of when a definition is served.
+
+mod columns;
+mod definition;
+mod json_path;
+pub mod names;
+mod schema;
+mod strategy;
+mod types;
+
+pub use definition::{Definition, Version};
+pub use types::{CustomKinds, types};

@@ -1,0 +1,97 @@
+//! Which of the names that a definition asks for it may have: those that no other definition of its group has.
+
+use std::collections::HashSet;
+
+use binnacle_meta::Text;
+
+use crate::definition::{Definition, Names};
+
+/// What is said of a definition's names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// What it has now.
+    pub accepted: Names,
+    /// Why it cannot have all that it asks for: a reason and a message of the condition `NamesAccepted`.
+    pub conflict: Option<(&'static str, String)>,
+}
+
+/// Judges the names of a definition beside the others of its group. Names that are free are accepted, whatever becomes
+/// of the rest. The last conflict is the one that is told.
+pub fn judge<'d>(definition: &Definition, others: impl IntoIterator<Item = &'d Definition>) -> Judgement {
+    let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
+    for other in others {
+        let Names { plural, singular, kind, list_kind, short_names, .. } = &other.accepted;
+        resources.extend([plural, singular].into_iter().chain(short_names).map(Text::as_str));
+        kinds.extend([kind.as_str(), list_kind.as_str()]);
+    }
+    let (wanted, had) = (&definition.names, &definition.accepted);
+    let mut accepted = had.clone();
+    let mut conflict = None;
+    let taken = |name: &Text, had: &str, used: &HashSet<&str>| {
+        (*name != had && used.contains(name.as_str())).then(|| format!("{name:?} is already in use"))
+    };
+    match taken(&wanted.plural, &had.plural, &resources) {
+        Some(why) => conflict = Some(("PluralConflict", why)),
+        None => accepted.plural = wanted.plural.clone(),
+    }
+    match taken(&wanted.singular, &had.singular, &resources) {
+        Some(why) => conflict = Some(("SingularConflict", why)),
+        None => accepted.singular = wanted.singular.clone(),
+    }
+    let fresh = wanted.short_names.iter().filter(|name| !had.short_names.contains(name));
+    let short: Vec<String> = fresh.filter_map(|name| taken(name, "", &resources)).collect();
+    match &short[..] {
+        [] => accepted.short_names = wanted.short_names.clone(),
+        [why] => conflict = Some(("ShortNamesConflict", why.clone())),
+        several => conflict = Some(("ShortNamesConflict", format!("[{}]", several.join(", ")))),
+    }
+    match taken(&wanted.kind, &had.kind, &kinds) {
+        Some(why) => conflict = Some(("KindConflict", why)),
+        None => accepted.kind = wanted.kind.clone(),
+    }
+    match taken(&wanted.list_kind, &had.list_kind, &kinds) {
+        Some(why) => conflict = Some(("ListKindConflict", why)),
+        None => accepted.list_kind = wanted.list_kind.clone(),
+    }
+    accepted.categories = wanted.categories.clone();
+    Judgement { accepted, conflict }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    fn definition(plural: &str, kind: &str, short: &str, accepted: bool) -> Definition {
+        let names = value!({"plural": plural, "singular": (plural.trim_end_matches('s')), "kind": kind,
+            "listKind": (format!("{kind}List")), "shortNames": [short]});
+        let mut object = value!({"metadata": {"name": (format!("{plural}.a.test"))}, "spec": {"group": "a.test"}});
+        object.make_at(&["spec"]).insert("names", names.clone());
+        if accepted {
+            object.make_at(&["status"]).insert("acceptedNames", names);
+        }
+        Definition::read(&object)
+    }
+
+    #[test]
+    fn names_of_others_are_taken() {
+        let other = definition("widgets", "Widget", "w", true);
+        for (plural, kind, short, want) in [
+            ("gadgets", "Gadget", "g", None),
+            ("widgets", "Gadget", "g", Some(("SingularConflict", "\"widget\" is already in use"))),
+            ("gadgets", "Gadget", "w", Some(("ShortNamesConflict", "\"w\" is already in use"))),
+            ("gadgets", "Widget", "g", Some(("ListKindConflict", "\"WidgetList\" is already in use"))),
+            ("gadgets", "WidgetList", "g", Some(("KindConflict", "\"WidgetList\" is already in use"))),
+        ] {
+            let got = judge(&definition(plural, kind, short, false), [&other]);
+            let want = want.map(|(reason, message)| (reason, message.to_owned()));
+            assert_eq!(got.conflict, want, "{plural} {kind} {short}");
+            // What is free is accepted all the same.
+            assert_eq!(got.accepted.plural == plural, plural != "widgets");
+        }
+        // What a definition has stays its own.
+        assert_eq!(judge(&other, []).conflict, None);
+        assert_eq!(judge(&other, []).accepted, other.names);
+    }
+}

@@ -1,0 +1,188 @@
+//! The resource types of a definition.
+
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema::{Message, MessageRef};
+use binnacle_scheme::fields::{METADATA, METADATA_NAME};
+use binnacle_scheme::{
+    Conversion, FieldLabels, FieldValue, Kinds, KnownKind, ResourceDescription, ResourceType, SelectableField, Shared,
+    Storage, StoredType, SubresourceDescription, UnknownLabel, Verb, VerbOrder, Verbs, Written,
+};
+use binnacle_structural::resource::ResourceSchema;
+use binnacle_structural::{Interner, Structural};
+
+use crate::columns::CustomColumns;
+use crate::definition::{Definition, Version};
+use crate::schema::VersionSchema;
+use crate::strategy::CustomStrategy;
+
+/// The types of all served versions, by version; a version whose schema cannot be read is left out with the reason.
+/// `base` knows the kinds of the program, and `terminating` is true while objects may no longer be made.
+pub fn types(
+    definition: &Definition,
+    interner: &Interner,
+    base: &Shared<dyn Kinds>,
+    terminating: bool,
+) -> Vec<Result<ResourceType, (Text, String)>> {
+    let Some(storage) = definition.storage_version() else { return Vec::new() };
+    let schemas: Vec<(&Version, Result<Arc<ResourceSchema>, String>)> =
+        definition.versions.iter().map(|version| (version, schema_of(version, interner))).collect();
+    let known = schemas.iter().filter_map(|(version, schema)| {
+        let schema = schema.as_ref().ok()?;
+        Some((version.name.clone(), schema.clone()))
+    });
+    let kinds: Arc<dyn Kinds> = Arc::new(CustomKinds {
+        group: definition.group.clone(),
+        kind: definition.accepted.kind.clone(),
+        versions: known.collect(),
+        base: base.clone(),
+    });
+    let served = schemas.iter().filter(|(version, _)| version.served);
+    served
+        .map(|(version, schema)| match schema {
+            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, terminating)),
+            Err(why) => Err((version.name.clone(), why.clone())),
+        })
+        .collect()
+}
+
+fn schema_of(version: &Version, interner: &Interner) -> Result<Arc<ResourceSchema>, String> {
+    let schema = match &version.schema {
+        Some(schema) => Some(Structural::parse(schema, interner).map_err(|error| error.to_string())?),
+        None => None,
+    };
+    Ok(Arc::new(ResourceSchema::new(schema, MessageRef::Static(binnacle_apimachinery::object_meta()))))
+}
+
+fn kind_type(
+    definition: &Definition,
+    version: &Version,
+    storage: &Version,
+    schema: &Arc<ResourceSchema>,
+    kinds: &Arc<dyn Kinds>,
+    terminating: bool,
+) -> ResourceType {
+    let (group, names) = (&definition.group, &definition.accepted);
+    let api_version = |version: &Version| Text::from(format!("{group}/{}", version.name));
+    let message = MessageRef::Shared(schema.message().clone());
+    let mut description = ResourceDescription::new(
+        [
+            group.clone(),
+            version.name.clone(),
+            names.plural.clone(),
+            names.singular.clone(),
+            names.kind.clone(),
+            names.list_kind.clone(),
+        ],
+        definition.namespaced,
+    );
+    description.short_names = names.short_names.clone();
+    description.categories = names.categories.clone();
+    description.verb_order = VerbOrder::CustomResource;
+    if terminating {
+        description.unlisted = Verbs::of(&[Verb::Create, Verb::Patch, Verb::Update]);
+    }
+    description.unconditional_update = false;
+    description.deprecation = version.deprecation.clone();
+    description.selectable_fields = selectable(definition.namespaced, version);
+    let labels = description.selectable_fields.iter().map(|field| field.name.clone());
+    description.field_labels = FieldLabels::of_fields(labels.collect(), UnknownLabel::NotSupported);
+    if version.status {
+        let mut status = SubresourceDescription::status(&[]);
+        status.resets = main_fields(schema, &["metadata"]);
+        description.resets = vec![Text::new_static("status")];
+        description.subresources.push(status);
+    }
+    if version.scale.is_some() {
+        description.subresources.insert(0, SubresourceDescription::scale());
+    }
+    let place = Storage {
+        key_prefix: format!("{group}/{}", names.plural).into(),
+        group: group.clone(),
+        version: version.name.clone(),
+        kind: names.kind.clone(),
+        announced_version: storage.name.clone(),
+        expires: false,
+        watch_cache: true,
+    };
+    description.storage = Some(place.clone());
+    let written = (storage.name != version.name).then(|| Written {
+        version: storage.name.clone(),
+        api_version: api_version(storage),
+        message: message.clone(),
+        conversion: Conversion { to_stored: |_| {}, from_stored: |_| {} },
+    });
+    let strategy = CustomStrategy {
+        schema: schema.clone(),
+        kind: names.kind.clone(),
+        api_version: api_version(version),
+        status: version.status,
+        scale: version.scale.clone(),
+    };
+    let custom = VersionSchema {
+        schema: schema.clone(),
+        api_version: api_version(version),
+        preserve_unknown: definition.preserve_unknown,
+    };
+    let stored = StoredType {
+        storage: place,
+        plural: names.plural.clone(),
+        namespaced: definition.namespaced,
+        selectable_fields: description.selectable_fields.clone(),
+        message: message.clone(),
+        custom: Some(Arc::new(custom)),
+        strategy: Shared::Made(Arc::new(strategy)),
+        columns: Shared::Made(Arc::new(CustomColumns::new(&version.columns))),
+        written,
+        kinds: Shared::Made(kinds.clone()),
+    };
+    ResourceType { description: Arc::new(description), message, conversion: None, stored: Arc::new(stored) }
+}
+
+/// The fields at the top of a resource but for the status, and those that are named: what a write of the status puts back.
+fn main_fields(schema: &ResourceSchema, more: &[&'static str]) -> Vec<Text> {
+    let mut fields: Vec<Text> = more.iter().map(|name| Text::new_static(name)).collect();
+    let own = schema.message().fields.iter().map(|field| field.name.clone());
+    fields.extend(own.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status")));
+    fields
+}
+
+fn selectable(namespaced: bool, version: &Version) -> Vec<SelectableField> {
+    let mut fields = if namespaced { METADATA.to_vec() } else { METADATA_NAME.to_vec() };
+    fields.extend(version.selectable.iter().map(|path| {
+        let path = path.strip_prefix('.').unwrap_or(path);
+        SelectableField { name: path.into(), value: FieldValue::Member(path.split('.').map(Text::from).collect()) }
+    }));
+    fields
+}
+
+/// The kind of a definition in all its versions, beside the program's own.
+pub struct CustomKinds {
+    group: Text,
+    kind: Text,
+    versions: Vec<(Text, Arc<ResourceSchema>)>,
+    base: Shared<dyn Kinds>,
+}
+
+impl Kinds for CustomKinds {
+    fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Message> {
+        if group == self.group && kind == self.kind {
+            let (_, schema) = self.versions.iter().find(|(name, _)| name == version)?;
+            return Some(schema.message());
+        }
+        self.base.kind(group, version, kind)
+    }
+
+    fn message(&self, definition: &str) -> Option<&Message> {
+        self.base.message(definition)
+    }
+
+    fn all(&self) -> Vec<KnownKind<'_>> {
+        self.base.all()
+    }
+
+    fn conversion(&self, group: &str, version: &str, kind: &str) -> Option<Conversion> {
+        self.base.conversion(group, version, kind)
+    }
+}

@@ -1,0 +1,81 @@
+//! Bodies, patches and configurations of custom resources: free trees that their schema makes fit.
+
+use binnacle_meta::{GroupVersion, Status};
+use binnacle_registry::{Context, Resource};
+use binnacle_schema::decode::{Decoded, Empties};
+use binnacle_schema::{Finding, Findings, Limits, Value, json, yaml};
+use binnacle_scheme::CustomSchema;
+
+use crate::body::{self, Expected};
+use crate::negotiate::Encoding;
+use crate::params::FieldValidation;
+
+/// An object that a client sent, with its defaults.
+pub(crate) fn object(
+    context: &Context,
+    resource: &Resource,
+    custom: &dyn CustomSchema,
+    encoding: Encoding,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Value, Status> {
+    let expected = Expected::of(resource);
+    let unrecognized = |why: String| {
+        let summary = body::summarize(body);
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({summary})",
+            expected.kind
+        ))
+    };
+    let limits = Limits::default();
+    let (value, findings) = match encoding {
+        Encoding::Json => json::parse_strict(body, &limits)
+            .map_err(|error| unrecognized(format!("couldn't get version/kind; json parse error: {error}")))?,
+        Encoding::Yaml => {
+            let (value, found) = yaml::parse(body, &limits).map_err(|error| unrecognized(error.to_string()))?;
+            let mut findings = Findings::default();
+            findings.extend(found);
+            (value, findings)
+        }
+        Encoding::Protobuf => return Err(Status::unsupported_media_type(&TEXT_MEDIA_TYPES)),
+    };
+    if !matches!(value, Value::Object(_)) || value.str_at(&["kind"]).is_empty() {
+        let sent = String::from_utf8_lossy(body);
+        return Err(body::cannot_be_handled(&expected, &value, &format!("Object 'Kind' is missing in '{sent}'")));
+    }
+    let read = decoded(resource, custom, value, findings, validation != FieldValidation::Ignore)
+        .map_err(|(value, why)| body::cannot_be_handled(&expected, &value, &why))?;
+    body::judge(context, &read.findings, validation, |why| body::cannot_be_handled(&expected, &read.value, why))?;
+    let mut value = read.value;
+    let given = value.str_at(&["apiVersion"]);
+    let wanted = GroupVersion::new(expected.group, expected.version);
+    if given != wanted.to_string() {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({given}) does not match the expected API version ({wanted})"
+        )));
+    }
+    resource.set_defaults(&mut value);
+    Ok(value)
+}
+
+/// A tree as an object of the resource, without defaults; what the schema does not know joins the findings. The error
+/// comes with the tree.
+pub(crate) fn decoded(
+    resource: &Resource,
+    custom: &dyn CustomSchema,
+    mut value: Value,
+    mut findings: Findings,
+    tell_unknown: bool,
+) -> Result<Decoded, (Value, String)> {
+    debug_assert!(resource.collection.kind.custom.is_some());
+    match custom.read(&mut value, tell_unknown) {
+        Ok(unknown) => {
+            findings.extend(unknown.into_iter().map(Finding::UnknownField));
+            Ok(Decoded { value, findings, empties: Empties::default() })
+        }
+        Err(why) => Err((value, why)),
+    }
+}
+
+/// The media types of bodies of custom resources.
+const TEXT_MEDIA_TYPES: [&str; 2] = ["application/json", "application/yaml"];

@@ -1,0 +1,99 @@
+//! A member put into the text of an object without reading the rest.
+
+use super::{Cursor, Malformed};
+
+/// Writes a JSON object with a text member more in the object under `parent`, where it has its place in the order of the
+/// names, or in the place of the member of that name. Values are free of what JSON escapes.
+///
+/// `None` where the text is no object, or has no object of that name.
+pub fn with_text_member(text: &[u8], parent: &str, name: &str, value: &str) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let place = find(text, parent, name).ok()??;
+    let mut out = Vec::with_capacity(text.len() + name.len() + value.len() + 6);
+    out.extend_from_slice(&text.as_bytes()[..place.start]);
+    if place.comma_before {
+        out.push(b',');
+    }
+    for part in ["\"", name, "\":\"", value, "\""] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    if place.comma_after {
+        out.push(b',');
+    }
+    out.extend_from_slice(&text.as_bytes()[place.end..]);
+    Some(out)
+}
+
+/// The part of the text that the member takes the place of.
+struct Place {
+    start: usize,
+    end: usize,
+    comma_before: bool,
+    comma_after: bool,
+}
+
+/// How deep what is skipped may be nested.
+const DEPTH: usize = 512;
+
+fn find(text: &str, parent: &str, name: &str) -> Result<Option<Place>, Malformed> {
+    let mut cursor = Cursor::new(text);
+    if cursor.peek()? != b'{' {
+        return Ok(None);
+    }
+    let mut more = cursor.open(b'}')?;
+    while more {
+        if cursor.name()? == parent && cursor.peek()? == b'{' {
+            return member(&mut cursor, name).map(Some);
+        }
+        cursor.skip(DEPTH)?;
+        more = cursor.more(b'}')?;
+    }
+    Ok(None)
+}
+
+fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<Place, Malformed> {
+    let mut more = cursor.open(b'}')?;
+    // Behind what opens the object, or behind the last member that is skipped.
+    let mut end = cursor.position();
+    let mut skipped = false;
+    while more {
+        cursor.peek()?;
+        let start = cursor.position();
+        let found = cursor.name()?;
+        if *found == *name {
+            cursor.peek()?;
+            cursor.skip(DEPTH)?;
+            return Ok(Place { start, end: cursor.position(), comma_before: false, comma_after: false });
+        }
+        if *found > *name {
+            return Ok(Place { start, end: start, comma_before: false, comma_after: true });
+        }
+        cursor.peek()?;
+        cursor.skip(DEPTH)?;
+        (end, skipped) = (cursor.position(), true);
+        more = cursor.more(b'}')?;
+    }
+    Ok(Place { start: end, end, comma_before: skipped, comma_after: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_text_member;
+
+    #[test]
+    fn members_have_their_place() {
+        for (text, want) in [
+            (r#"{"metadata":{"name":"a","uid":"u"},"x":1}"#, r#"{"metadata":{"name":"a","rv":"7","uid":"u"},"x":1}"#),
+            (r#"{"a":{"metadata":{}},"metadata":{}}"#, r#"{"a":{"metadata":{}},"metadata":{"rv":"7"}}"#),
+            (r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"name":"a","rv":"7"}}"#),
+            (r#"{"metadata":{"name":"a","rv":"1","uid":"u"}}"#, r#"{"metadata":{"name":"a","rv":"7","uid":"u"}}"#),
+            (r#"{ "metadata" : { "uid" : [ 1 ] } }"#, r#"{ "metadata" : { "rv":"7","uid" : [ 1 ] } }"#),
+        ] {
+            let got = with_text_member(text.as_bytes(), "metadata", "rv", "7").unwrap();
+            assert_eq!(String::from_utf8(got).unwrap(), want);
+        }
+        for text in ["", "[]", "{}", r#"{"metadata":1}"#, r#"{"metadata":{"a""#] {
+            assert!(with_text_member(text.as_bytes(), "metadata", "rv", "7").is_none(), "{text}");
+        }
+    }
+}
