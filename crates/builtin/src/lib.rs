@@ -81,6 +81,7 @@ pub fn stored_type(description: &ResourceDescription, releases: Releases) -> Opt
         strategy: Shared::Static(binnacle_kinds::strategy(&storage.group, &storage.kind)),
         columns: Shared::Static(binnacle_columns::table_for(&storage.group, &storage.kind)),
         written: written(description, releases),
+        scale: None,
         kinds: kinds(),
         storage,
     })

@@ -62,9 +62,9 @@ impl Strategy for CustomStrategy {
         spec_generation(object, Some(old), |object, old| !same_content(object, old));
     }
 
-    fn prepare_for_subresource(&self, subresource: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         if subresource != "status" {
-            return;
+            return self.prepare_for_update(situation, object, old);
         }
         let status = object.make_object().remove("status");
         let managers = object.at(&["metadata", "managedFields"]).cloned();

@@ -6,14 +6,14 @@ use binnacle_meta::Text;
 use binnacle_schema::{Message, MessageRef};
 use binnacle_scheme::fields::{METADATA, METADATA_NAME};
 use binnacle_scheme::{
-    Conversion, FieldLabels, FieldValue, Kinds, KnownKind, ResourceDescription, ResourceType, SelectableField, Shared,
-    Storage, StoredType, SubresourceDescription, UnknownLabel, Verb, VerbOrder, Verbs, Written,
+    Conversion, FieldLabels, FieldValue, Kinds, KnownKind, ResourceDescription, ResourceType, ScaleFields,
+    SelectableField, Shared, Storage, StoredType, SubresourceDescription, UnknownLabel, Verb, VerbOrder, Verbs,
 };
 use binnacle_structural::resource::ResourceSchema;
 use binnacle_structural::{Interner, Structural};
 
 use crate::columns::CustomColumns;
-use crate::definition::{Definition, Version};
+use crate::definition::{Definition, Scale, Version};
 use crate::schema::VersionSchema;
 use crate::strategy::CustomStrategy;
 
@@ -32,16 +32,20 @@ pub fn types(
         let schema = schema.as_ref().ok()?;
         Some((version.name.clone(), schema.clone()))
     });
+    let known: Vec<(Text, Arc<ResourceSchema>)> = known.collect();
+    let named =
+        known.iter().map(|(version, schema)| (format!("{}/{version}", definition.group).into(), schema.clone()));
+    let named: Arc<[_]> = named.collect();
     let kinds: Arc<dyn Kinds> = Arc::new(CustomKinds {
         group: definition.group.clone(),
         kind: definition.accepted.kind.clone(),
-        versions: known.collect(),
+        versions: known,
         base: base.clone(),
     });
     let served = schemas.iter().filter(|(version, _)| version.served);
     served
         .map(|(version, schema)| match schema {
-            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, terminating)),
+            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, &named, terminating)),
             Err(why) => Err((version.name.clone(), why.clone())),
         })
         .collect()
@@ -61,6 +65,7 @@ fn kind_type(
     storage: &Version,
     schema: &Arc<ResourceSchema>,
     kinds: &Arc<dyn Kinds>,
+    versions: &Arc<[(Text, Arc<ResourceSchema>)]>,
     terminating: bool,
 ) -> ResourceType {
     let (group, names) = (&definition.group, &definition.accepted);
@@ -107,12 +112,6 @@ fn kind_type(
         watch_cache: true,
     };
     description.storage = Some(place.clone());
-    let written = (storage.name != version.name).then(|| Written {
-        version: storage.name.clone(),
-        api_version: api_version(storage),
-        message: message.clone(),
-        conversion: Conversion { to_stored: |_| {}, from_stored: |_| {} },
-    });
     let strategy = CustomStrategy {
         schema: schema.clone(),
         kind: names.kind.clone(),
@@ -124,6 +123,9 @@ fn kind_type(
         schema: schema.clone(),
         api_version: api_version(version),
         preserve_unknown: definition.preserve_unknown,
+        by_webhook: definition.by_webhook,
+        stored: api_version(storage),
+        versions: versions.clone(),
     };
     let stored = StoredType {
         storage: place,
@@ -134,7 +136,8 @@ fn kind_type(
         custom: Some(Arc::new(custom)),
         strategy: Shared::Made(Arc::new(strategy)),
         columns: Shared::Made(Arc::new(CustomColumns::new(&version.columns))),
-        written,
+        written: None,
+        scale: version.scale.as_ref().map(scale_fields),
         kinds: Shared::Made(kinds.clone()),
     };
     ResourceType { description: Arc::new(description), message, conversion: None, stored: Arc::new(stored) }
@@ -146,6 +149,16 @@ fn main_fields(schema: &ResourceSchema, more: &[&'static str]) -> Vec<Text> {
     let own = schema.message().fields.iter().map(|field| field.name.clone());
     fields.extend(own.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status")));
     fields
+}
+
+fn scale_fields(scale: &Scale) -> ScaleFields {
+    let members =
+        |path: &Text| -> Vec<Text> { path.strip_prefix('.').unwrap_or(path).split('.').map(Text::from).collect() };
+    ScaleFields {
+        spec_replicas: members(&scale.spec_replicas),
+        status_replicas: members(&scale.status_replicas),
+        label_selector: (!scale.label_selector.is_empty()).then(|| members(&scale.label_selector)),
+    }
 }
 
 fn selectable(namespaced: bool, version: &Version) -> Vec<SelectableField> {

@@ -68,7 +68,11 @@ impl<'a> StoredKind<'a> {
     /// The bytes to store of a canonical object without kind and version.
     pub(crate) fn write(&self, media_type: MediaType, object: &Value) -> Vec<u8> {
         if self.custom.is_some() {
-            return self.text(object);
+            // It says itself in which version it is.
+            let mut out = Vec::with_capacity(1024);
+            json::write(object, &mut out);
+            out.push(b'\n');
+            return out;
         }
         match media_type {
             MediaType::Protobuf => {
@@ -95,10 +99,7 @@ impl<'a> StoredKind<'a> {
         let members = object.make_object();
         members.insert("kind", self.kind);
         members.insert("apiVersion", self.api_version);
-        match self.custom {
-            None => canonical::canonicalize(&mut object, self.message),
-            Some(_) => canonical::sort_free_form(&mut object),
-        }
+        canonical::canonicalize(&mut object, self.message);
         object
     }
 

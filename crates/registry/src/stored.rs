@@ -1,8 +1,12 @@
 //! Objects in the form in which they are kept: the protobuf envelope of the storage version, without its
 //! resourceVersion, which is the revision of its key.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use binnacle_meta::Status;
 use binnacle_schema::{Value, canonical, nil};
+use binnacle_scheme::CustomSchema;
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
@@ -21,30 +25,44 @@ pub struct Stored {
 impl Collection {
     /// The bytes to store, 413 where they are more than may be. Brings the object into canonical form on the way.
     pub fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
-        let value = self.stored_form(object);
+        let value = self.stored_form(object)?;
         self.check_size(object, value.len(), Write::Content)?;
         Ok(value)
     }
 
     /// [`Collection::encode`] of an object to which nothing was added but the marks of its deletion.
     pub(crate) fn encode_marked(&self, object: &mut Value) -> Result<Bytes, Status> {
-        let value = self.stored_form(object);
+        let value = self.stored_form(object)?;
         self.check_size(object, value.len(), Write::Deletion)?;
         Ok(value)
     }
 
-    fn stored_form(&self, object: &mut Value) -> Bytes {
+    fn stored_form(&self, object: &mut Value) -> Result<Bytes, Status> {
         let metadata = object::metadata_mut(object);
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
         self.kind.canonicalize(object);
+        if let Some(custom) = &self.kind.custom {
+            return Ok(Bytes::from(self.stored_kind().write(self.media_type, &*self.custom_stored(custom, object)?)));
+        }
         let Some(written) = &self.kind.written else {
-            return Bytes::from(self.stored_kind().write(self.media_type, object));
+            return Ok(Bytes::from(self.stored_kind().write(self.media_type, object)));
         };
         let mut older = object.clone();
         (written.conversion.from_stored)(&mut older);
         canonical::canonicalize(&mut older, &written.message);
-        Bytes::from(self.written_kind(written).write(self.media_type, &older))
+        Ok(Bytes::from(self.written_kind(written).write(self.media_type, &older)))
+    }
+
+    /// A custom resource in the version in which it is stored.
+    fn custom_stored<'o>(&self, custom: &Arc<dyn CustomSchema>, object: &'o Value) -> Result<Cow<'o, Value>, Status> {
+        if custom.is_stored() {
+            return Ok(Cow::Borrowed(object));
+        }
+        let mut stored = object.clone();
+        custom.to_stored(&mut stored).map_err(Status::internal)?;
+        self.kind.canonicalize(&mut stored);
+        Ok(Cow::Owned(stored))
     }
 
     /// The object of stored bytes, with the resourceVersion that `revision` gives it.
@@ -69,7 +87,14 @@ impl Collection {
     /// What becomes of a canonical object by being stored: empty lists and maps that are written as `null` when nil
     /// come back so. Answers show objects as they are read back.
     pub(crate) fn as_stored(&self, object: &mut Value) {
-        if self.kind.custom.is_some() {
+        if let Some(custom) = &self.kind.custom {
+            // What the stored version does not know is lost.
+            if let Ok(Cow::Owned(mut stored)) = self.custom_stored(custom, object)
+                && custom.read_stored(&mut stored).is_ok()
+            {
+                self.kind.canonicalize(&mut stored);
+                *object = stored;
+            }
             return;
         }
         nil::nil_empty(object, &self.kind.message);

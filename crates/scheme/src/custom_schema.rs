@@ -17,6 +17,14 @@ pub trait CustomSchema: Send + Sync + 'static {
     /// Errors: as there, where nothing can be left out.
     fn read_stored(&self, object: &mut Value) -> Result<(), String>;
 
+    /// Turns an object of this version into the one that is stored, which may know less.
+    ///
+    /// Errors: metadata that the other version cannot have.
+    fn to_stored(&self, object: &mut Value) -> Result<(), String>;
+
+    /// True when objects are stored in this version.
+    fn is_stored(&self) -> bool;
+
     /// Puts in what the schema says that values are where none are given.
     fn set_defaults(&self, object: &mut Value);
 }

@@ -27,7 +27,7 @@ pub use description::{
 pub use fields::{FieldLabels, FieldValue, SelectableField, UnknownLabel};
 pub use kinds::{Kinds, KnownKind, NoKinds};
 pub use lifecycle::{Lifecycle, Release};
-pub use resource_type::{ResourceType, StoredType, Written};
+pub use resource_type::{ResourceType, ScaleFields, StoredType, Written};
 pub use served::{
     CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, Served, ServedGroup, ServedVersion,
 };

@@ -35,8 +35,18 @@ pub struct StoredType {
     pub columns: Shared<dyn Columns>,
     /// How objects are written where an older release is emulated: in a version that it knows.
     pub written: Option<Written>,
+    /// Where `/scale` finds its fields, where that is not where workloads have them.
+    pub scale: Option<ScaleFields>,
     /// The kinds in which stored objects may stand.
     pub kinds: Shared<dyn Kinds>,
+}
+
+/// Where `/scale` finds its fields: members below each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScaleFields {
+    pub spec_replicas: Vec<Text>,
+    pub status_replicas: Vec<Text>,
+    pub label_selector: Option<Vec<Text>>,
 }
 
 impl StoredType {

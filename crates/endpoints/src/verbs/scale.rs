@@ -7,7 +7,7 @@ use binnacle_patch::apply;
 use binnacle_registry::{Context, Match, Resource, UpdateOptions, object};
 use binnacle_request::Response;
 use binnacle_schema::{Message, Object, Value, decode};
-use binnacle_scheme::Verb;
+use binnacle_scheme::{ScaleFields, Verb};
 
 use super::patch::{Configuration, refused};
 use super::patched::{Expected, Patch};
@@ -111,6 +111,9 @@ fn apply_configuration(
     Ok(decoded.value)
 }
 
+/// Stands for replicas that a custom resource does not have, as in kube-apiserver.
+const UNSET: i64 = i32::MIN as i64;
+
 /// A scale has one version.
 struct OneVersion<'a>(&'a Message);
 
@@ -130,7 +133,9 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
     let options = UpdateOptions { subresource: Text::new_static("scale"), ..UpdateOptions::default() };
     let name = call.name().to_owned();
     let message = message(&resource)?;
-    let replicas = [(resource.api_version(), "spec.replicas")];
+    let scale = resource.collection.kind.scale.as_ref();
+    let path = scale.map_or("spec.replicas".to_owned(), |fields| fields.spec_replicas.join("."));
+    let replicas = [(resource.api_version(), path.as_str())];
     let managers = apply::Scale { api_version: resource.api_version(), replicas: &replicas };
     let update = apply::Update {
         message,
@@ -144,10 +149,18 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
         .update(&context, &name, &options, &mut |live| {
             let Some(live) = live else { return Err(Status::not_found(&resource.group_resource(), &name)) };
             let owners = live.list_at(&["metadata", "managedFields"]);
-            let mut present = scale_of(live);
+            let mut present = scale_of(scale, live)?;
+            let unset = scale.is_some_and(|fields| at(live, &fields.spec_replicas).is_none());
+            if unset {
+                present.make_at(&["spec"]).insert("replicas", UNSET);
+            }
             object::set_metadata(&mut present, "managedFields", managers.to_scale(owners));
             let wanted = change(&context, present, &update)?;
-            validate(&wanted)?;
+            if scale.is_none() {
+                validate(&wanted)?;
+            } else if wanted.int_at(&["spec", "replicas"]) == Some(UNSET) {
+                return Err(Status::bad_request(format!("the spec replicas field \".{path}\" cannot be empty")));
+            }
             let uid = object::uid(&wanted);
             if !uid.is_empty() && uid != object::uid(live) {
                 let found = object::uid(live);
@@ -158,8 +171,19 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             }
             let mut object = live.clone();
             let version = object::resource_version(&wanted);
-            object::set_metadata(&mut object, "resourceVersion", Some(version.into()));
-            object.make_at(&["spec"]).insert("replicas", wanted.int_at(&["spec", "replicas"]).unwrap_or(0));
+            // A scale of a custom resource that names none means the one that was read.
+            if scale.is_none() || !version.is_empty() {
+                object::set_metadata(&mut object, "resourceVersion", Some(version.into()));
+            }
+            let wanted_replicas = wanted.int_at(&["spec", "replicas"]).unwrap_or(0);
+            match scale.map(|fields| &fields.spec_replicas[..]) {
+                None => drop(object.make_at(&["spec"]).insert("replicas", wanted_replicas)),
+                Some([parents @ .., member]) => {
+                    let parents: Vec<&str> = parents.iter().map(Text::as_str).collect();
+                    object.make_at(&parents).insert(member.clone(), wanted_replicas);
+                }
+                Some([]) => {}
+            }
             let owners = managers.to_object(owners, wanted.list_at(&["metadata", "managedFields"]));
             object::set_metadata(&mut object, "managedFields", owners);
             Ok(object)
@@ -178,8 +202,29 @@ fn validate(scale: &Value) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), object::name(scale), &error.into()))
 }
 
-/// The Scale of a workload (in its stored version).
-fn scale_of(workload: &Value) -> Value {
+/// The value below members.
+fn at<'v>(object: &'v Value, path: &[Text]) -> Option<&'v Value> {
+    path.iter().try_fold(object, |value, name| value.get(name)).filter(|value| !value.is_null())
+}
+
+/// The replicas, 0 where there are none. 500 for what is no number.
+fn replicas_at(object: &Value, path: &[Text]) -> Result<i64, Status> {
+    match at(object, path) {
+        None => Ok(0),
+        Some(Value::Int(n)) => Ok(*n),
+        Some(other) => {
+            let path = path.join(".");
+            let found = super::patched::json_type(other);
+            Err(Status::unknown(
+                500,
+                &format!(".{path} accessor error: {found} is of the type {found}, expected int64"),
+            ))
+        }
+    }
+}
+
+/// The Scale of a workload (in its stored version), or of a custom resource that says where its fields are.
+fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result<Value, Status> {
     let mut metadata = Object::new();
     for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = workload.at(&["metadata", member]) {
@@ -187,13 +232,26 @@ fn scale_of(workload: &Value) -> Value {
         }
     }
     let mut spec = Object::new();
-    let replicas = workload.int_at(&["spec", "replicas"]).unwrap_or(0);
+    let (replicas, has, selector) = match fields {
+        None => (
+            workload.int_at(&["spec", "replicas"]).unwrap_or(0),
+            workload.int_at(&["status", "replicas"]).unwrap_or(0),
+            selector(workload),
+        ),
+        Some(fields) => {
+            let selector = fields.label_selector.as_ref().and_then(|path| at(workload, path)?.as_str());
+            (
+                replicas_at(workload, &fields.spec_replicas)?,
+                replicas_at(workload, &fields.status_replicas)?,
+                selector.unwrap_or_default().to_owned(),
+            )
+        }
+    };
     if replicas != 0 {
         spec.insert("replicas", replicas);
     }
     let mut status = Object::new();
-    status.insert("replicas", workload.int_at(&["status", "replicas"]).unwrap_or(0));
-    let selector = selector(workload);
+    status.insert("replicas", has);
     if !selector.is_empty() {
         status.insert("selector", selector);
     }
@@ -203,7 +261,7 @@ fn scale_of(workload: &Value) -> Value {
     scale.insert("metadata", metadata);
     scale.insert("spec", spec);
     scale.insert("status", status);
-    Value::Object(scale)
+    Ok(Value::Object(scale))
 }
 
 /// The workload's selector as text: a LabelSelector, or the plain map of a replication controller.
@@ -235,7 +293,14 @@ fn selector(workload: &Value) -> String {
 }
 
 fn respond_scale(call: &Call, output: Output, workload: &Value) -> Result<Response, Status> {
-    let scale = scale_of(workload);
+    let fields = call.resource.collection.kind.scale.as_ref();
+    if let Some(fields) = fields
+        && at(workload, &fields.spec_replicas).is_none()
+    {
+        let path = fields.spec_replicas.join(".");
+        return Err(Status::internal(format!("the spec replicas field \".{path}\" does not exist")));
+    }
+    let scale = scale_of(fields, workload)?;
     match output.transform {
         Transform::None => Ok(respond::plain(output, 200, &scale, message(&call.resource)?)),
         _ => respond::object(&call.resource, output, table::Include::Metadata, 200, workload.clone()),

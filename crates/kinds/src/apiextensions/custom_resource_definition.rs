@@ -61,6 +61,11 @@ impl Strategy for CustomResourceDefinition {
         errors
     }
 
+    /// The finalizer that the server itself adds has none.
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         formats::warnings(object, old)
     }
