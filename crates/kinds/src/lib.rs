@@ -48,4 +48,4 @@ pub fn pod_qos_class(pod: &binnacle_schema::Value) -> &'static str {
     pod.object_at(&["spec"]).map_or("BestEffort", pod_spec::resources::qos_class)
 }
 
-pub use strategy::{DeleteGrace, Plain, Situation, Strategy, spec_generation};
+pub use strategy::{DeleteGrace, MetadataCheck, Plain, Situation, Strategy, spec_generation};

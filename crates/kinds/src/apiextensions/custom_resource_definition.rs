@@ -10,6 +10,10 @@ use crate::{Situation, Strategy};
 pub(crate) struct CustomResourceDefinition;
 
 impl Strategy for CustomResourceDefinition {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         let kind = object.str_at(&["spec", "names", "kind"]).to_owned();
         let names = object.make_at(&["spec", "names"]);

@@ -52,7 +52,7 @@ fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors:
         let no_default = if place.in_metadata { Some(IN_METADATA) } else { place.no_default };
         within(additional, Place { no_default, ..below }, rules, &at, errors);
     }
-    for (name, property) in members(schema, "properties") {
+    for (name, property) in errors.while_room(members(schema, "properties")) {
         let property_place = place_of_property(name, place, schema.bool_at(&[EMBEDDED]));
         within(property, property_place, rules, &path.child("properties").key(name), errors);
     }
@@ -60,23 +60,23 @@ fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors:
         within(not, below, rules, &path.child("not"), errors);
     }
     for list in ["allOf", "oneOf", "anyOf"] {
-        for (at, nested) in items(schema, list, path) {
+        for (at, nested) in errors.while_room(items(schema, list, path)) {
             within(nested, below, rules, &at, errors);
         }
     }
-    for (name, nested) in members(schema, "definitions") {
+    for (name, nested) in errors.while_room(members(schema, "definitions")) {
         within(nested, below, rules, &path.child("definitions").key(name), errors);
     }
     match present(schema, "items") {
         Some(Value::List(_)) => {
-            for (at, nested) in items(schema, "items", path) {
+            for (at, nested) in errors.while_room(items(schema, "items", path)) {
                 within(nested, below, rules, &at, errors);
             }
         }
         Some(item) => within(item, below, rules, &path.child("items"), errors),
         None => {}
     }
-    for (name, nested) in members(schema, "dependencies") {
+    for (name, nested) in errors.while_room(members(schema, "dependencies")) {
         within(nested, below, rules, &path.child("dependencies").key(name), errors);
     }
     let at = path.child("x-kubernetes-preserve-unknown-fields");
@@ -84,7 +84,7 @@ fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors:
         errors.push(FieldError::invalid(&at, false, "must be true or undefined"));
     }
     list_and_map_types(schema, rules, path, errors);
-    for (at, rule) in items(schema, "x-kubernetes-validations", path) {
+    for (at, rule) in errors.while_room(items(schema, "x-kubernetes-validations", path)) {
         validation_rule(rule, schema, &at, errors);
     }
 }
