@@ -61,7 +61,7 @@ fn open_walks(text: &str) -> Vec<usize> {
     for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.trim_start().starts_with("for ")) {
         let indent = line.len() - line.trim_start().len();
         let ends = |line: &&str| line.len() - line.trim_start().len() == indent && line.trim_start().starts_with('}');
-        let Some(length) = lines[at + 1..].iter().position(|line| ends(line)) else { continue };
+        let Some(length) = lines[at + 1..].iter().position(ends) else { continue };
         let whole = lines[at..at + 1 + length].join("\n");
         let Some((_, walk)) = whole.split_once(" in ").or_else(|| whole.split_once(" in\n")) else { continue };
         let (walk, body) = walk.split_once(" {\n").or_else(|| walk.split_once("\n")).unwrap_or((walk, ""));
