@@ -4,9 +4,10 @@
 
 use std::io::{BufRead, Write};
 
-use binnacle_kinds::{Situation, strategy, tables};
+use binnacle_kinds::{strategy, tables};
 use binnacle_meta::GroupVersion;
 use binnacle_schema::{Limits, Object, Value, decode, json};
+use binnacle_scheme::Situation;
 
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();

@@ -28,7 +28,7 @@ pub struct Uses {
 pub struct Compiler {
     uses: Uses,
     /// The types of `variables.x`; `None` where the object has no variables at all.
-    variables: Option<Vec<(Text, DeclType)>>,
+    variables: Option<Variables>,
     /// Expressions that the stored object holds already may use all that this server knows.
     stored: HashSet<String>,
 }
@@ -40,7 +40,7 @@ impl Compiler {
         if let Some(old) = old {
             collect(old, &mut stored);
         }
-        Self { uses: Uses { params, ..Uses::default() }, variables: variables.then(Vec::new), stored }
+        Self { uses: Uses { params, ..Uses::default() }, variables: variables.then(Variables::default), stored }
     }
 
     /// The rule for an expression: it compiles, and its result is of one of these types. `value` is what is shown.
@@ -72,14 +72,46 @@ impl Compiler {
                 DeclType::new(Shape::Dyn)
             }
         };
-        self.variables.get_or_insert_default().push((name.into(), ty));
+        self.variables.get_or_insert_default().insert(name, ty);
     }
 
     fn compile(&self, value: &str, expression: &str, uses: Uses) -> Result<Type, String> {
         let version = if self.stored.contains(value) { Version::STORED } else { Version::COMPATIBLE };
         let uses = Uses { params: self.uses.params, ..uses };
-        compile(&admission(version, uses, self.variables.as_deref()), expression)
+        let variables = self.variables.as_ref().map(|variables| variables.named_in(expression));
+        compile(&admission(version, uses, variables.as_deref()), expression)
     }
+}
+
+/// The variables of a policy.
+#[derive(Debug, Default)]
+struct Variables {
+    named: HashMap<Text, DeclType>,
+    /// Those whose name is no identifier. Each is an error, so there are few before validation stops.
+    others: Vec<(Text, DeclType)>,
+}
+
+impl Variables {
+    fn insert(&mut self, name: &str, ty: DeclType) {
+        if name.bytes().all(is_part_of_identifier) {
+            self.named.insert(name.into(), ty);
+        } else {
+            self.others.push((name.into(), ty));
+        }
+    }
+
+    /// Those that an expression can mean, as it has their names in it. The others are not declared for it: declaring all
+    /// for each makes a square of the number of variables.
+    fn named_in(&self, expression: &str) -> Vec<(Text, DeclType)> {
+        let words = expression.split(|c: char| !(c.is_ascii() && is_part_of_identifier(c as u8)));
+        let words: HashSet<&str> = words.filter(|word| !word.is_empty()).collect();
+        let named = words.into_iter().filter_map(|word| self.named.get_key_value(word));
+        named.map(|(name, ty)| (name.clone(), ty.clone())).chain(self.others.iter().cloned()).collect()
+    }
+}
+
+fn is_part_of_identifier(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 /// The environment of expressions of admission.

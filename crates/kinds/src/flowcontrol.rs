@@ -48,7 +48,7 @@ fn status_errors(object: &Value) -> FieldErrors {
     let status = member(object, "status");
     let conditions = status.list_at(&["conditions"]);
     let repeated = repeated(conditions, |condition| condition.str_at(&["type"]));
-    for (i, (at, condition)) in items(status, "conditions", &FieldPath::new("status")).enumerate() {
+    for (i, (at, condition)) in errors.while_room(items(status, "conditions", &FieldPath::new("status")).enumerate()) {
         let (kind, at) = (condition.str_at(&["type"]), at.child("type"));
         if repeated[i] {
             errors.push(FieldError::duplicate(&at, kind));

@@ -49,4 +49,4 @@ pub fn pod_qos_class(pod: &binnacle_schema::Value) -> &'static str {
     pod.object_at(&["spec"]).map_or("BestEffort", pod_spec::resources::qos_class)
 }
 
-pub(crate) use binnacle_scheme::{DeleteGrace, Plain, Situation, Strategy, spec_generation};
+pub(crate) use binnacle_scheme::{DeleteGrace, MetadataCheck, Plain, Situation, Strategy, spec_generation};

@@ -47,7 +47,7 @@ fn parameters(object: &Value, required: bool, errors: &mut FieldErrors) {
         return;
     }
     let mut size = 0;
-    for (name, value) in parameters.into_iter().flat_map(|parameters| parameters.iter()) {
+    for (name, value) in errors.while_room(parameters.into_iter().flat_map(|parameters| parameters.iter())) {
         if name.is_empty() {
             errors.push(FieldError::invalid(&path, "", "field can not be empty."));
         }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use binnacle_store::Store;
 use binnacle_store_etcd::{ADMIN_SOCKET, serve};
+use binnacle_supervise::supervise;
+use parking_lot::Mutex;
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
@@ -24,13 +26,26 @@ impl AdminSocket {
     pub(crate) fn open(directory: &Path, store: Arc<dyn Store>) -> Option<Self> {
         let path = directory.join(ADMIN_SOCKET);
         match bind(&path) {
-            Ok(listener) => Some(Self { task: tokio::spawn(serve(store, listener)), path }),
+            Ok(listener) => Some(Self { task: tokio::spawn(offer(store, listener, path.clone())), path }),
             Err(error) => {
                 tracing::warn!(%error, path = %path.display(), "the store is not offered to the operator's program");
                 None
             }
         }
     }
+}
+
+/// Answers on a socket, and on a new one where a panic took the old one away.
+async fn offer(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf) {
+    let first = Mutex::new(Some(listener));
+    let bound = || first.lock().take().map_or_else(|| bind(&path), Ok);
+    supervise("admin socket", || async {
+        match bound() {
+            Ok(listener) => serve(store.clone(), listener).await,
+            Err(error) => tracing::warn!(%error, path = %path.display(), "the store is offered no more"),
+        }
+    })
+    .await;
 }
 
 impl Drop for AdminSocket {

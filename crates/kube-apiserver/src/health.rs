@@ -75,8 +75,9 @@ impl HealthCheck for RolesCheck {
     }
 }
 
-/// No task that keeps the server in step with its objects and files has panicked. What it kept would go stale without
-/// anybody noticing, so a server that lost one asks to be started again.
+/// No task that keeps the server in step with its objects and files has panicked, and none that is begun again after a
+/// panic does so over and over. What it kept would go stale without anybody noticing, so a server that lost one asks to
+/// be started again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost(Arc<AtomicUsize>);
 
@@ -107,8 +108,12 @@ impl HealthCheck for Lost {
 
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
+            let failing = binnacle_supervise::failing();
             match self.0.load(Ordering::Relaxed) {
-                0 => Ok(()),
+                0 if failing.is_empty() => Ok(()),
+                0 => {
+                    Err(format!("tasks that panic whenever they are begun again, see the log: {}", failing.join(", ")))
+                }
                 lost => Err(format!("{lost} tasks have panicked, see the log; start the server again")),
             }
         })

@@ -7,6 +7,8 @@ use binnacle_controlplane::publish_authentication;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_server::Certificates;
+use binnacle_supervise::supervise;
+use parking_lot::Mutex;
 use time::{Duration, OffsetDateTime};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -50,14 +52,16 @@ impl Own {
     }
 
     /// Renews until the server ends.
-    pub(crate) fn follow(mut self, users: Users, clock: Clock, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+    pub(crate) fn follow(self, users: Users, clock: Clock, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         let stopped = shutdown.fired();
+        let own = Arc::new(Mutex::new(self));
         tasks.spawn(async move {
-            let renewing = async {
+            let renewing = supervise("own certificates", || async {
                 let mut seen = (clock(), Instant::now());
                 let mut failed = false;
                 loop {
-                    let wait = if failed { LOOK_AGAIN } else { (self.current.due - clock()).min(LOOK_AGAIN) };
+                    let due = own.lock().current.due;
+                    let wait = if failed { LOOK_AGAIN } else { (due - clock()).min(LOOK_AGAIN) };
                     tokio::time::sleep(wait.max(Duration::SECOND).unsigned_abs()).await;
                     let (before, now) = (seen, clock());
                     seen = (now, Instant::now());
@@ -66,29 +70,25 @@ impl Own {
                         let way = if by.is_positive() { "forward" } else { "back" };
                         tracing::warn!("the clock went {way} by {} seconds at once", by.whole_seconds().abs());
                     }
-                    if set.is_none() && now < self.current.due && !self.told.follows_others() {
+                    if set.is_none() && now < due && !own.lock().told.follows_others() {
                         continue;
                     }
                     // Files are read and written: not on a thread that answers requests.
-                    let turned = tokio::task::spawn_blocking(move || {
-                        let outcome = self.turn(now);
-                        (self, outcome)
-                    });
-                    let (own, outcome) = match turned.await {
-                        Ok(turned) => turned,
+                    let turning = own.clone();
+                    let outcome = match tokio::task::spawn_blocking(move || turning.lock().turn(now)).await {
+                        Ok(outcome) => outcome,
                         // Health must hear of it.
                         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                         // The runtime goes away.
                         Err(_) => return,
                     };
-                    self = own;
                     failed = outcome.is_err();
                     match outcome {
-                        Ok(renewed) => self.put_to_use(renewed, &users),
+                        Ok(renewed) => own.lock().put_to_use(renewed, &users),
                         Err(error) => tracing::error!("certificates cannot be renewed, the old ones stay: {error}"),
                     }
                 }
-            };
+            });
             tokio::select! {
                 () = renewing => {}
                 () = stopped => {}

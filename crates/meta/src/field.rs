@@ -5,7 +5,7 @@ mod errors;
 use std::borrow::Cow;
 use std::fmt;
 
-pub use self::errors::FieldErrors;
+pub use self::errors::{FieldErrors, WhileRoom};
 
 /// A path such as `spec.containers[0].ports[1].name` or `metadata.labels[app.kubernetes.io/name]`.
 ///
@@ -294,6 +294,7 @@ impl fmt::Display for FieldError {
 }
 
 /// A value as an error message shows it: strings quoted as Go's `%q`, numbers and booleans bare, structures as JSON.
+#[derive(Clone, Debug)]
 pub struct Shown(String);
 
 impl Shown {

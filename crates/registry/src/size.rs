@@ -41,7 +41,7 @@ impl Collection {
     /// The refusal of a write: the store has found the value too large although it is within the limit, or failed otherwise.
     pub(crate) fn write_failure(&self, error: binnacle_store::StoreError, object: &Value, size: usize) -> WriteFailure {
         match &error {
-            binnacle_store::StoreError::Unavailable(why) if why.ends_with("etcdserver: request is too large") => {
+            binnacle_store::StoreError::TooLarge => {
                 let what = self.described(object, size);
                 Status::request_entity_too_large(format!("{what}; etcd refuses it (etcdserver: request is too large)"))
                     .into()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, StatusReason, Text};
 use binnacle_patch::apply::keep_unchanged_times;
 use binnacle_schema::Value;
-use binnacle_scheme::Deletion;
+use binnacle_scheme::{Deletion, MetadataCheck};
 use binnacle_store::{Expect, Op, Revision, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use bytes::Bytes;
@@ -248,12 +248,23 @@ impl Resource {
                 errors.extend(validate_metadata::finalizers_have_domains(new_metadata, &path));
             }
         };
-        domains(&mut errors);
-        if subresource.is_empty() && strategy.checks_metadata_on_update() {
+        let all = |errors: &mut FieldErrors| {
             let rule = |name: &str, prefix: bool| strategy.validate_name(name, prefix);
             errors.extend(validate_metadata::validate(new_metadata, collection.kind.namespaced, rule, &path));
-            domains(&mut errors);
+        };
+        match strategy.checks_metadata_on_update() {
+            MetadataCheck::All if subresource.is_empty() => all(&mut errors),
+            MetadataCheck::AllThenChange if subresource.is_empty() => {
+                all(&mut errors);
+                domains(&mut errors);
+            }
+            MetadataCheck::ChangeThenAll if subresource.is_empty() => {
+                domains(&mut errors);
+                all(&mut errors);
+            }
+            _ => {}
         }
+        domains(&mut errors);
         let found = if subresource.is_empty() {
             strategy.validate_update(&situation, object, old)
         } else {

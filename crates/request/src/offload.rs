@@ -7,15 +7,18 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::sync::LazyLock;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::BoxFuture;
 
 /// From so many bytes on an object is decoded, validated, patched and encoded away from the workers.
 const LARGE: usize = 128 << 10;
+
+/// From so many bytes on a piece of a body that is sent is worked on away from the workers.
+const LARGE_PIECE: usize = 32 << 10;
 
 /// One processor is left to small requests.
 static STEPS: LazyLock<Semaphore> = LazyLock::new(|| {
@@ -67,6 +70,26 @@ pub async fn large(bytes: usize) {
         Poll::Pending
     })
     .await;
+}
+
+/// Work on a body while it is sent: what its pieces need that are large is done away from the workers as well.
+#[derive(Default)]
+pub struct Turn(Option<BoxFuture<'static, Option<SemaphorePermit<'static>>>>);
+
+impl Turn {
+    /// Does the work on a piece of so many bytes, at once where that is little, and otherwise when it may be done. Ask
+    /// again with the same work until it is.
+    pub fn poll<T>(&mut self, cx: &mut Context<'_>, bytes: usize, work: impl FnOnce() -> T) -> Poll<T> {
+        if bytes < LARGE_PIECE {
+            return Poll::Ready(work());
+        }
+        let turn = self.0.get_or_insert_with(|| Box::pin(async { STEPS.acquire().await.ok() }));
+        let turn = std::task::ready!(turn.as_mut().poll(cx));
+        self.0 = None;
+        let done = away(work);
+        drop(turn);
+        Poll::Ready(done)
+    }
 }
 
 /// Runs a step while another thread serves what this one would have served. A runtime of one thread has none to spare.
@@ -126,6 +149,21 @@ mod tests {
             assert_eq!(task.await.expect("a large request ends"), 1 << 20);
         }
         assert!(met > 0, "no small request was served while a large one was");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn large_pieces_wait_for_their_turn() {
+        let most = std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1);
+        let turns = STEPS.acquire_many(most as u32).await.expect("never closed");
+        let (mut turn, mut done) = (Turn::default(), 0);
+        let small = poll_fn(|cx| turn.poll(cx, LARGE_PIECE - 1, || done += 1)).await;
+        assert_eq!((small, done), ((), 1));
+        let mut turn = Turn::default();
+        let first = poll_fn(|cx| Poll::Ready(turn.poll(cx, LARGE_PIECE, || ()).is_pending())).await;
+        assert!(first, "all turns are taken");
+        drop(turns);
+        poll_fn(|cx| turn.poll(cx, LARGE_PIECE, || done += 1)).await;
+        assert_eq!(done, 2);
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@
 
 mod base64;
 mod build;
+mod converted;
 mod empties;
 mod from_json;
 mod from_value;
@@ -14,6 +15,7 @@ mod go;
 mod path;
 mod scalar;
 
+pub use converted::convert_numbers;
 pub use empties::Empties;
 pub use from_json::json;
 pub use from_value::{value, value_within};

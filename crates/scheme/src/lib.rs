@@ -32,5 +32,5 @@ pub use served::{
     CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, Served, ServedGroup, ServedVersion,
 };
 pub use shared::Shared;
-pub use strategy::{DeleteGrace, Plain, Situation, Strategy, spec_generation};
+pub use strategy::{DeleteGrace, MetadataCheck, Plain, Situation, Strategy, spec_generation};
 pub use verbs::{Verb, VerbOrder, Verbs};

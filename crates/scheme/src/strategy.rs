@@ -27,6 +27,20 @@ pub enum DeleteGrace {
     Seconds(i64),
 }
 
+/// How often, and in which order, a change of metadata is checked as a whole (`all`) and for the domains in the names of
+/// its finalizers (`domains`), beside the check that is common to all kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataCheck {
+    /// `domains`
+    Once,
+    /// `all`, `domains`
+    All,
+    /// `all`, `domains`, `domains`
+    AllThenChange,
+    /// `domains`, `all`, `domains`
+    ChangeThenAll,
+}
+
 /// The rules of one kind. Every method has the behaviour of a plain kind as its default.
 pub trait Strategy: Send + Sync + 'static {
     /// Fills in what the kind's API version defaults, in place; `object` is in that version. Constants of the field
@@ -129,10 +143,10 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
-    /// Whether the kind's rules for a change check its metadata as a whole once more, beside the registry's own check:
-    /// what is wrong there is then told twice, as the reference does.
-    fn checks_metadata_on_update(&self) -> bool {
-        false
+    /// How the kind's rules for a change check its metadata as a whole once more, beside the registry's own check: what is
+    /// wrong there is then told twice, as kube-apiserver does.
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::Once
     }
 
     /// The grace period of a delete, from the one asked for (`None`: not given).

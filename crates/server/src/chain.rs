@@ -10,7 +10,7 @@ use binnacle_authz::Authorizer;
 use binnacle_flowcontrol::{FlowControl, Seat};
 use binnacle_request::latency::{self, Part};
 use binnacle_request::{
-    Body, BoxError, ConnectionInfo, Pieces, Preferences, Query, Record, Request, Response, Shutdown, Upgrade,
+    Body, BoxError, ConnectionInfo, Pieces, Preferences, Query, Record, Request, Response, Shutdown, Turn, Upgrade,
 };
 use http::HeaderValue;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -135,7 +135,17 @@ impl Chain {
             work = Work::default();
         }
         let inflight = self.inflight.clone();
-        answer.map(|body| Tracked { body, record, ending, gzip, handed: None, work, inflight })
+        answer.map(|body| Tracked {
+            body,
+            record,
+            ending,
+            gzip,
+            unsent: None,
+            turn: Turn::default(),
+            handed: None,
+            work,
+            inflight,
+        })
     }
 
     /// From the first look at the path to the link that answers, or the first filter that refuses.
@@ -297,6 +307,9 @@ pub struct Tracked {
     record: Arc<Record>,
     ending: Option<Ending>,
     gzip: Option<Gzip>,
+    /// What waits to be compressed, and for what.
+    unsent: Option<Frame<Pieces>>,
+    turn: Turn,
     /// When the piece was handed over that is being sent.
     handed: Option<Instant>,
     /// Let go when the last piece has been made.
@@ -344,21 +357,31 @@ impl Tracked {
             return self.poll_plain(cx);
         }
         loop {
-            let polled = std::task::ready!(self.poll_plain(cx));
+            let polled = match self.unsent.take() {
+                Some(frame) => Some(Ok(frame)),
+                None => std::task::ready!(self.poll_plain(cx)),
+            };
             let Some(gzip) = &mut self.gzip else { return Poll::Ready(polled) };
-            let sent = match &polled {
-                Some(Ok(frame)) => frame.data_ref().map_or(Ok(None), |data| gzip.pieces(data)),
+            let sent = match polled {
+                Some(Ok(frame)) => {
+                    let Some(data) = frame.data_ref() else { continue };
+                    let Poll::Ready(sent) = self.turn.poll(cx, data.len(), || gzip.pieces(data)) else {
+                        self.unsent = Some(frame);
+                        return Poll::Pending;
+                    };
+                    sent.map(|data| (data, false))
+                }
                 None => {
                     // It is not asked again when the last bytes have been sent.
                     self.body = Body::empty();
-                    gzip.end()
+                    gzip.end().map(|data| (data, true))
                 }
-                Some(Err(_)) => return Poll::Ready(polled),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
             };
             match sent {
-                Ok(Some(data)) => return Poll::Ready(Some(Ok(Frame::data(data.into())))),
-                Ok(None) if polled.is_none() => return Poll::Ready(None),
-                Ok(None) => {}
+                Ok((Some(data), _)) => return Poll::Ready(Some(Ok(Frame::data(data.into())))),
+                Ok((None, has_ended)) if has_ended => return Poll::Ready(None),
+                Ok((None, _)) => {}
                 Err(error) => return Poll::Ready(Some(Err(error))),
             }
         }

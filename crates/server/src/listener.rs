@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_request::ConnectionInfo;
+use binnacle_supervise::supervise;
 use bytes::{Bytes, BytesMut};
 use rustls::server::Acceptor;
 use tokio::io::AsyncReadExt;
@@ -136,7 +137,7 @@ impl Listener {
             let stopped = chain.shutdown().fired();
             tokio::spawn(async move {
                 tokio::select! {
-                    () = certificates.follow() => {}
+                    () = supervise("serving certificates", || certificates.clone().follow()) => {}
                     () = stopped => {}
                 }
             });
@@ -149,7 +150,8 @@ impl Listener {
             max_streams: self.max_streams,
             workers: self.front.is_some().then_some(workers),
         });
-        let sweeping = front.spawn(connections.clone().sweep());
+        let swept = connections.clone();
+        let sweeping = front.spawn(async move { supervise("connections", || swept.clone().sweep()).await });
         let accepting = front.spawn(accept(self.tcp, shared, connections.clone()));
         Accepting { connections, accepting, sweeping }
     }
@@ -186,6 +188,10 @@ async fn accept(tcp: TcpListener, shared: Arc<Shared>, connections: Arc<Connecti
         Ok(tcp) => tcp,
         Err(error) => return tracing::error!("the listener cannot be moved: {error}"),
     };
+    supervise("listener", || accept_all(&tcp, &shared, &connections)).await;
+}
+
+async fn accept_all(tcp: &TcpListener, shared: &Arc<Shared>, connections: &Arc<Connections>) {
     static FAILURES: Throttle = Throttle::every(Duration::from_secs(10));
     let mut stopped = pin!(shared.chain.shutdown().fired());
     let mut rest = REST;

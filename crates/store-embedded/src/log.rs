@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use binnacle_supervise::supervise_blocking;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -154,7 +155,9 @@ impl Disk for LogDisk {
         self.inner.assess();
         if self.inner.options.background {
             let inner = self.inner.clone();
-            let mover = std::thread::Builder::new().name("store-mover".to_owned()).spawn(move || inner.patrol())?;
+            let mover = std::thread::Builder::new().name("store-mover".to_owned()).spawn(move || {
+                supervise_blocking("store mover", || inner.patrol(), |pause| inner.pause(pause));
+            })?;
             *self.mover.lock() = Some(mover);
         } else {
             self.inner.look_after();

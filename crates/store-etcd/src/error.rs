@@ -26,6 +26,12 @@ impl Failure {
                 Self::Answered(StoreError::LeaseNotFound)
             }
             Code::OutOfRange if message.contains("has been compacted") => Self::Compacted,
+            // Said before anything is proposed to the cluster, with the code of whatever is wrong with a request.
+            Code::InvalidArgument if message.ends_with("request is too large") => Self::Answered(StoreError::TooLarge),
+            // The bound of its connections on messages.
+            Code::ResourceExhausted if message.contains("received message larger than max") => {
+                Self::Answered(StoreError::TooLarge)
+            }
             // Who needs to know the current revision asks for it.
             Code::OutOfRange if message.contains("future revision") => {
                 Self::Answered(StoreError::FutureRevision { current: Revision(0) })
@@ -111,7 +117,8 @@ mod tests {
             (Code::FailedPrecondition, "etcdserver: rpc not supported for learner", "NotDone("),
             (Code::InvalidArgument, "etcdserver: revision of auth store is old", "NotDone("),
             (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", "Answered(Unavailable("),
-            (Code::InvalidArgument, "etcdserver: request is too large", "Answered(Unavailable("),
+            (Code::InvalidArgument, "etcdserver: request is too large", "Answered(TooLarge"),
+            (Code::ResourceExhausted, "grpc: received message larger than max (3 vs. 2)", "Answered(TooLarge"),
             (Code::Unavailable, "etcdserver: request timed out", "Unknown(\"etcdserver: request timed out\")"),
             (Code::Unavailable, "etcdserver: leader changed", "Unknown("),
             (

@@ -260,6 +260,7 @@ fn refusal(error: StoreError) -> Status {
             Status::out_of_range("etcdserver: mvcc: required revision is a future revision")
         }
         StoreError::LeaseNotFound => Status::not_found("etcdserver: requested lease not found"),
+        StoreError::TooLarge => Status::invalid_argument(error.to_string()),
         StoreError::Damaged(_) | StoreError::Io(_) => Status::data_loss(error.to_string()),
         other => Status::unavailable(other.to_string()),
     }

@@ -225,6 +225,9 @@ pub enum StoreError {
     /// There is no room for the write; what gives room back is still taken. Nothing of the transaction is visible.
     #[error("storage is full: {0}")]
     NoSpace(String),
+    /// The store takes no request of that size. Nothing of it was carried out.
+    #[error("etcdserver: request is too large")]
+    TooLarge,
     /// What is read back is not what was written.
     #[error("storage is damaged: {0}")]
     Damaged(String),
@@ -261,6 +264,7 @@ impl StoreError {
             | Self::FutureRevision { .. }
             | Self::LeaseNotFound
             | Self::NoSpace(_)
+            | Self::TooLarge
             | Self::Transform { .. }
             | Self::Undecodable { .. } => false,
             Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Closed | Self::Timeout => true,

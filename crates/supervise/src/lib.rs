@@ -1,13 +1,17 @@
 //! Tasks that go on for as long as the server. A task that panics would be missed by nobody: what it looks after would
 //! stand still while everything seems well. So it is begun again after a pause, and counted.
 
-use std::panic::AssertUnwindSafe;
+mod failing;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use self::failing::Beginnings;
+pub use self::failing::failing;
+
 use futures::FutureExt;
 use prometheus::{IntCounterVec, Opts, Registry};
-use tokio::time::Instant;
 
 /// The pause before a task is begun again: first, and at most. It doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -41,19 +45,23 @@ where
     F: FnMut() -> T,
     T: Future<Output = ()>,
 {
-    let mut pause = FIRST_PAUSE;
+    let mut beginnings = Beginnings::new(name);
     loop {
-        let begun = Instant::now();
+        beginnings.begin();
         // Making the future may panic as well as running it.
         let task = AssertUnwindSafe(async { begin().await });
         let Err(panic) = task.catch_unwind().await else { return };
-        if begun.elapsed() >= STABLE {
-            pause = FIRST_PAUSE;
-        }
-        RESTARTS.with_label_values(&[name]).inc();
-        tracing::error!(task = name, panic = message(&*panic), ?pause, "a task ended in a panic and is begun again");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(beginnings.failed(&*panic)).await;
+    }
+}
+
+/// Runs the work of a thread until it returns. When it panics, it is begun again after a `pause`.
+pub fn supervise_blocking(name: &'static str, mut work: impl FnMut(), mut pause: impl FnMut(Duration)) {
+    let mut beginnings = Beginnings::new(name);
+    loop {
+        beginnings.begin();
+        let Err(panic) = catch_unwind(AssertUnwindSafe(&mut work)) else { return };
+        pause(beginnings.failed(&*panic));
     }
 }
 
@@ -65,6 +73,7 @@ fn message(panic: &(dyn std::any::Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_is_begun_again() {
@@ -83,5 +92,16 @@ mod tests {
         let registry = Registry::new();
         register(&registry).unwrap();
         assert_eq!(registry.gather().len(), 1);
+    }
+
+    #[test]
+    fn work_that_panics_is_begun_again() {
+        let (mut times, mut pauses) = (0, Vec::new());
+        let work = || {
+            times += 1;
+            assert_eq!(times, 3, "not yet");
+        };
+        supervise_blocking("work of a test", work, |pause| pauses.push(pause.as_millis()));
+        assert_eq!((pauses, restarts("work of a test")), (vec![100, 200], 2));
     }
 }

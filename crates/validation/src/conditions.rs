@@ -13,7 +13,7 @@ const REASON_MESSAGE: &str = "a condition reason must start with alphabetic char
 /// The rules of a list of conditions: each type once.
 pub fn conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let repeated = crate::repeated(conditions, |item| item.str_at(&["type"]));
-    for (i, item) in conditions.iter().enumerate() {
+    for (i, item) in errors.while_room(conditions.iter().enumerate()) {
         let at = path.index(i);
         let kind = item.str_at(&["type"]);
         if repeated[i] {

@@ -38,7 +38,7 @@ pub fn fully_qualified_domain_name(path: &FieldPath, name: &str, errors: &mut Fi
         errors.push(FieldError::invalid(path, name, detail));
         return;
     }
-    for label in name.split('.') {
+    for label in errors.while_room(name.split('.')) {
         let messages = names::dns1123_label(label);
         if !messages.is_empty() {
             errors.push(FieldError::invalid(path, label, messages.join(",")));

@@ -4,6 +4,7 @@
 //! Go once ignored leading zeros in IPv4 addresses and prefix lengths; "sloppy" parsing still does, so that what is
 //! stored stays readable.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, go_quote};
@@ -34,8 +35,8 @@ pub fn parse_cidr(text: &str) -> Option<Cidr> {
 }
 
 /// The rules for an address in a field that predates strict validation; `known` are addresses that the old object has.
-pub fn legacy_ip(path: &FieldPath, value: &str, known: &[&str], errors: &mut FieldErrors) {
-    if !known.contains(&value) {
+pub fn legacy_ip(path: &FieldPath, value: &str, known: &HashSet<&str>, errors: &mut FieldErrors) {
+    if !known.contains(value) {
         strict_ip(path, value, errors);
     }
 }
@@ -50,8 +51,8 @@ pub fn valid_ip(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
 }
 
 /// The rules for a range in a field that predates strict validation; `known` are ranges that the old object has.
-pub fn legacy_cidr(path: &FieldPath, value: &str, known: &[&str], errors: &mut FieldErrors) {
-    if !known.contains(&value) {
+pub fn legacy_cidr(path: &FieldPath, value: &str, known: &HashSet<&str>, errors: &mut FieldErrors) {
+    if !known.contains(value) {
         strict_cidr(path, value, errors);
     }
 }
@@ -300,8 +301,8 @@ mod tests {
     #[test]
     fn rules() {
         type Rule = fn(&FieldPath, &str, &mut FieldErrors);
-        let legacy_ip: Rule = |path, value, errors| legacy_ip(path, value, &["1.02.3.4"], errors);
-        let legacy_cidr: Rule = |path, value, errors| legacy_cidr(path, value, &[], errors);
+        let legacy_ip: Rule = |path, value, errors| legacy_ip(path, value, &["1.02.3.4"].into(), errors);
+        let legacy_cidr: Rule = |path, value, errors| legacy_cidr(path, value, &HashSet::new(), errors);
         for (rule, value, want) in [
             (legacy_ip, "1.02.3.4", None),
             (legacy_ip, "1.02.3.5", Some("must not have leading 0s")),

@@ -73,7 +73,7 @@ pub const IMMUTABLE: &str = "field is immutable";
 
 /// The labels of an object or a pod template.
 pub fn labels(labels: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
-    for (key, value) in labels.and_then(Value::as_object).into_iter().flat_map(|o| o.iter()) {
+    for (key, value) in errors.while_room(labels.and_then(Value::as_object).into_iter().flat_map(|o| o.iter())) {
         errors.extend(names::label_key(key).iter().map(|m| FieldError::invalid(path, key, m)));
         let value = value.as_str().unwrap_or("");
         errors.extend(names::label_value(value).iter().map(|m| FieldError::invalid(path, value, m)));
@@ -83,7 +83,7 @@ pub fn labels(labels: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors
 /// Annotations: label keys in any case, and a limit on their total size.
 pub fn annotations(annotations: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut size = 0;
-    for (key, value) in annotations.and_then(Value::as_object).into_iter().flat_map(|o| o.iter()) {
+    for (key, value) in errors.while_room(annotations.and_then(Value::as_object).into_iter().flat_map(|o| o.iter())) {
         size += key.len() + value.as_str().map_or(0, str::len);
         errors.extend(names::label_key(&key.to_lowercase()).iter().map(|m| FieldError::invalid(path, key, m)));
     }
@@ -120,7 +120,7 @@ fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldEr
     let mut controller = String::new();
     // Shown whole in each error: made once.
     let mut all = None;
-    for reference in references {
+    for reference in errors.while_room(references) {
         let api_version = reference.str_at(&["apiVersion"]);
         let (kind, name) = (reference.str_at(&["kind"]), reference.str_at(&["name"]));
         // An apiVersion with more than one slash has no version either.
@@ -162,7 +162,7 @@ fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldEr
 /// The names of finalizers, and that the two ways of deleting dependents exclude each other.
 pub fn finalizers(finalizers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let has = |name: &str| finalizers.iter().any(|f| f.as_str() == Some(name));
-    for finalizer in finalizers.iter().filter_map(Value::as_str) {
+    for finalizer in errors.while_room(finalizers.iter().filter_map(Value::as_str)) {
         errors.extend(names::label_key(finalizer).iter().map(|m| FieldError::invalid(path, finalizer, m)));
     }
     if has("orphan") && has("foregroundDeletion") {
@@ -178,7 +178,7 @@ pub fn finalizers(finalizers: &[Value], path: &FieldPath, errors: &mut FieldErro
 pub fn finalizers_have_domains(metadata: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let names = metadata.list_at(&["finalizers"]).iter().map(|name| name.as_str().unwrap_or(""));
-    for (at, name) in names.enumerate().filter(|(_, name)| lacks_domain(name)) {
+    for (at, name) in errors.while_room(names.enumerate().filter(|(_, name)| lacks_domain(name))) {
         errors.push(FieldError::invalid(&path.child("finalizers").index(at), name, NO_DOMAIN));
     }
     errors
@@ -211,7 +211,7 @@ fn no_new_finalizers(new: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
 }
 
 fn managed_fields(entries: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, entry) in entries.iter().enumerate() {
+    for (i, entry) in errors.while_room(entries.iter().enumerate()) {
         let at = path.index(i);
         let operation = entry.str_at(&["operation"]);
         if operation != "Apply" && operation != "Update" {

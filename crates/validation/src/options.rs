@@ -9,7 +9,7 @@ pub fn field_manager(manager: &str, path: &FieldPath, errors: &mut FieldErrors) 
     if manager.len() > FIELD_MANAGER_MAX {
         errors.push(FieldError::too_long(path, FIELD_MANAGER_MAX));
     }
-    for (i, c) in manager.char_indices().filter(|(_, c)| !is_print(*c)) {
+    for (i, c) in errors.while_room(manager.char_indices().filter(|(_, c)| !is_print(*c))) {
         errors.push(FieldError::invalid(
             path,
             manager,

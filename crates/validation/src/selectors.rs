@@ -9,7 +9,7 @@ use crate::{metadata, names};
 pub fn label_selector(selector: Option<&Value>, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(selector) = selector.filter(|s| !s.is_null()) else { return };
     metadata::labels(selector.get("matchLabels"), &path.child("matchLabels"), errors);
-    for (i, requirement) in selector.list_at(&["matchExpressions"]).iter().enumerate() {
+    for (i, requirement) in errors.while_room(selector.list_at(&["matchExpressions"]).iter().enumerate()) {
         label_selector_requirement(requirement, any_value, &path.child("matchExpressions").index(i), errors);
     }
 }
@@ -32,7 +32,7 @@ pub fn label_selector_requirement(requirement: &Value, any_value: bool, path: &F
     }
     let key = requirement.str_at(&["key"]);
     errors.extend(names::label_key(key).iter().map(|m| FieldError::invalid(&path.child("key"), key, m)));
-    for (i, value) in values.iter().filter_map(Value::as_str).enumerate().filter(|_| !any_value) {
+    for (i, value) in errors.while_room(values.iter().filter_map(Value::as_str).enumerate().filter(|_| !any_value)) {
         errors.extend(names::label_value(value).iter().map(|m| FieldError::invalid(&at.index(i), value, m)));
     }
 }

@@ -13,13 +13,13 @@ use crate::entry::Event;
 /// How much of the past is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowLimits {
-    /// So many events are kept however old they are.
+    /// So many events are kept however old they are, where their size allows it.
     pub min_events: usize,
     /// No more than these are kept.
     pub max_events: usize,
     /// Events are kept at least this long, within the two bounds around this one.
     pub freshness: Duration,
-    /// Nor do events that make up more memory than this stay, but for the least number.
+    /// Nor do events that make up more memory than this stay, but for the newest.
     pub max_bytes: usize,
 }
 
@@ -111,7 +111,8 @@ impl Window {
         while let Some(oldest) = self.events.front() {
             let stale = now.saturating_duration_since(oldest.at) > self.limits.freshness;
             let over = self.events.len() > self.limits.max_events
-                || (self.events.len() > self.limits.min_events && (stale || self.bytes > self.limits.max_bytes));
+                || (self.events.len() > self.limits.min_events && stale)
+                || (self.events.len() > 1 && self.bytes > self.limits.max_bytes);
             if !over {
                 break;
             }
@@ -221,14 +222,15 @@ mod tests {
         let now = Instant::now();
         let later = now + Duration::from_secs(80);
         for (limits, want_len, want_oldest) in
-            [((10, 1000, usize::MAX), 100, 1), ((10, 40, usize::MAX), 40, 61), ((10, 1000, 0), 10, 91)]
+            [((10, 1000, usize::MAX), 100, 1), ((10, 40, usize::MAX), 40, 61), ((10, 1000, 0), 1, 100)]
         {
             let mut window = window(limits.0, limits.1, limits.2);
             window.reset(Revision(1));
             fill(&mut window, 2..102, now);
             assert_eq!((window.len(), window.oldest()), (want_len, Revision(want_oldest)), "{limits:?}");
             window.trim(later);
-            assert_eq!((window.len(), window.oldest()), (10, Revision(91)), "{limits:?} later");
+            let want = (want_len.min(10), Revision(want_oldest.max(91)));
+            assert_eq!((window.len(), window.oldest()), want, "{limits:?} later");
         }
     }
 

@@ -28,28 +28,29 @@ impl Plugin for ExtendedResourceToleration {
         let requests = containers.into_iter().flatten().filter_map(|c| c.object_at(&["resources", "requests"]));
         let names = requests.flat_map(Object::iter).map(|(name, _)| name.as_str());
         let wanted: BTreeSet<String> = names.filter(|name| is_extended(name)).map(str::to_owned).collect();
-        for resource in wanted {
-            tolerate(object, &resource);
+        if !wanted.is_empty() {
+            tolerate(object, wanted);
         }
         Box::pin(async { Ok(()) })
     }
 }
 
-/// One that is there already, whatever its seconds, is replaced.
-fn tolerate(pod: &mut Value, resource: &str) {
-    let wanted = value!({"key": resource, "operator": "Exists", "effect": "NoSchedule"});
-    let same = |there: &Value| {
-        ["key", "operator", "effect", "value"].iter().all(|member| there.str_at(&[member]) == wanted.str_at(&[member]))
-    };
+/// Those that are there already, whatever their seconds, are replaced.
+fn tolerate(pod: &mut Value, mut resources: BTreeSet<String>) {
+    let wanted = |resource: &str| value!({"key": resource, "operator": "Exists", "effect": "NoSchedule"});
     let mut all = pod.list_at(&["spec", "tolerations"]).to_vec();
-    let mut found = false;
-    for toleration in all.iter_mut().filter(|toleration| same(toleration)) {
-        *toleration = wanted.clone();
-        found = true;
+    let mut found = BTreeSet::new();
+    for toleration in &mut all {
+        let [key, operator, effect, value] =
+            ["key", "operator", "effect", "value"].map(|member| toleration.str_at(&[member]));
+        if (operator, effect, value) == ("Exists", "NoSchedule", "") && resources.contains(key) {
+            let key = key.to_owned();
+            *toleration = wanted(&key);
+            found.insert(key);
+        }
     }
-    if !found {
-        all.push(wanted);
-    }
+    resources.retain(|resource| !found.contains(resource));
+    all.extend(resources.iter().map(|resource| wanted(resource)));
     pod.make_at(&["spec"]).insert("tolerations", all);
 }
 

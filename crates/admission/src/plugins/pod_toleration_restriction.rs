@@ -7,7 +7,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Object, Value, json, value};
 
-use super::tolerations;
+use super::tolerations::{self, Tolerations};
 use crate::lookup::{Kind, Lookup, get_surely};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
@@ -65,8 +65,8 @@ impl PodTolerationRestriction {
             Some(whitelist) => ("namespace", whitelist),
             None => ("cluster", self.cluster.whitelist.clone()),
         };
-        let allowed = |toleration: &Value| whitelist.iter().any(|allowed| tolerations::includes(allowed, toleration));
-        if whitelist.is_empty() || own.iter().all(allowed) {
+        let allowed = Tolerations::new(&whitelist);
+        if whitelist.is_empty() || own.iter().all(|toleration| allowed.include(toleration)) {
             return Ok(());
         }
         let why = format!(

@@ -1,45 +1,115 @@
 //! Sets of tolerations.
 
+use std::collections::{BTreeMap, HashMap};
+
 use binnacle_schema::Value;
+
+const EXISTS: &str = "Exists";
+const EQUAL: &str = "Equal";
 
 /// Both sets as one, without those that another of them includes.
 pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
-    let all = [first, second].concat();
-    let mut merged: Vec<Value> = Vec::new();
-    for (i, toleration) in all.iter().enumerate() {
-        let later = all[i + 1..].iter().any(|other| other != toleration && includes(other, toleration));
-        if !later && !merged.iter().any(|kept| includes(kept, toleration)) {
+    let all: Vec<&Value> = first.iter().chain(second).collect();
+    let mut later = Tolerations::default();
+    let mut included_later = vec![false; all.len()];
+    for (i, toleration) in all.iter().enumerate().rev() {
+        included_later[i] = later.others_include(toleration);
+        later.add(toleration);
+    }
+    let mut kept = Tolerations::default();
+    let mut merged = Vec::new();
+    for (i, toleration) in all.into_iter().enumerate() {
+        if !included_later[i] && !kept.include(toleration) {
+            kept.add(toleration);
             merged.push(toleration.clone());
         }
     }
     merged
 }
 
-/// Whether `wide` tolerates all that `narrow` does.
-pub(crate) fn includes(wide: &Value, narrow: &Value) -> bool {
-    if wide == narrow {
-        return true;
+/// Tolerations by what they tolerate: whether one is included is answered without looking at all of them.
+#[derive(Default)]
+pub(crate) struct Tolerations<'a>(HashMap<Class<'a>, BTreeMap<Seconds, Values<'a>>>);
+
+/// Tolerations that differ in their seconds only; the value of those that need none is not looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Class<'a> {
+    key: &'a str,
+    effect: &'a str,
+    operator: &'a str,
+    value: &'a str,
+}
+
+/// For how long, the shortest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Seconds {
+    Some(i64),
+    Forever,
+}
+
+/// The values of the tolerations of one class and time.
+struct Values<'a> {
+    first: &'a str,
+    has_others: bool,
+}
+
+impl<'a> Tolerations<'a> {
+    pub(crate) fn new(tolerations: &'a [Value]) -> Self {
+        let mut known = Self::default();
+        tolerations.iter().for_each(|toleration| known.add(toleration));
+        known
     }
-    let (w, n) = (|member| wide.str_at(&[member]), |member| narrow.str_at(&[member]));
-    // An empty key with Exists stands for all keys, an empty effect for all effects.
-    if n("key") != w("key") && !(w("key").is_empty() && w("operator") == "Exists") {
-        return false;
+
+    fn add(&mut self, toleration: &'a Value) {
+        let value = toleration.str_at(&["value"]);
+        let values = self.0.entry(class(toleration)).or_default().entry(seconds(toleration));
+        let values = values.or_insert(Values { first: value, has_others: false });
+        values.has_others |= values.first != value;
     }
-    if n("effect") != w("effect") && !w("effect").is_empty() {
-        return false;
+
+    /// True when one of them tolerates all that this one does.
+    pub(crate) fn include(&self, narrow: &Value) -> bool {
+        let same = self.0.get(&class(narrow)).is_some_and(|times| times.contains_key(&seconds(narrow)));
+        same || !self.matching(narrow).is_empty()
     }
-    let seconds = |toleration: &Value| toleration.int_at(&["tolerationSeconds"]);
-    if w("effect") == "NoExecute"
-        && let Some(limit) = seconds(wide)
-        && seconds(narrow).is_none_or(|seconds| seconds > limit)
-    {
-        return false;
+
+    /// True when one of them that is not the same tolerates all that this one does.
+    fn others_include(&self, narrow: &Value) -> bool {
+        let (own, own_seconds, value) = (class(narrow), seconds(narrow), narrow.str_at(&["value"]));
+        self.matching(narrow).into_iter().any(|(class, seconds, values)| {
+            class != own || seconds != own_seconds || values.has_others || values.first != value
+        })
     }
-    match w("operator") {
-        "Equal" | "" => n("operator") == "Equal" && n("value") == w("value"),
-        "Exists" => true,
-        _ => false,
+
+    /// Those that include a toleration, of each class at most the two first.
+    fn matching<'s>(&'s self, narrow: &'s Value) -> Vec<(Class<'s>, Seconds, &'s Values<'s>)> {
+        let (own, least) = (class(narrow), seconds(narrow));
+        // An empty key with Exists stands for all keys, an empty effect for all effects.
+        let exists = ["", own.key].map(|key| Class { key, operator: EXISTS, value: "", ..own });
+        let equal = [EQUAL, ""].map(|operator| Class { operator, ..own });
+        let classes = exists.into_iter().skip(usize::from(own.key.is_empty()));
+        let classes = classes.chain(equal.into_iter().filter(move |_| own.operator == EQUAL));
+        let effects = ["", own.effect].into_iter().skip(usize::from(own.effect.is_empty()));
+        let classes = effects.flat_map(move |effect| classes.clone().map(move |class| Class { effect, ..class }));
+        classes
+            .filter_map(|class| self.0.get_key_value(&class))
+            .flat_map(|(class, times)| {
+                // Seconds count only for those that are evicted.
+                let from = if class.effect == "NoExecute" { least } else { Seconds::Some(i64::MIN) };
+                times.range(from..).take(2).map(|(seconds, values)| (*class, *seconds, values))
+            })
+            .collect()
     }
+}
+
+fn class(toleration: &Value) -> Class<'_> {
+    let [key, effect, operator, value] =
+        ["key", "effect", "operator", "value"].map(|member| toleration.str_at(&[member]));
+    Class { key, effect, operator, value: if operator == EXISTS { "" } else { value } }
+}
+
+fn seconds(toleration: &Value) -> Seconds {
+    toleration.int_at(&["tolerationSeconds"]).map_or(Seconds::Forever, Seconds::Some)
 }
 
 #[cfg(test)]
@@ -64,6 +134,70 @@ mod tests {
             (vec![long.clone()], vec![short.clone(), equal.clone()], vec![long.clone(), equal.clone()]),
         ] {
             assert_eq!(merge(&first, &second), want);
+        }
+    }
+
+    #[test]
+    fn as_comparing_all_with_all() {
+        // Every pair and a walk over many triples of tolerations that differ in each member.
+        let mut some = Vec::new();
+        for (key, effect) in [("", ""), ("a", ""), ("a", "NoExecute"), ("b", "NoSchedule"), ("", "NoExecute")] {
+            for (operator, value) in [("Exists", ""), ("Exists", "v"), ("Equal", "v"), ("", "v"), ("Lt", "1")] {
+                for seconds in [None, Some(1i64), Some(5)] {
+                    let mut one = value!({"key": key, "effect": effect, "operator": operator, "value": value});
+                    if let Some(seconds) = seconds {
+                        one.make_object().insert("tolerationSeconds", seconds);
+                    }
+                    some.push(one);
+                }
+            }
+        }
+        for (i, a) in some.iter().enumerate() {
+            for (j, b) in some.iter().enumerate() {
+                let pair = [a.clone(), b.clone()];
+                let third = [some[(7 * i + 11 * j) % some.len()].clone()];
+                assert_eq!(merge(&pair, &third), merge_pairwise(&pair, &third), "{pair:?} {third:?}");
+                assert_eq!(Tolerations::new(&pair[..1]).include(b), includes(a, b), "{a:?} includes {b:?}");
+            }
+        }
+    }
+
+    fn merge_pairwise(first: &[Value], second: &[Value]) -> Vec<Value> {
+        let all = [first, second].concat();
+        let mut merged: Vec<Value> = Vec::new();
+        for (i, toleration) in all.iter().enumerate() {
+            let later = all[i + 1..].iter().any(|other| other != toleration && includes(other, toleration));
+            if !later && !merged.iter().any(|kept| includes(kept, toleration)) {
+                merged.push(toleration.clone());
+            }
+        }
+        merged
+    }
+
+    /// Whether `wide` tolerates all that `narrow` does.
+    fn includes(wide: &Value, narrow: &Value) -> bool {
+        if wide == narrow {
+            return true;
+        }
+        let (w, n) = (|member| wide.str_at(&[member]), |member| narrow.str_at(&[member]));
+        // An empty key with Exists stands for all keys, an empty effect for all effects.
+        if n("key") != w("key") && !(w("key").is_empty() && w("operator") == "Exists") {
+            return false;
+        }
+        if n("effect") != w("effect") && !w("effect").is_empty() {
+            return false;
+        }
+        let seconds = |toleration: &Value| toleration.int_at(&["tolerationSeconds"]);
+        if w("effect") == "NoExecute"
+            && let Some(limit) = seconds(wide)
+            && seconds(narrow).is_none_or(|seconds| seconds > limit)
+        {
+            return false;
+        }
+        match w("operator") {
+            "Equal" | "" => n("operator") == "Equal" && n("value") == w("value"),
+            "Exists" => true,
+            _ => false,
         }
     }
 }

@@ -71,7 +71,7 @@ impl Families {
         let addresses = spec.cluster_ips();
         let mut families: Vec<String> = spec.families().into_iter().map(str::to_owned).collect();
         let known = families.len();
-        for (i, address) in addresses.iter().enumerate() {
+        for (i, address) in errors.while_room(addresses.iter().enumerate()) {
             if *address == NONE {
                 break;
             }
@@ -97,7 +97,7 @@ impl Families {
             let why = "this cluster is not configured for dual-stack services";
             errors.push(FieldError::invalid(&path.child("ipFamilyPolicy"), spec.family_policy(), why));
         }
-        for (i, family) in spec.families().into_iter().enumerate() {
+        for (i, family) in errors.while_room(spec.families().into_iter().enumerate()) {
             if !Family::parse(family).is_some_and(|family| self.has(family)) {
                 let at = path.child("ipFamilies").index(i);
                 errors.push(FieldError::invalid(&at, family, "not configured on this cluster"));

@@ -1,5 +1,7 @@
 //! Which node ports a service gets, keeps and gives back.
 
+use std::collections::{HashMap, HashSet};
+
 use binnacle_meta::{FieldError, FieldPath, Status};
 use binnacle_schema::Value;
 
@@ -39,20 +41,23 @@ pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<
     let mut ports: Vec<i64> = spec.ports().iter().map(node_port).collect();
     if spec.uses_node_ports() {
         let numbers: Vec<i64> = spec.ports().iter().map(|port| port.int_at(&["port"]).unwrap_or(0)).collect();
-        let mut given: Vec<(i64, i64)> = Vec::new();
+        // Another protocol of the same port may name the one to take.
+        let mut asked: HashMap<i64, i64> = HashMap::new();
+        for (number, port) in numbers.iter().zip(&ports).filter(|(_, port)| **port != 0) {
+            asked.entry(*number).or_insert(*port);
+        }
+        let mut given: HashMap<i64, i64> = HashMap::new();
         for i in 0..ports.len() {
             if ports[i] == 0 && !spec.fills_in_node_ports() {
                 continue;
             }
-            let shared = given.iter().find(|(number, _)| *number == numbers[i]).map(|(_, port)| *port);
+            let shared = given.get(&numbers[i]).copied();
             match shared {
                 Some(shared) if ports[i] == 0 => ports[i] = shared,
                 Some(shared) if ports[i] == shared => {}
                 Some(_) => session.take(ports[i]).map_err(|error| refused(service, i, ports[i], error))?,
                 None => {
-                    // Another protocol of the same port may name the one to take.
-                    let asked = (0..ports.len()).find(|at| numbers[*at] == numbers[i] && ports[*at] != 0);
-                    let port = match asked.map(|at| ports[at]) {
+                    let port = match asked.get(&numbers[i]).copied() {
                         Some(port) => {
                             session.take(port).map_err(|error| refused(service, i, port, error))?;
                             port
@@ -60,7 +65,7 @@ pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<
                         None => session.take_any().map_err(exhausted)?,
                     };
                     ports[i] = port;
-                    given.push((numbers[i], port));
+                    given.insert(numbers[i], port);
                 }
             }
         }
@@ -70,11 +75,12 @@ pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<
 
 /// Ports of a service that is changed: those it had stay its own.
 pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
-    let (spec, before) = (Spec::of(service), Spec::of(old).node_ports());
+    let spec = Spec::of(service);
+    let before: HashSet<i64> = Spec::of(old).node_ports().into_iter().collect();
     let mut ports: Vec<i64> = spec.ports().iter().map(node_port).collect();
     if spec.uses_node_ports() {
-        let mut taken: Vec<i64> = Vec::new();
-        let mut seen: Vec<(&str, i64)> = Vec::new();
+        let mut taken: HashSet<i64> = HashSet::new();
+        let mut seen: HashSet<(&str, i64)> = HashSet::new();
         for (i, port) in spec.ports().iter().enumerate() {
             if ports[i] == 0 && !spec.fills_in_node_ports() {
                 continue;
@@ -83,13 +89,12 @@ pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_
                 ports[i] = session.take_any().map_err(exhausted)?;
             } else if !before.contains(&ports[i]) && !taken.contains(&ports[i]) {
                 session.take(ports[i]).map_err(|error| refused(service, i, ports[i], error))?;
-                taken.push(ports[i]);
+                taken.insert(ports[i]);
             }
             let own = (port.str_at(&["protocol"]), ports[i]);
-            if seen.contains(&own) {
+            if !seen.insert(own) {
                 return Err(Status::unknown(500, &format!("duplicate nodePort: {{{} {}}}", own.0, own.1)));
             }
-            seen.push(own);
         }
     }
     Ok(Plan { ports, health_check: health_check(service, Some(old), session)? })
@@ -98,7 +103,7 @@ pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_
 /// The ports that a change (a creation without `old`) took, once its plan was applied.
 pub(crate) fn taken(service: &Value, old: Option<&Value>) -> Vec<i64> {
     let spec = Spec::of(service);
-    let before = old.map(|old| Spec::of(old).node_ports()).unwrap_or_default();
+    let before: HashSet<i64> = old.into_iter().flat_map(|old| Spec::of(old).node_ports()).collect();
     let mut taken = if spec.uses_node_ports() { spec.node_ports() } else { Vec::new() };
     taken.retain(|port| !before.contains(port));
     if needs_new_health_check(service, old) && spec.health_check_port() != 0 {
@@ -112,7 +117,7 @@ pub(crate) fn given_up(service: &Value, old: &Value) -> Vec<i64> {
     let (new, old) = (Spec::of(service), Spec::of(old));
     let mut given_up = if old.uses_node_ports() || new.uses_node_ports() { old.node_ports() } else { Vec::new() };
     if new.uses_node_ports() {
-        let kept = new.node_ports();
+        let kept: HashSet<i64> = new.node_ports().into_iter().collect();
         given_up.retain(|port| !kept.contains(port));
     }
     if old.needs_health_check_port() && !new.needs_health_check_port() && old.health_check_port() != 0 {

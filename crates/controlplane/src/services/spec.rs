@@ -1,5 +1,6 @@
 //! What allocation reads and writes in a service's spec.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use binnacle_schema::{Object, Value};
@@ -128,13 +129,8 @@ impl<'a> Spec<'a> {
 
     /// The node ports that are set, once each, in order.
     pub(crate) fn node_ports(self) -> Vec<i64> {
-        let mut set = Vec::new();
-        for port in self.ports().iter().map(node_port).filter(|port| *port != 0) {
-            if !set.contains(&port) {
-                set.push(port);
-            }
-        }
-        set
+        let mut seen = HashSet::new();
+        self.ports().iter().map(node_port).filter(|port| *port != 0 && seen.insert(*port)).collect()
     }
 
     /// The addresses that it has, `None` and what cannot be read left out.

@@ -154,15 +154,7 @@ fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<(Value, Findings), Statu
 /// Reads a result as the expected kind, whatever it says of itself: kube-apiserver applies strategic merge patches to
 /// fields of a struct that has its type already.
 fn as_it_was(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, String> {
-    for member in ["kind", "apiVersion"] {
-        match patched.get(member) {
-            None | Some(Value::Str(_) | Value::Raw(_) | Value::Null) => {}
-            Some(Value::Int(_)) => return Err("cannot convert int64 to string".to_owned()),
-            Some(Value::Float(_)) => return Err("cannot convert float64 to string".to_owned()),
-            Some(Value::Bool(_)) => return Err("cannot convert bool to string".to_owned()),
-            Some(Value::List(_) | Value::Object(_)) => return Err("unrecognized type: string".to_owned()),
-        }
-    }
+    decode::convert_numbers(&mut patched, expected.message)?;
     expected.name(&mut patched);
     decode::value(patched, expected.message).map_err(|error| error.to_string())
 }

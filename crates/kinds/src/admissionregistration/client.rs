@@ -70,7 +70,7 @@ pub(crate) fn webhook_service(service: &Value, path: &FieldPath, errors: &mut Fi
     }
     // The first character goes, whatever it is.
     let rest = url_path.char_indices().nth(1).map_or("", |(i, _)| &url_path[i..]);
-    for (i, step) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
+    for (i, step) in errors.while_room(rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate()) {
         if step.is_empty() {
             errors.push(FieldError::invalid(&at, url_path, format!("segment[{i}] may not be empty")));
             continue;

@@ -4,7 +4,7 @@ use binnacle_cel::Type;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
-use binnacle_validation::{checks, names, selectors};
+use binnacle_validation::{checks, names, repeated, selectors};
 
 use crate::checks::{invalid_each, items, one_of, present, texts};
 use crate::expressions::{Compiler, Uses};
@@ -18,12 +18,14 @@ pub(super) fn rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let operations = texts(rule, "operations");
     let at = path.child("operations");
     list(rule, "operations", "operations", path, errors);
-    for (i, operation) in operations.iter().enumerate() {
+    for (i, operation) in errors.while_room(operations.iter().enumerate()) {
         one_of(&at.index(i), operation, &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"], errors);
     }
     list(rule, "apiGroups", "API groups", path, errors);
     list(rule, "apiVersions", "API versions", path, errors);
-    for (i, _) in texts(rule, "apiVersions").iter().enumerate().filter(|(_, version)| version.is_empty()) {
+    for (i, _) in
+        errors.while_room(texts(rule, "apiVersions").iter().enumerate().filter(|(_, version)| version.is_empty()))
+    {
         errors.push(FieldError::required(&path.child("apiVersions").index(i), ""));
     }
     resources(rule, &path.child("resources"), errors);
@@ -50,7 +52,7 @@ fn resources(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         errors.push(FieldError::required(path, ""));
     }
     let (mut all_of, mut in_all, mut without_subresource) = (Vec::new(), Vec::new(), false);
-    for (i, resource) in resources.iter().enumerate() {
+    for (i, resource) in errors.while_room(resources.iter().enumerate()) {
         let at = path.index(i);
         if resource.is_empty() {
             errors.push(FieldError::required(&at, ""));
@@ -100,7 +102,7 @@ pub(super) fn match_resources(resources: &Value, path: &FieldPath, errors: &mut 
         }
     }
     for list in ["resourceRules", "excludeResourceRules"] {
-        for (at, item) in items(resources, list, path) {
+        for (at, item) in errors.while_room(items(resources, list, path)) {
             resource_names(item, &at.child("resourceNames"), errors);
             rule(item, &at, errors);
         }
@@ -109,9 +111,10 @@ pub(super) fn match_resources(resources: &Value, path: &FieldPath, errors: &mut 
 
 fn resource_names(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let resource_names = texts(rule, "resourceNames");
-    for (i, name) in resource_names.iter().enumerate() {
+    let repeated = repeated(&resource_names, |name| *name);
+    for (i, name) in errors.while_room(resource_names.iter().enumerate()) {
         invalid_each(&path.index(i), name, &names::path_segment(name, false), errors);
-        if resource_names[..i].contains(name) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&path.index(i), *name));
         }
     }
@@ -120,7 +123,9 @@ fn resource_names(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 /// Deletes leave nothing to change.
 pub(super) fn mutating_operations(resources: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("resourceRules").child("operations");
-    for operation in resources.list_at(&["resourceRules"]).iter().flat_map(|rule| texts(rule, "operations")) {
+    for operation in
+        errors.while_room(resources.list_at(&["resourceRules"]).iter().flat_map(|rule| texts(rule, "operations")))
+    {
         one_of(&path, operation, &MUTATING_OPERATIONS, errors);
     }
 }
@@ -141,7 +146,8 @@ pub(super) fn match_conditions(object: &Value, compiler: &Compiler, path: &Field
     if conditions.len() > CONDITIONS_MAX {
         errors.push(FieldError::too_many(&path.child("matchConditions"), conditions.len(), CONDITIONS_MAX));
     }
-    for (i, (at, condition)) in items(object, "matchConditions", path).enumerate() {
+    let repeated = repeated(conditions, |condition| condition.str_at(&["name"]));
+    for (i, (at, condition)) in errors.while_room(items(object, "matchConditions", path).enumerate()) {
         let (expression, expression_at) = (condition.str_at(&["expression"]).trim(), at.child("expression"));
         if expression.is_empty() {
             errors.push(FieldError::required(&expression_at, ""));
@@ -155,7 +161,7 @@ pub(super) fn match_conditions(object: &Value, compiler: &Compiler, path: &Field
             continue;
         }
         checks::qualified_name(&at, name, errors);
-        if conditions[..i].iter().any(|earlier| earlier.str_at(&["name"]) == name) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&at, name));
         }
     }

@@ -9,13 +9,17 @@ use super::matching::reserved_name_warnings;
 use super::policy_validation;
 use crate::checks::{items, member};
 use crate::prepare::{clear_status, default_to, first_generation, next_generation, put_back, put_back_metadata};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct MutatingAdmissionPolicy;
 
 pub(crate) struct ValidatingAdmissionPolicy;
 
 impl Strategy for MutatingAdmissionPolicy {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
@@ -46,6 +50,10 @@ impl Strategy for MutatingAdmissionPolicy {
 }
 
 impl Strategy for ValidatingAdmissionPolicy {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
@@ -72,7 +80,9 @@ impl Strategy for ValidatingAdmissionPolicy {
     fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (status, path) = (member(object, "status"), FieldPath::new("status"));
-        for (at, warning) in items(member(status, "typeChecking"), "expressionWarnings", &path.child("typeChecking")) {
+        for (at, warning) in
+            errors.while_room(items(member(status, "typeChecking"), "expressionWarnings", &path.child("typeChecking")))
+        {
             checks::required(&at.child("warning"), warning.str_at(&["warning"]), &mut errors);
             checks::required(&at.child("fieldRef"), warning.str_at(&["fieldRef"]).trim(), &mut errors);
         }

@@ -3,19 +3,23 @@
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
-use binnacle_validation::{checks, names, selectors};
+use binnacle_validation::{checks, names, repeated, selectors};
 
 use super::matching::reserved_name_warnings;
 use super::{defaults, matching};
 use crate::checks::{invalid_each, member, one_of, present, spec_path, texts};
 use crate::prepare::{default_to, first_generation, next_generation};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct MutatingAdmissionPolicyBinding;
 
 pub(crate) struct ValidatingAdmissionPolicyBinding;
 
 impl Strategy for MutatingAdmissionPolicyBinding {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
@@ -42,6 +46,10 @@ impl Strategy for MutatingAdmissionPolicyBinding {
 }
 
 impl Strategy for ValidatingAdmissionPolicyBinding {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
@@ -130,9 +138,10 @@ fn param_ref(params: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 fn validation_actions(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let actions = texts(spec, "validationActions");
-    for (i, action) in actions.iter().enumerate() {
+    let repeated = repeated(&actions, |action| *action);
+    for (i, action) in errors.while_room(actions.iter().enumerate()) {
         one_of(&path.index(i), action, &["Audit", "Deny", "Warn"], errors);
-        if actions[..i].contains(action) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&path.index(i), *action));
         }
     }

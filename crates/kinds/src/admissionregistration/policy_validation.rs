@@ -3,7 +3,7 @@
 use binnacle_cel::Type;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::names;
+use binnacle_validation::{names, repeated};
 
 use super::matching::{failure_policy, match_conditions, match_resources, mutating_operations};
 use crate::checks::{invalid_each, items, member, one_of, present, spec_path};
@@ -27,7 +27,7 @@ pub(super) fn validating(policy: &Value, old: Option<&Value>) -> FieldErrors {
         }
         return errors;
     }
-    for (at, validation) in items(spec, "validations", &path) {
+    for (at, validation) in errors.while_room(items(spec, "validations", &path)) {
         validate_validation(validation, &compiler, &at, &mut errors);
     }
     audit_annotations(spec, &compiler, policy.str_at(&["metadata", "name"]), &path, &mut errors);
@@ -42,7 +42,7 @@ pub(super) fn mutating(policy: &Value, old: Option<&Value>) -> FieldErrors {
     if spec.list_at(&["mutations"]).is_empty() {
         errors.push(FieldError::required(&path.child("mutations"), "mutations must contain at least one item"));
     }
-    for (at, mutation) in items(spec, "mutations", &path) {
+    for (at, mutation) in errors.while_room(items(spec, "mutations", &path)) {
         validate_mutation(mutation, &compiler, &at, &mut errors);
     }
     let (policy, at) = (spec.str_at(&["reinvocationPolicy"]), path.child("reinvocationPolicy"));
@@ -84,7 +84,7 @@ fn shared(spec: &Value, old: Option<&Value>, mutating: bool, path: &FieldPath, e
         match_conditions(spec, &plain, path, errors);
     }
     let mut compiler = Compiler::new(has_params, !spec.list_at(&["variables"]).is_empty(), old);
-    for (at, variable) in items(spec, "variables", path) {
+    for (at, variable) in errors.while_room(items(spec, "variables", path)) {
         validate_variable(variable, &mut compiler, &at, errors);
     }
     compiler
@@ -179,7 +179,8 @@ fn audit_annotations(spec: &Value, compiler: &Compiler, policy: &str, path: &Fie
         let detail = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
         errors.push(FieldError::invalid(&path.child("auditAnnotations"), shown, detail));
     }
-    for (i, (at, annotation)) in items(spec, "auditAnnotations", path).enumerate() {
+    let repeated = repeated(annotations, |annotation| annotation.str_at(&["key"]));
+    for (i, (at, annotation)) in errors.while_room(items(spec, "auditAnnotations", path).enumerate()) {
         let (key, key_path) = (annotation.str_at(&["key"]), at.child("key"));
         if policy.is_empty() {
             errors.push(FieldError::invalid(&key_path, key, "requires metadata.name be non-empty"));
@@ -196,7 +197,7 @@ fn audit_annotations(spec: &Value, compiler: &Compiler, policy: &str, path: &Fie
         } else {
             compiler.check(&at, written, expression, AUTHORIZED, &[Type::String, Type::Null], errors);
         }
-        if annotations[..i].iter().any(|earlier| earlier.str_at(&["key"]) == key) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&key_path, key));
         }
     }

@@ -3,7 +3,7 @@
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::metadata::shown;
-use binnacle_validation::{domains, names, selectors};
+use binnacle_validation::{domains, names, repeated, selectors};
 
 use super::client::client_config;
 use super::defaults::{matching, rules};
@@ -11,13 +11,17 @@ use super::matching::{failure_policy, match_conditions, match_policy, reserved_n
 use crate::checks::{invalid_each, items, member, one_of, present, texts};
 use crate::expressions::Compiler;
 use crate::prepare::{default_to, first_generation, next_generation_exact, objects_at, semantically_equal};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct MutatingWebhookConfiguration;
 
 pub(crate) struct ValidatingWebhookConfiguration;
 
 impl Strategy for MutatingWebhookConfiguration {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
@@ -51,6 +55,10 @@ impl Strategy for MutatingWebhookConfiguration {
 }
 
 impl Strategy for ValidatingWebhookConfiguration {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
@@ -128,7 +136,7 @@ impl Leniency {
             same_conditions: new.len() == old.len() && new.iter().zip(old).all(same),
             side_effects: old.iter().any(|w| !matches!(w.str_at(&["sideEffects"]), "None" | "NoneOnDryRun")),
             review_versions: old.iter().any(unknown_review),
-            repeated_names: (0..old.len()).any(|i| has_name_of(&old[..i], &old[i])),
+            repeated_names: repeated(old, |webhook| webhook.str_at(&["name"])).contains(&true),
             any_label_value: old.iter().any(|webhook| {
                 ["namespaceSelector", "objectSelector"].iter().any(|name| selectors::is_invalid(webhook.get(name)))
             }),
@@ -137,19 +145,15 @@ impl Leniency {
     }
 }
 
-fn has_name_of(webhooks: &[Value], webhook: &Value) -> bool {
-    webhooks.iter().any(|other| other.str_at(&["name"]) == webhook.str_at(&["name"]))
-}
-
 fn validate(configuration: &Value, old: Option<&Value>, mutating: bool) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let lenient = Leniency::of(configuration, old);
-    let webhooks = configuration.list_at(&["webhooks"]);
-    for (i, (at, webhook)) in items(configuration, "webhooks", &FieldPath::root()).enumerate() {
+    let repeated = repeated(configuration.list_at(&["webhooks"]), |webhook| webhook.str_at(&["name"]));
+    for (i, (at, webhook)) in errors.while_room(items(configuration, "webhooks", &FieldPath::root()).enumerate()) {
         validate_webhook(webhook, &lenient, mutating, &at, &mut errors);
         review_versions(webhook, &lenient, &at.child("admissionReviewVersions"), &mut errors);
         let name = webhook.str_at(&["name"]);
-        if !lenient.repeated_names && !name.is_empty() && has_name_of(&webhooks[..i], webhook) {
+        if !lenient.repeated_names && !name.is_empty() && repeated[i] {
             errors.push(FieldError::duplicate(&at.child("name"), name));
         }
     }
@@ -158,7 +162,7 @@ fn validate(configuration: &Value, old: Option<&Value>, mutating: bool) -> Field
 
 fn validate_webhook(webhook: &Value, lenient: &Leniency, mutating: bool, path: &FieldPath, errors: &mut FieldErrors) {
     domains::fully_qualified_name(&path.child("name"), webhook.str_at(&["name"]), errors);
-    for (at, item) in items(webhook, "rules", path) {
+    for (at, item) in errors.while_room(items(webhook, "rules", path)) {
         rule(item, &at, errors);
     }
     let text = |name| present(webhook, name).and_then(Value::as_str);
@@ -200,8 +204,9 @@ fn review_versions(webhook: &Value, lenient: &Leniency, path: &FieldPath, errors
         errors.push(FieldError::required(path, format!("must specify one of {known}")));
         return;
     }
-    for (i, version) in versions.iter().enumerate() {
-        if versions[..i].contains(version) {
+    let repeated = repeated(&versions, |version| *version);
+    for (i, version) in errors.while_room(versions.iter().enumerate()) {
+        if repeated[i] {
             errors.push(FieldError::invalid(&path.index(i), *version, "duplicate version"));
         } else {
             invalid_each(&path.index(i), version, &names::dns1035_label(version), errors);

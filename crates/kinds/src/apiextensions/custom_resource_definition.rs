@@ -10,6 +10,10 @@ use crate::{Situation, Strategy};
 pub(crate) struct CustomResourceDefinition;
 
 impl Strategy for CustomResourceDefinition {
+    fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         let kind = object.str_at(&["spec", "names", "kind"]).to_owned();
         let names = object.make_at(&["spec", "names"]);
@@ -59,11 +63,6 @@ impl Strategy for CustomResourceDefinition {
         let mut errors = FieldErrors::new();
         validation::status(object, &mut errors);
         errors
-    }
-
-    /// The finalizer that the server itself adds has none.
-    fn checks_finalizer_domains(&self) -> bool {
-        false
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

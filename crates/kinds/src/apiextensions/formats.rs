@@ -1,5 +1,7 @@
 //! Formats that schemas may name. Unknown ones mean nothing, which is worth a warning.
 
+use std::collections::HashSet;
+
 use binnacle_schema::Value;
 use binnacle_structural::Format;
 
@@ -29,7 +31,7 @@ pub(super) fn unrecognized(definition: &Value) -> Vec<String> {
 
 /// Warnings about formats that are new.
 pub(super) fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
-    let old = old.map(unrecognized).unwrap_or_default();
+    let old: HashSet<String> = old.map(unrecognized).unwrap_or_default().into_iter().collect();
     let new = unrecognized(definition).into_iter().filter(|format| !old.contains(format));
     new.map(|format| format!("unrecognized format {}", binnacle_meta::go_quote(&format))).collect()
 }

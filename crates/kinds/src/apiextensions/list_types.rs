@@ -129,7 +129,7 @@ pub(super) fn items_of_maps_and_sets(schema: &Value, path: &FieldPath, errors: &
         return;
     }
     let required: HashSet<&str> = texts(item, "required").into_iter().collect();
-    for key in texts(schema, MAP_KEYS) {
+    for key in errors.while_room(texts(schema, MAP_KEYS)) {
         let Some(property) = property(item, key) else { continue };
         let at = path.child("properties").key(key);
         if !required.contains(key) && present(property, "default").is_none() {

@@ -16,7 +16,7 @@ pub(super) fn validate_names(object: &Value, path: &FieldPath, errors: &mut Fiel
     for name in ["kind", "listKind"].into_iter().filter(|name| !text(name).is_empty()) {
         label(&path.child(name), &text(name).to_lowercase(), MIXED_CASE, text(name), errors);
     }
-    for (at, name) in items(object, "shortNames", path) {
+    for (at, name) in errors.while_room(items(object, "shortNames", path)) {
         let name = name.as_str().unwrap_or_default();
         label(&at, name, "", name, errors);
     }
@@ -24,7 +24,7 @@ pub(super) fn validate_names(object: &Value, path: &FieldPath, errors: &mut Fiel
         let detail = "kind and listKind may not be the same";
         errors.push(FieldError::invalid(&path.child("listKind"), text("listKind"), detail));
     }
-    for (at, name) in items(object, "categories", path) {
+    for (at, name) in errors.while_room(items(object, "categories", path)) {
         let name = name.as_str().unwrap_or_default();
         label(&at, name, "", name, errors);
     }

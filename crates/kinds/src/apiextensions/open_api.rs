@@ -83,7 +83,7 @@ pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPa
         }
         within(additional, place.of_additional(), rules, &at, errors);
     }
-    for (name, property) in members(schema, "properties") {
+    for (name, property) in errors.while_room(members(schema, "properties")) {
         let property_place = place.of_property(name, schema.bool_at(&[EMBEDDED]));
         within(property, property_place, rules, &path.child("properties").key(name), errors);
     }
@@ -91,23 +91,23 @@ pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPa
         within(not, below, rules, &path.child("not"), errors);
     }
     for list in ["allOf", "oneOf", "anyOf"] {
-        for (at, nested) in items(schema, list, path) {
+        for (at, nested) in errors.while_room(items(schema, list, path)) {
             within(nested, below, rules, &at, errors);
         }
     }
-    for (name, nested) in members(schema, "definitions") {
+    for (name, nested) in errors.while_room(members(schema, "definitions")) {
         within(nested, below, rules, &path.child("definitions").key(name), errors);
     }
     match present(schema, "items") {
         Some(Value::List(_)) => {
-            for (at, nested) in items(schema, "items", path) {
+            for (at, nested) in errors.while_room(items(schema, "items", path)) {
                 within(nested, below, rules, &at, errors);
             }
         }
         Some(item) => within(item, below, rules, &path.child("items"), errors),
         None => {}
     }
-    for (name, nested) in members(schema, "dependencies") {
+    for (name, nested) in errors.while_room(members(schema, "dependencies")) {
         within(nested, below, rules, &path.child("dependencies").key(name), errors);
     }
     let at = path.child("x-kubernetes-preserve-unknown-fields");
@@ -118,7 +118,7 @@ pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPa
     // Read once for all rules, and only where one of them names a field.
     let with_paths = schema.list_at(&["x-kubernetes-validations"]).iter().any(|rule| is_set(rule, "fieldPath"));
     let fields = with_paths.then(|| Structural::parse(schema, &Interner::new()).ok()).flatten();
-    for (at, rule) in items(schema, "x-kubernetes-validations", path) {
+    for (at, rule) in errors.while_room(items(schema, "x-kubernetes-validations", path)) {
         validation_rule(rule, fields.as_deref(), &at, errors);
     }
 }

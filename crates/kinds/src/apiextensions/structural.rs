@@ -35,7 +35,7 @@ fn invariants(schema: &Value, level: Level, path: &FieldPath, errors: &mut Field
     if let Some(item) = item(schema) {
         invariants(item, Level::Item, &path.child("items"), errors);
     }
-    for (name, property) in members(schema, "properties") {
+    for (name, property) in errors.while_room(members(schema, "properties")) {
         invariants(property, Level::Field, &path.child("properties").key(name), errors);
     }
     let at = path.child("additionalProperties");
@@ -142,7 +142,7 @@ fn is_int_or_string_first(schema: &Value) -> bool {
 /// The rules for what a schema says of values.
 fn values(schema: &Value, skip_any: bool, skip_first_any: bool, path: &FieldPath, errors: &mut FieldErrors) {
     for list in ["anyOf", "allOf", "oneOf"].into_iter().filter(|list| !(skip_any && *list == "anyOf")) {
-        for (i, nested) in schema.list_at(&[list]).iter().enumerate() {
+        for (i, nested) in errors.while_room(schema.list_at(&[list]).iter().enumerate()) {
             let skip = skip_first_any && list == "allOf" && i == 0;
             validate_nested(nested, skip, &path.child(list).index(i), errors);
         }
@@ -166,7 +166,7 @@ fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mu
     if let Some(item) = item(schema) {
         validate_nested(item, false, &path.child("items"), errors);
     }
-    for (name, property) in members(schema, "properties") {
+    for (name, property) in errors.while_room(members(schema, "properties")) {
         validate_nested(property, false, &path.child("properties").key(name), errors);
     }
     for (name, detail) in [
@@ -211,7 +211,7 @@ fn complete(
         nested_complete(not, structure, path, &schema_path.child("not"), errors);
     }
     for list in ["allOf", "anyOf", "oneOf"] {
-        for (i, nested) in schema.list_at(&[list]).iter().enumerate() {
+        for (i, nested) in errors.while_room(schema.list_at(&[list]).iter().enumerate()) {
             nested_complete(nested, structure, path, &schema_path.child(list).index(i), errors);
         }
     }
@@ -232,7 +232,7 @@ fn nested_complete(
     if let Some(nested) = item(schema) {
         nested_complete(nested, item(known), &path.child("items"), &schema_path.child("items"), errors);
     }
-    for (name, nested) in members(schema, "properties") {
+    for (name, nested) in errors.while_room(members(schema, "properties")) {
         let at = |path: &FieldPath| path.child("properties").key(name);
         nested_complete(nested, property(known, name), &at(path), &at(schema_path), errors);
     }

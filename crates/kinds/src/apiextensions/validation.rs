@@ -193,9 +193,10 @@ fn stored_versions(object: &Value, errors: &mut FieldErrors) {
         return;
     }
     let versions = object.list_at(&["spec", "versions"]);
-    for version in versions.iter().filter(|version| version.bool_at(&["storage"])) {
+    let all: HashSet<&str> = names.iter().filter_map(Value::as_str).collect();
+    for version in errors.while_room(versions.iter().filter(|version| version.bool_at(&["storage"]))) {
         let name = version.str_at(&["name"]);
-        if !names.iter().any(|stored| stored.as_str() == Some(name)) {
+        if !all.contains(name) {
             let detail = format!("must have the storage version {name}");
             errors.push(FieldError::invalid(&path, shown(stored), detail));
         }
@@ -203,7 +204,7 @@ fn stored_versions(object: &Value, errors: &mut FieldErrors) {
     let known: HashSet<&str> = versions.iter().map(|version| version.str_at(&["name"])).collect();
     let last: HashMap<&str, usize> =
         names.iter().enumerate().map(|(i, stored)| (stored.as_str().unwrap_or_default(), i)).collect();
-    for (i, stored) in names.iter().enumerate() {
+    for (i, stored) in errors.while_room(names.iter().enumerate()) {
         let name = stored.as_str().unwrap_or_default();
         if last.get(name) == Some(&i) && !known.contains(name) {
             let detail = format!(
@@ -240,7 +241,7 @@ fn spec(object: &Value, asked: &Asked<'_>, errors: &mut FieldErrors) {
         errors.push(FieldError::invalid(&path.child("preserveUnknownFields"), true, detail));
     }
     let structural = asked.structural || !preserve || has_defaults || definition.schemas().any(has_extensions);
-    for (i, version) in definition.versions.iter().enumerate() {
+    for (i, version) in errors.while_room(definition.versions.iter().enumerate()) {
         let at = path.child("versions").index(i);
         let name = version.str_at(&["name"]);
         label(&at.child("name"), name, "", name, errors);
@@ -259,7 +260,7 @@ fn spec(object: &Value, asked: &Asked<'_>, errors: &mut FieldErrors) {
     validate_schema(shared, any_status, asked, structural, unchanged, &path.child("validation"), errors);
     subresources(definition.shared("subresources"), &path.child("subresources"), errors);
     let columns = definition.shared("additionalPrinterColumns").and_then(Value::as_list).unwrap_or_default();
-    for (i, item) in columns.iter().enumerate() {
+    for (i, item) in errors.while_room(columns.iter().enumerate()) {
         column(item, &path.child("additionalPrinterColumns").index(i), errors);
     }
     if let Some(fields) = definition.shared("selectableFields").and_then(Value::as_list) {
@@ -306,7 +307,7 @@ fn missing_schemas(
     if open_api_schema(definition.shared("schema")).is_some() || (!asked.schemas && preserve) {
         return;
     }
-    for (i, version) in definition.versions.iter().enumerate() {
+    for (i, version) in errors.while_room(definition.versions.iter().enumerate()) {
         let at = path.child("versions").index(i).child("schema").child("openAPIV3Schema");
         if open_api_schema(definition.own(version, "schema")).is_some() {
         } else if asked.schemas {
@@ -333,7 +334,7 @@ fn validate_version(
     let (status, unchanged) = (has_status(subresources_of_version), asked.is_unchanged(version));
     validate_schema(schema, status, asked, structural, unchanged, &path.child("schema"), errors);
     subresources(own("subresources"), &path.child("subresources"), errors);
-    for (at, item) in items(version, "additionalPrinterColumns", path) {
+    for (at, item) in errors.while_room(items(version, "additionalPrinterColumns", path)) {
         if own("additionalPrinterColumns").is_some() {
             column(item, &at, errors);
         }

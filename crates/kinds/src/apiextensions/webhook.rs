@@ -67,7 +67,7 @@ fn review_versions(webhook: &Value, unknown: bool, path: &FieldPath, errors: &mu
         return;
     }
     let repeated = repeated(&versions, |version| *version);
-    for (i, (at, version)) in items(webhook, VERSIONS, path).enumerate() {
+    for (i, (at, version)) in errors.while_room(items(webhook, VERSIONS, path).enumerate()) {
         let version = version.as_str().unwrap_or_default();
         if repeated[i] {
             errors.push(FieldError::invalid(&at, version, "duplicate version"));

@@ -6,11 +6,15 @@ use binnacle_validation::{checks, names};
 
 use crate::checks::{items, member, present, spec_path};
 use crate::prepare::{clear_status, default_to, is_set, put_back, put_back_in};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
@@ -70,7 +74,9 @@ impl Strategy for ApiService {
 
     fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        for (at, condition) in items(member(object, "status"), "conditions", &FieldPath::new("status")) {
+        for (at, condition) in
+            errors.while_room(items(member(object, "status"), "conditions", &FieldPath::new("status")))
+        {
             let status = condition.str_at(&["status"]);
             checks::one_of(&at.child("status"), status, &["True", "False", "Unknown"], &mut errors);
         }

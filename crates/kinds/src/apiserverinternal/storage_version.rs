@@ -1,7 +1,7 @@
 //! StorageVersion: the versions in which the servers of a cluster store a resource.
 
 use binnacle_validation::repeated;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
 use binnacle_schema::Value;
@@ -56,7 +56,7 @@ fn status(object: &Value) -> FieldErrors {
     let (status, path) = (member(object, "status"), FieldPath::new("status"));
     let servers = status.list_at(&["storageVersions"]);
     let repeated = repeated(servers, |server| server.str_at(&["apiServerID"]));
-    for (i, (at, server)) in items(status, "storageVersions", &path).enumerate() {
+    for (i, (at, server)) in errors.while_room(items(status, "storageVersions", &path).enumerate()) {
         let id = server.str_at(&["apiServerID"]);
         if repeated[i] {
             errors.push(FieldError::duplicate(&at.child("apiServerID"), id));
@@ -75,7 +75,7 @@ fn validate_server(server: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     api_version(&path.child("encodingVersion"), encoding, errors);
     let decodable = texts(server, "decodableVersions");
     let at = path.child("decodableVersions");
-    for (i, version) in decodable.iter().enumerate() {
+    for (i, version) in errors.while_room(decodable.iter().enumerate()) {
         api_version(&at.index(i), version, errors);
     }
     if !decodable.contains(&encoding) {
@@ -85,7 +85,7 @@ fn validate_server(server: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let at = path.child("servedVersions");
     let known: HashSet<&str> = decodable.iter().copied().collect();
     let mut all = None;
-    for (i, version) in texts(server, "servedVersions").into_iter().enumerate() {
+    for (i, version) in errors.while_room(texts(server, "servedVersions").into_iter().enumerate()) {
         api_version(&at.index(i), version, errors);
         if !known.contains(version) {
             let all = all.get_or_insert_with(|| decodable.join(" "));
@@ -119,10 +119,11 @@ fn common_version(status: &Value, servers: &[Value], path: &FieldPath, errors: &
 }
 
 fn conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, condition) in conditions.iter().enumerate() {
+    let mut last = HashMap::new();
+    for (i, condition) in errors.while_room(conditions.iter().enumerate()) {
         let at = path.index(i);
         let kind = condition.str_at(&["type"]);
-        if let Some(earlier) = conditions[..i].iter().rposition(|earlier| earlier.str_at(&["type"]) == kind) {
+        if let Some(earlier) = last.insert(kind, i) {
             let detail = format!("the type of the condition is not unique, it also appears in conditions[{earlier}]");
             errors.push(FieldError::invalid(&at.child("type"), kind, detail));
         }

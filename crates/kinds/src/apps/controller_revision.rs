@@ -6,7 +6,7 @@ use binnacle_validation::checks;
 use binnacle_validation::metadata::shown;
 
 use crate::workload::validation::not_negative;
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(super) struct ControllerRevision;
 
@@ -25,8 +25,8 @@ impl Strategy for ControllerRevision {
     }
 
     /// A state of the past does not change.
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
     }
 
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {

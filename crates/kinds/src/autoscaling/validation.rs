@@ -100,7 +100,7 @@ const SOURCES: [(&str, &str); 5] = [
 ];
 
 fn metrics(spec: &Value, min: Option<i64>, versions: ApiVersions, path: &FieldPath, errors: &mut FieldErrors) {
-    for (at, metric) in items(spec, "metrics", path) {
+    for (at, metric) in errors.while_room(items(spec, "metrics", path)) {
         validate_metric(metric, versions, &at, errors);
     }
     let from_outside = |metric: &Value| matches!(metric.str_at(&["type"]), "Object" | "External");
@@ -232,7 +232,7 @@ fn scaling_rules(rules: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if rules.list_at(&["policies"]).is_empty() {
         errors.push(FieldError::required(&path.child("policies"), "must specify at least one Policy"));
     }
-    for (at, policy) in items(rules, "policies", path) {
+    for (at, policy) in errors.while_room(items(rules, "policies", path)) {
         scaling_policy(policy, &at, errors);
     }
     if let Some(tolerance) = present(rules, "tolerance").and_then(Value::as_str) {

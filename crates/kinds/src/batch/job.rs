@@ -13,7 +13,7 @@ use binnacle_schema::{Object, Value};
 use crate::pod_spec::set_template_defaults;
 use crate::tree::{default_nil, default_zero, is_nil, keep, struct_mut, structs_mut};
 use crate::workload::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 const TEMPLATE: &[&str] = &["spec", "template"];
 
@@ -94,8 +94,8 @@ impl Strategy for Job {
         errors
     }
 
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
     }
 
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -1,5 +1,7 @@
 //! CertificateSigningRequest: somebody's wish for a certificate, its approval and the certificate.
 
+use std::collections::HashMap;
+
 use binnacle_meta::{FieldErrors, Time};
 use binnacle_schema::{Object, Value};
 
@@ -79,19 +81,19 @@ fn preserve_conditions(object: &mut Value, old: &Value, kind: &str) {
 /// Fills in when a condition was updated and when its status last changed.
 fn stamp_conditions(object: &mut Value, old: &Value, now: i64) {
     let now = Value::from(Time::from_unix(now, 0).to_string());
+    let mut known = HashMap::new();
+    for condition in old.list_at(CONDITIONS).iter().filter(|c| crate::prepare::is_set(c, &["lastTransitionTime"])) {
+        let key = ["type", "status"].map(|field| condition.str_at(&[field]));
+        known.entry(key).or_insert(condition.get("lastTransitionTime"));
+    }
     for condition in objects_at(object, CONDITIONS) {
         let is_set = |condition: &Object, field| condition.get(field).is_some_and(|time| !time.is_null());
         if !is_set(condition, "lastUpdateTime") {
             condition.insert("lastUpdateTime", now.clone());
         }
         if !is_set(condition, "lastTransitionTime") {
-            let same = |old: &&Value| {
-                ["type", "status"].iter().all(|field| {
-                    old.str_at(&[field]) == condition.get(field).and_then(Value::as_str).unwrap_or_default()
-                }) && crate::prepare::is_set(old, &["lastTransitionTime"])
-            };
-            let since = old.list_at(CONDITIONS).iter().find(same).and_then(|old| old.get("lastTransitionTime"));
-            let since = since.unwrap_or(&now).clone();
+            let key = ["type", "status"].map(|field| condition.get(field).and_then(Value::as_str).unwrap_or_default());
+            let since = known.get(&key).copied().flatten().unwrap_or(&now).clone();
             condition.insert("lastTransitionTime", since);
         }
     }

@@ -95,7 +95,7 @@ fn bundle(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if errors.len() > before {
         return;
     }
-    for (i, block) in blocks.iter().enumerate() {
+    for (i, block) in errors.while_room(blocks.iter().enumerate()) {
         let same: Vec<String> =
             (0..blocks.len()).filter(|j| blocks[*j].bytes == block.bytes).map(|j| j.to_string()).collect();
         if same.len() > 1 && same[0] == i.to_string() {

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_meta::{FieldError, FieldPath, Shown, Time};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown, Time};
 use binnacle_schema::Value;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ED25519, RSA_PSS_2048_8192_SHA256, UnparsedPublicKey,
@@ -67,13 +67,13 @@ pub(super) fn proof_problem(der: &[u8], proof: &[u8], shown: &str, uid: &str, pa
 }
 
 /// What is wrong with the certificate of a request that is said to be issued; the first thing found.
-pub(super) fn issued_problem(request: &Value, old: &Value, now: i64) -> Vec<FieldError> {
+pub(super) fn issued_problem(request: &Value, old: &Value, now: i64) -> FieldErrors {
     let path = FieldPath::new("status");
     let chain_path = path.child("certificateChain");
     let chain = request.str_at(&["status", "certificateChain"]);
-    let one = |detail: &str| vec![FieldError::invalid(&chain_path, chain, detail)];
+    let one = |detail: &str| FieldErrors::from(FieldError::invalid(&chain_path, chain, detail));
     if chain.len() > CHAIN_MAX {
-        return vec![FieldError::too_long(&chain_path, CHAIN_MAX)];
+        return FieldError::too_long(&chain_path, CHAIN_MAX).into();
     }
     let blocks = pem::blocks(chain.as_bytes());
     let Some((leaf, rest)) = blocks.split_first() else {
@@ -94,7 +94,7 @@ pub(super) fn issued_problem(request: &Value, old: &Value, now: i64) -> Vec<Fiel
         let text = request.str_at(&["status", name]);
         (path.child(name), Time::parse(text).ok().map(|time| time.unix_seconds()), text)
     });
-    for (i, (at, time, _)) in times.iter().enumerate() {
+    for (i, (at, time, _)) in errors.while_room(times.iter().enumerate()) {
         if time.is_none() {
             let detail = if i == 2 {
                 "must be present and in the range [notbefore+10min, notafter-10min]"
@@ -149,7 +149,7 @@ pub(super) fn issued_problem(request: &Value, old: &Value, now: i64) -> Vec<Fiel
     } else {
         return errors;
     };
-    vec![found]
+    found.into()
 }
 
 /// A public key, as far as the rules look.
@@ -194,10 +194,10 @@ fn is_for_key(leaf: &X509Certificate<'_>, request: &Value) -> bool {
         .is_ok_and(|(_, stub)| stub.certification_request_info.subject_pki.raw == leaf.public_key().raw)
 }
 
-fn wrong_names(leaf: &X509Certificate<'_>, path: &FieldPath) -> Vec<FieldError> {
-    let Ok(Some(names)) = leaf.subject_alternative_name() else { return Vec::new() };
-    let mut errors = Vec::new();
-    for name in &names.value.general_names {
+fn wrong_names(leaf: &X509Certificate<'_>, path: &FieldPath) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let Ok(Some(names)) = leaf.subject_alternative_name() else { return errors };
+    for name in errors.while_room(&names.value.general_names) {
         let GeneralName::DNSName(name) = name else { continue };
         let mut refuse = |detail: &str| errors.push(FieldError::invalid(path, *name, detail));
         if name.is_empty() {

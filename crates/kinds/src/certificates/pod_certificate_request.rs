@@ -115,7 +115,9 @@ impl Strategy for PodCertificateRequest {
 
 fn user_annotations(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let mut size = 0;
-    for (key, value) in spec.object_at(&["unverifiedUserAnnotations"]).into_iter().flat_map(|a| a.iter()) {
+    for (key, value) in
+        errors.while_room(spec.object_at(&["unverifiedUserAnnotations"]).into_iter().flat_map(|a| a.iter()))
+    {
         domains::domain_prefixed_key(path, &key.to_lowercase(), errors);
         size += key.len() + value.as_str().map_or(0, str::len);
     }
@@ -159,7 +161,7 @@ fn key(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 /// One condition ends a request, and only these are known.
 fn end_conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut ended = false;
-    for (i, condition) in conditions.iter().enumerate() {
+    for (i, condition) in errors.while_room(conditions.iter().enumerate()) {
         // The reference makes a member of the index here.
         let at = path.child("conditions").child(&format!("[{i}]"));
         let kind = condition.str_at(&["type"]);

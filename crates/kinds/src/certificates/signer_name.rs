@@ -42,7 +42,7 @@ pub(super) fn is_kubernetes(name: &str) -> bool {
 fn labels(path: &FieldPath, segment: &str, rule: fn(&str) -> Vec<String>, errors: &mut FieldErrors) {
     let wrong = segment.split('.').map(|label| (label, rule(label))).find(|(_, messages)| !messages.is_empty());
     for (label, message) in
-        wrong.into_iter().flat_map(|(label, messages)| messages.into_iter().map(move |m| (label, m)))
+        errors.while_room(wrong.into_iter().flat_map(|(label, messages)| messages.into_iter().map(move |m| (label, m))))
     {
         let detail = format!("validating label {}: {message}", go_quote(label));
         errors.push(FieldError::invalid(path, segment, detail));

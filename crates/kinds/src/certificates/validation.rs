@@ -132,13 +132,13 @@ fn usages(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut Fiel
         errors.push(FieldError::required(&at, ""));
     }
     if old.iter().all(|usage| USAGES.contains(usage)) {
-        for (i, usage) in usages.iter().enumerate().filter(|(_, usage)| !USAGES.contains(usage)) {
+        for (i, usage) in errors.while_room(usages.iter().enumerate().filter(|(_, usage)| !USAGES.contains(usage))) {
             errors.push(FieldError::not_supported(&at.index(i), *usage, &USAGES));
         }
     }
     if !has_duplicates(&old) {
         let repeated = repeated(&usages, |usage| *usage);
-        for (i, usage) in usages.iter().enumerate().filter(|(i, _)| repeated[*i]) {
+        for (i, usage) in errors.while_room(usages.iter().enumerate().filter(|(i, _)| repeated[*i])) {
             errors.push(FieldError::duplicate(&at.index(i), *usage));
         }
     }
@@ -158,7 +158,7 @@ fn conditions(request: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     // Where each of the two that exclude each other stands first.
     let [approved, denied] = ["Approved", "Denied"].map(|kind| kinds.iter().position(|other| other == kind));
     let path = FieldPath::new("status").child("conditions");
-    for (i, condition) in request.list_at(CONDITIONS).iter().enumerate() {
+    for (i, condition) in errors.while_room(request.list_at(CONDITIONS).iter().enumerate()) {
         let (kind, at) = (kinds[i].as_str(), path.index(i));
         if !empty_before && kind.is_empty() {
             errors.push(FieldError::required(&at.child("type"), ""));

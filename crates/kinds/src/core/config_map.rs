@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value};
 use binnacle_validation::{checks, names};
 
 use super::secret::decoded_len;
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 /// The values of a config map or secret together have at most so many bytes.
 pub(super) const DATA_MAX: usize = 1024 * 1024;
@@ -16,8 +16,8 @@ pub(super) const IMMUTABLE_SET: &str = "field is immutable when `immutable` is s
 pub(super) struct ConfigMap;
 
 impl Strategy for ConfigMap {
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
@@ -26,7 +26,7 @@ impl Strategy for ConfigMap {
         let data = object.object_at(&["data"]).unwrap_or(&none);
         let binary = object.object_at(&["binaryData"]).unwrap_or(&none);
         let mut size = 0;
-        for (key, value) in data.iter() {
+        for (key, value) in errors.while_room(data.iter()) {
             let path = || FieldPath::new("data").key(key);
             key_rules(key, path, &mut errors);
             if binary.contains(key) {
@@ -34,7 +34,7 @@ impl Strategy for ConfigMap {
             }
             size += value.as_str().map_or(0, str::len);
         }
-        for (key, value) in binary.iter() {
+        for (key, value) in errors.while_room(binary.iter()) {
             key_rules(key, || FieldPath::new("binaryData").key(key), &mut errors);
             size += decoded_len(value);
         }

@@ -1,11 +1,13 @@
 //! `Endpoints`: the addresses behind a service, before there were endpoint slices.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, endpoint, ip, ports};
 
 use crate::tree::{default_zero, structs_mut};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpoint-controller";
@@ -13,6 +15,10 @@ const CONTROLLER: &str = "endpoint-controller";
 pub(super) struct Endpoints;
 
 impl Strategy for Endpoints {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         for subset in structs_mut(object.make_object(), "subsets") {
             structs_mut(subset, "ports").for_each(|port| default_zero(port, "protocol", "TCP"));
@@ -21,7 +27,7 @@ impl Strategy for Endpoints {
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        for (i, subset) in object.list_at(&["subsets"]).iter().enumerate() {
+        for (i, subset) in errors.while_room(object.list_at(&["subsets"]).iter().enumerate()) {
             subset_rules(subset, &FieldPath::new("subsets").index(i), &mut errors);
         }
         errors
@@ -56,19 +62,19 @@ fn subset_rules(subset: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         errors.push(FieldError::required(path, "must specify `addresses` or `notReadyAddresses`"));
     }
     for list in lists {
-        for (i, address) in subset.list_at(&[list]).iter().enumerate() {
+        for (i, address) in errors.while_room(subset.list_at(&[list]).iter().enumerate()) {
             address_rules(address, &path.child(list).index(i), errors);
         }
     }
     let several = subset.list_at(&["ports"]).len() > 1;
-    for (i, port) in subset.list_at(&["ports"]).iter().enumerate() {
+    for (i, port) in errors.while_room(subset.list_at(&["ports"]).iter().enumerate()) {
         port_rules(port, several, &path.child("ports").index(i), errors);
     }
 }
 
 fn address_rules(address: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let ip = address.str_at(&["ip"]);
-    ip::legacy_ip(&path.child("ip"), ip, &[], errors);
+    ip::legacy_ip(&path.child("ip"), ip, &HashSet::new(), errors);
     let host = address.str_at(&["hostname"]);
     if !host.is_empty() {
         checks::label(&path.child("hostname"), host, errors);

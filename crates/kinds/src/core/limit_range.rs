@@ -7,15 +7,15 @@ use binnacle_schema::{Object, Value};
 
 use crate::pod_spec::resources;
 use crate::tree::{struct_mut, structs_mut, text};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 
 pub(super) struct LimitRange;
 
 impl Strategy for LimitRange {
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

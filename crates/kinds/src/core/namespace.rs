@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value, value};
 use binnacle_validation::{checks, metadata, names};
 
 use crate::tree::{default_zero, keep, keep_at, struct_mut, text};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 const FINALIZER: &str = "kubernetes";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -46,8 +46,8 @@ impl Strategy for Namespace {
         names::dns1123_label_name(name, prefix)
     }
 
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
@@ -65,7 +65,9 @@ impl Strategy for Namespace {
         let mut errors = FieldErrors::new();
         if subresource == "finalize" {
             let path = FieldPath::new("spec").child("finalizers");
-            for (i, name) in object.list_at(&["spec", "finalizers"]).iter().filter_map(Value::as_str).enumerate() {
+            for (i, name) in
+                errors.while_room(object.list_at(&["spec", "finalizers"]).iter().filter_map(Value::as_str).enumerate())
+            {
                 finalizer(name, &path.index(i), &mut errors);
             }
             return errors;

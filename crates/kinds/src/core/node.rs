@@ -10,7 +10,7 @@ use binnacle_validation::ip;
 use crate::gated::{Gated, drop_disabled};
 use crate::pod_spec::resources;
 use crate::tree::{is_nil, keep, remove_at, struct_mut, text};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(super) struct Node;
 
@@ -55,8 +55,8 @@ impl Strategy for Node {
         }
     }
 
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

@@ -10,7 +10,7 @@ use binnacle_schema::{Value, value};
 use crate::node::deprecated_labels_in_term;
 use crate::pod_spec::{resources, set_remote_volume_defaults};
 use crate::tree::{default_nil, default_zero, keep, struct_mut};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(super) struct PersistentVolume;
 
@@ -62,8 +62,8 @@ impl Strategy for PersistentVolume {
         validation::validate(object, None)
     }
 
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
     }
 
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -7,7 +7,7 @@ use binnacle_schema::{Object, Value};
 
 use crate::pod_spec::{resources, set_claim_spec_defaults, warnings};
 use crate::tree::{default_zero, is_nil, keep, struct_mut, text};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 /// Named the class before there was a field for it.
 const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -51,8 +51,8 @@ impl Strategy for PersistentVolumeClaim {
         validation::validate(object, None)
     }
 
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
     }
 
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -10,7 +10,7 @@ use binnacle_validation::checks;
 
 use super::config_map::{DATA_MAX, key_rules, unchanged_if_immutable};
 use crate::tree::{default_zero, is_zero, keep};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(super) struct Secret;
 
@@ -39,7 +39,7 @@ impl Strategy for Secret {
         let mut errors = FieldErrors::new();
         let none = Object::new();
         let data = object.object_at(&["data"]).unwrap_or(&none);
-        for key in data.keys() {
+        for key in errors.while_room(data.keys()) {
             key_rules(key, || FieldPath::new("data").key(key), &mut errors);
         }
         if data.values().map(decoded_len).sum::<usize>() > DATA_MAX {
@@ -49,8 +49,8 @@ impl Strategy for Secret {
         errors
     }
 
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
     }
 
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {

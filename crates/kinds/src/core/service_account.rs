@@ -2,7 +2,7 @@
 
 use binnacle_schema::{Object, Value};
 
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
@@ -17,8 +17,8 @@ impl Strategy for ServiceAccount {
         clean_secret_references(object);
     }
 
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

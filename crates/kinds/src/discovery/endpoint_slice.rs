@@ -10,11 +10,15 @@ use super::validation;
 use crate::checks::{immutable, items};
 
 use crate::prepare::{default_to, first_generation, next_generation, objects_at, semantically_equal};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         for port in objects_at(object, &["ports"]) {
             default_to(port, "name", "");

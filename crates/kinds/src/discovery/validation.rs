@@ -1,5 +1,7 @@
 //! The rules of an EndpointSlice.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{domains, endpoint, ip, metadata, names};
@@ -37,7 +39,7 @@ fn ports(slice: &Value, errors: &mut FieldErrors) {
         return;
     }
     let mut seen = std::collections::HashSet::new();
-    for (at, port) in items(slice, "ports", &FieldPath::root()) {
+    for (at, port) in errors.while_room(items(slice, "ports", &FieldPath::root())) {
         let name = port.str_at(&["name"]);
         if !name.is_empty() {
             invalid_each(&at.child("name"), name, &names::dns1123_label(name), errors);
@@ -61,7 +63,7 @@ fn endpoints(slice: &Value, address_type: &str, errors: &mut FieldErrors) {
         errors.push(FieldError::too_many(&FieldPath::new("endpoints"), count, ENDPOINTS_MAX));
         return;
     }
-    for (at, endpoint) in items(slice, "endpoints", &FieldPath::root()) {
+    for (at, endpoint) in errors.while_room(items(slice, "endpoints", &FieldPath::root())) {
         validate_endpoint(endpoint, address_type, &at, errors);
     }
 }
@@ -73,7 +75,7 @@ fn validate_endpoint(endpoint: &Value, address_type: &str, path: &FieldPath, err
     } else if count > ADDRESSES_MAX {
         errors.push(FieldError::too_many(&at, count, ADDRESSES_MAX));
     }
-    for (item, address) in items(endpoint, "addresses", path) {
+    for (item, address) in errors.while_room(items(endpoint, "addresses", path)) {
         validate_address(address.as_str().unwrap_or_default(), address_type, &at, &item, errors);
     }
     if let Some(node) = present(endpoint, "nodeName").and_then(Value::as_str) {
@@ -100,7 +102,7 @@ fn validate_address(address: &str, kind: &str, list: &FieldPath, path: &FieldPat
     let before = errors.len();
     let want_ipv6 = match kind {
         "IPv4" => {
-            ip::legacy_ip(path, address, &[], errors);
+            ip::legacy_ip(path, address, &HashSet::new(), errors);
             false
         }
         "IPv6" => {
@@ -130,7 +132,7 @@ fn list_of_hints(
         errors.push(FieldError::too_many(&path.child(list), hints_of_list.len(), HINTS_MAX));
         return false;
     }
-    for (i, (at, hint)) in items(hints, list, path).enumerate() {
+    for (i, (at, hint)) in errors.while_room(items(hints, list, path).enumerate()) {
         let (name, at) = (hint.str_at(&["name"]), at.child("name"));
         if hints_of_list[..i].iter().any(|earlier| earlier.str_at(&["name"]) == name) {
             errors.push(FieldError::duplicate(&at, name));

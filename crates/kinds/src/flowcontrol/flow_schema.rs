@@ -7,7 +7,7 @@ use binnacle_validation::{checks, names};
 
 use crate::checks::{invalid_each, items, member, one_of, present, spec_path, texts};
 use crate::prepare::{default_zero_to, semantically_equal};
-use crate::{Situation, Strategy, internal};
+use crate::{MetadataCheck, Situation, Strategy, internal};
 
 const PRECEDENCE_MAX: i64 = 10000;
 
@@ -16,6 +16,10 @@ const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list",
 pub(crate) struct FlowSchema;
 
 impl Strategy for FlowSchema {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         default_zero_to(object.make_at(&["spec"]), "matchingPrecedence", 1000i64);
     }
@@ -109,7 +113,7 @@ fn validate_spec(object: &Value, name: &str, errors: &mut FieldErrors) {
     } else {
         checks::subdomain(&at, level, errors);
     }
-    for (at, rule) in items(spec, "rules", &path) {
+    for (at, rule) in errors.while_room(items(spec, "rules", &path)) {
         validate_rule(rule, &at, errors);
     }
 }
@@ -119,17 +123,17 @@ fn validate_rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if is_empty("subjects") {
         errors.push(FieldError::required(&path.child("subjects"), "subjects must contain at least one value"));
     }
-    for (at, subject) in items(rule, "subjects", path) {
+    for (at, subject) in errors.while_room(items(rule, "subjects", path)) {
         validate_subject(subject, &at, errors);
     }
     if is_empty("resourceRules") && is_empty("nonResourceRules") {
         let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
         errors.push(FieldError::required(path, detail));
     }
-    for (at, rule) in items(rule, "resourceRules", path) {
+    for (at, rule) in errors.while_room(items(rule, "resourceRules", path)) {
         resource_rule(rule, &at, errors);
     }
-    for (at, rule) in items(rule, "nonResourceRules", path) {
+    for (at, rule) in errors.while_room(items(rule, "nonResourceRules", path)) {
         non_resource_rule(rule, &at, errors);
     }
 }
@@ -206,7 +210,7 @@ fn resource_rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     } else if namespaces.contains(&"*") {
         alone(rule, "namespaces", "namespaces", path, errors);
     } else {
-        for (i, namespace) in namespaces.iter().enumerate() {
+        for (i, namespace) in errors.while_room(namespaces.iter().enumerate()) {
             let intro = "each member of this list must be '*' or a DNS-1123 label; ";
             let messages: Vec<String> = names::dns1123_label(namespace).iter().map(|m| format!("{intro}{m}")).collect();
             invalid_each(&at.index(i), namespace, &messages, errors);
@@ -222,7 +226,7 @@ fn non_resource_rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     } else if urls.contains(&"*") {
         alone(rule, "nonResourceURLs", "non-resource URLs", path, errors);
     } else {
-        for (i, url) in urls.iter().enumerate() {
+        for (i, url) in errors.while_room(urls.iter().enumerate()) {
             if let Some(problem) = url_problem(url) {
                 errors.push(FieldError::invalid(&at.index(i), *url, problem));
             }

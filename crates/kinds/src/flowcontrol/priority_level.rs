@@ -5,7 +5,7 @@ use binnacle_schema::{Value, value};
 
 use crate::checks::{member, one_of, present, spec_path};
 use crate::prepare::{default_to, default_zero_to, semantically_equal};
-use crate::{Situation, Strategy, internal};
+use crate::{MetadataCheck, Situation, Strategy, internal};
 
 /// What kept the difference between zero and nothing in v1beta3; the stored version does without.
 const PRESERVED_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
@@ -18,6 +18,10 @@ const HASH_BITS: i64 = 60;
 pub(crate) struct PriorityLevelConfiguration;
 
 impl Strategy for PriorityLevelConfiguration {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         if let Some(limited) = object.at_mut(&["spec", "limited"]).and_then(Value::as_object_mut) {
             default_to(limited, "nominalConcurrencyShares", 30i64);

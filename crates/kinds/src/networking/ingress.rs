@@ -1,5 +1,7 @@
 //! Ingress: HTTP from outside to services.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
@@ -7,7 +9,7 @@ use binnacle_validation::{ip, names, ports};
 
 use crate::checks::{invalid_each, items, member, present, required_path_segment, spec_path};
 use crate::prepare::{clear_status, first_generation, is_set, next_generation, put_back};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 /// What named the class before there was a field for it.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -15,6 +17,10 @@ const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 pub(crate) struct Ingress;
 
 impl Strategy for Ingress {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
+    }
+
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         clear_status(object);
         first_generation(object);
@@ -49,10 +55,10 @@ impl Strategy for Ingress {
     fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("status").child("loadBalancer");
-        let known: Vec<&str> =
+        let known: HashSet<&str> =
             old.list_at(&["status", "loadBalancer", "ingress"]).iter().map(|point| point.str_at(&["ip"])).collect();
         let balancer = object.at(&["status", "loadBalancer"]).unwrap_or(&Value::Null);
-        for (at, point) in items(balancer, "ingress", &path) {
+        for (at, point) in errors.while_room(items(balancer, "ingress", &path)) {
             let address = point.str_at(&["ip"]);
             if !address.is_empty() {
                 ip::legacy_ip(&at.child("ip"), address, &known, &mut errors);
@@ -114,14 +120,14 @@ fn spec(ingress: &Value, lenient: Leniency, errors: &mut FieldErrors) {
     if let Some(backend) = backend {
         validate_backend(backend, &path.child("defaultBackend"), errors);
     }
-    for (at, rule) in items(spec, "rules", &path) {
+    for (at, rule) in errors.while_room(items(spec, "rules", &path)) {
         let wildcard = host(rule.str_at(&["host"]), &at.child("host"), errors);
         if !wildcard || !lenient.wildcard_rules {
             rule_value(rule, &at, errors);
         }
     }
-    for (at, tls) in items(spec, "tls", &path) {
-        for (at, host) in items(tls, "hosts", &at) {
+    for (at, tls) in errors.while_room(items(spec, "tls", &path)) {
+        for (at, host) in errors.while_room(items(tls, "hosts", &at)) {
             let host = host.as_str().unwrap_or_default();
             let messages = if host.contains('*') {
                 names::wildcard_dns1123_subdomain(host)
@@ -164,7 +170,7 @@ fn rule_value(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if http.list_at(&["paths"]).is_empty() {
         errors.push(FieldError::required(&path.child("paths"), ""));
     }
-    for (at, http_path) in items(http, "paths", &path) {
+    for (at, http_path) in errors.while_room(items(http, "paths", &path)) {
         validate_path(http_path, &at, errors);
     }
 }

@@ -7,13 +7,17 @@ use binnacle_validation::{domains, names};
 use super::ingress::local_reference;
 use crate::checks::{immutable_as, invalid_each, member, present, spec_path};
 use crate::prepare::{default_to, first_generation, next_generation};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 const CONTROLLER_MAX: usize = 250;
 
 pub(crate) struct IngressClass;
 
 impl Strategy for IngressClass {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         if let Some(parameters) = object.at_mut(&["spec", "parameters"]).and_then(Value::as_object_mut) {
             default_to(parameters, "scope", "Cluster");

@@ -1,5 +1,7 @@
 //! NetworkPolicy: who may talk to which pods.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::metadata::shown;
@@ -62,7 +64,7 @@ impl Strategy for NetworkPolicy {
 #[derive(Default)]
 struct Known<'a> {
     any_label_value: bool,
-    ranges: Vec<&'a str>,
+    ranges: HashSet<&'a str>,
 }
 
 /// A policy that does not name its directions is about what comes in, and about what goes out if it has such rules.
@@ -80,11 +82,11 @@ fn spec(policy: &Value, known: &Known<'_>) -> FieldErrors {
     let (spec, path) = (member(policy, "spec"), spec_path());
     selectors::label_selector(spec.get("podSelector"), known.any_label_value, &path.child("podSelector"), &mut errors);
     for (direction, peers) in DIRECTIONS {
-        for (at, rule) in items(spec, direction, &path) {
-            for (at, port) in items(rule, "ports", &at) {
+        for (at, rule) in errors.while_room(items(spec, direction, &path)) {
+            for (at, port) in errors.while_room(items(rule, "ports", &at)) {
                 validate_port(port, &at, &mut errors);
             }
-            for (at, peer) in items(rule, peers, &at) {
+            for (at, peer) in errors.while_room(items(rule, peers, &at)) {
                 validate_peer(peer, known, &at, &mut errors);
             }
         }
@@ -96,7 +98,7 @@ fn spec(policy: &Value, known: &Known<'_>) -> FieldErrors {
         errors.push(FieldError::invalid(&at, shown(spec.get("policyTypes")), detail));
         return errors;
     }
-    for (i, kind) in types.iter().filter_map(Value::as_str).enumerate() {
+    for (i, kind) in errors.while_room(types.iter().filter_map(Value::as_str).enumerate()) {
         crate::checks::one_of(&at.index(i), kind, &["Ingress", "Egress"], &mut errors);
     }
     errors
@@ -152,7 +154,7 @@ fn validate_peer(peer: &Value, known: &Known<'_>, path: &FieldPath, errors: &mut
     }
 }
 
-fn validate_ip_block(block: &Value, known: &[&str], path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_ip_block(block: &Value, known: &HashSet<&str>, path: &FieldPath, errors: &mut FieldErrors) {
     let (range, at) = (block.str_at(&["cidr"]), path.child("cidr"));
     if range.is_empty() {
         errors.push(FieldError::required(&at, ""));
@@ -160,7 +162,7 @@ fn validate_ip_block(block: &Value, known: &[&str], path: &FieldPath, errors: &m
     }
     ip::legacy_cidr(&at, range, known, errors);
     let Some(range) = ip::parse_cidr(range) else { return };
-    for (at, except) in items(block, "except", path) {
+    for (at, except) in errors.while_room(items(block, "except", path)) {
         let text = except.as_str().unwrap_or_default();
         ip::legacy_cidr(&at, text, known, errors);
         let Some(except) = ip::parse_cidr(text) else { continue };

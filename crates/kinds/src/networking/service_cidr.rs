@@ -70,7 +70,7 @@ fn spec(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         errors.push(FieldError::invalid(path, spec, "may only hold up to 2 values"));
         return;
     }
-    for (i, range) in ranges.iter().enumerate() {
+    for (i, range) in errors.while_room(ranges.iter().enumerate()) {
         ip::valid_cidr(&path.index(i), range, errors);
     }
     let families: Vec<bool> = ranges.iter().filter_map(|range| ip::parse_cidr(range)).map(|r| r.is_ipv6()).collect();

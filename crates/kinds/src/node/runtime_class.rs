@@ -7,11 +7,15 @@ use binnacle_validation::{checks, metadata, resource_names, tolerations};
 
 use super::deprecated_label;
 use crate::checks::{immutable, member, present};
-use crate::{Situation, Strategy, internal};
+use crate::{MetadataCheck, Situation, Strategy, internal};
 
 pub(crate) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
@@ -50,7 +54,7 @@ fn overhead(overhead: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("overhead");
     let amounts = overhead.object_at(&["podFixed"]);
     let (mut compute, mut huge_pages) = (false, false);
-    for (name, amount) in amounts.into_iter().flat_map(|amounts| amounts.iter()) {
+    for (name, amount) in errors.while_room(amounts.into_iter().flat_map(|amounts| amounts.iter())) {
         let at = path.child("limits").key(name);
         let amount = amount.as_str().unwrap_or_default();
         resource_names::of_containers(&at, name, errors);
@@ -69,7 +73,7 @@ fn validate_tolerations(tolerations: &[Value], path: &FieldPath, errors: &mut Fi
     let identity =
         |toleration: &Value| ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]).to_owned());
     let repeated = repeated(tolerations, identity);
-    for (i, toleration) in tolerations.iter().enumerate() {
+    for (i, toleration) in errors.while_room(tolerations.iter().enumerate()) {
         if repeated[i] {
             let shown = internal::shown("io.k8s.api.core.v1.Toleration", Some(toleration));
             errors.push(FieldError::duplicate(&path.index(i), shown));

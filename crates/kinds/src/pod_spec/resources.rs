@@ -1,5 +1,7 @@
 //! Lists of resource quantities: rounding, sums over the containers of a pod, and the class of service they earn it.
 
+use std::collections::HashMap;
+
 use binnacle_meta::{Quantity, Text};
 use binnacle_schema::{Object, Value};
 
@@ -66,7 +68,7 @@ pub fn default_pod_resources(spec: &mut Object) {
 
 /// The class of service of a pod: `BestEffort` asks for nothing, `Guaranteed` for exactly its limits.
 pub(crate) fn qos_class(spec: &Object) -> &'static str {
-    let mut sums = [Vec::new(), Vec::new()];
+    let mut sums = [Sums::default(), Sums::default()];
     let mut limited = true;
     let mut count = |requirements: Option<&Value>| {
         for (sums, name) in sums.iter_mut().zip(LISTS) {
@@ -74,7 +76,7 @@ pub(crate) fn qos_class(spec: &Object) -> &'static str {
             let mut positive = 0;
             for (name, quantity) in quantities(list).filter(|(name, q)| is_compute(name) && q.sign() > 0) {
                 positive += 1;
-                add(sums, name, &quantity);
+                sums.add(name, &quantity);
             }
             limited &= name != "limits" || positive == 2;
         }
@@ -88,7 +90,7 @@ pub(crate) fn qos_class(spec: &Object) -> &'static str {
             }
         }
     }
-    let [limits, requests] = sums;
+    let [limits, requests] = sums.map(|sums| sums.list);
     if limits.is_empty() && requests.is_empty() {
         return "BestEffort";
     }
@@ -103,25 +105,32 @@ pub(crate) fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
     let own = |container: &Value| -> Vec<(Text, Quantity)> {
         quantities(container.object_at(&["resources", list])).map(|(name, q)| (name.clone(), q)).collect()
     };
-    let mut total = Vec::new();
+    let mut total = Sums::default();
     for container in containers("containers") {
-        own(container).iter().for_each(|(name, q)| add(&mut total, name, q));
+        own(container).iter().for_each(|(name, q)| total.add(name, q));
     }
-    let (mut running, mut peak) = (Vec::new(), Vec::new());
+    // What a container does not ask for is as it was when the container before it ran: only its own resources can
+    // raise the peak.
+    let (mut running, mut peak) = (Sums::default(), Sums::default());
     for container in containers("initContainers") {
         let own = own(container);
         if container.str_at(&["restartPolicy"]) == "Always" {
-            own.iter().for_each(|(name, q)| add(&mut total, name, q));
-            own.iter().for_each(|(name, q)| add(&mut running, name, q));
-            raise(&mut peak, &running);
+            for (name, q) in &own {
+                total.add(name, q);
+                running.add(name, q);
+                peak.raise(name, running.get(name).unwrap_or(q));
+            }
         } else {
-            let mut now = own;
-            running.iter().for_each(|(name, q)| add(&mut now, name, q));
-            raise(&mut peak, &now);
+            for (name, mut now) in own {
+                if let Some(beside) = running.get(&name) {
+                    now.add(beside);
+                }
+                peak.raise(&name, &now);
+            }
         }
     }
-    raise(&mut total, &peak);
-    total
+    peak.list.iter().for_each(|(name, least)| total.raise(name, least));
+    total.list
 }
 
 /// The quantity of a tree, which validated it when it was read.
@@ -171,19 +180,36 @@ fn quantities(list: Option<&Object>) -> impl Iterator<Item = (&Text, Quantity)> 
     list.into_iter().flat_map(Object::iter).filter_map(|(name, value)| Some((name, quantity(value)?)))
 }
 
-fn add(sums: &mut Vec<(Text, Quantity)>, name: &Text, quantity: &Quantity) {
-    match sums.iter_mut().find(|(known, _)| known == name) {
-        Some((_, sum)) => sum.add(quantity),
-        None => sums.push((name.clone(), quantity.clone())),
-    }
+/// Quantities by the names of their resources, in the order in which these were first told.
+#[derive(Default)]
+struct Sums {
+    list: Vec<(Text, Quantity)>,
+    places: HashMap<Text, usize>,
 }
 
-fn raise(sums: &mut Vec<(Text, Quantity)>, floor: &[(Text, Quantity)]) {
-    for (name, least) in floor {
-        match sums.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) if *sum < *least => *sum = least.clone(),
-            Some(_) => {}
-            None => sums.push((name.clone(), least.clone())),
+impl Sums {
+    fn add(&mut self, name: &Text, quantity: &Quantity) {
+        match self.places.get(name) {
+            Some(at) => self.list[*at].1.add(quantity),
+            None => self.push(name, quantity),
         }
+    }
+
+    /// Makes a sum at least so much.
+    fn raise(&mut self, name: &Text, least: &Quantity) {
+        match self.places.get(name) {
+            Some(at) if self.list[*at].1 < *least => self.list[*at].1 = least.clone(),
+            Some(_) => {}
+            None => self.push(name, least),
+        }
+    }
+
+    fn push(&mut self, name: &Text, quantity: &Quantity) {
+        self.places.insert(name.clone(), self.list.len());
+        self.list.push((name.clone(), quantity.clone()));
+    }
+
+    fn get(&self, name: &Text) -> Option<&Quantity> {
+        self.places.get(name).map(|at| &self.list[*at].1)
     }
 }

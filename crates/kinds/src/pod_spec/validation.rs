@@ -147,7 +147,7 @@ pub(super) fn pull_policy(path: &FieldPath, policy: &str, errors: &mut FieldErro
 
 fn resource_claims(list: &[Value], metadata: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut known = HashSet::new();
-    for (i, claim) in list.iter().enumerate() {
+    for (i, claim) in errors.while_room(list.iter().enumerate()) {
         if annotations::is_mirror(metadata) {
             let at = FieldPath::root().key("");
             errors.push(FieldError::forbidden(&at, "static pods do not support resource claims"));
@@ -189,8 +189,8 @@ fn host_network(spec: &Value, path: &FieldPath, options: &Options, errors: &mut 
     if !spec.bool_at(&["hostNetwork"]) {
         return;
     }
-    for (i, container) in spec.list_at(&["containers"]).iter().enumerate() {
-        for (j, port) in container.list_at(&["ports"]).iter().enumerate() {
+    for (i, container) in errors.while_room(spec.list_at(&["containers"]).iter().enumerate()) {
+        for (j, port) in errors.while_room(container.list_at(&["ports"]).iter().enumerate()) {
             let number = |field: &str| port.int_at(&[field]).unwrap_or(0);
             let host = number("hostPort");
             if (options.is_pod || host != 0) && host != number("containerPort") {
@@ -225,8 +225,8 @@ fn dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if servers.len() > NAMESERVERS_MAX {
         too_many("nameservers", format!("must not have more than {NAMESERVERS_MAX} nameservers"));
     }
-    for (i, server) in servers.iter().enumerate() {
-        ip::legacy_ip(&path.child("nameservers").index(i), server, &[], errors);
+    for (i, server) in errors.while_room(servers.iter().enumerate()) {
+        ip::legacy_ip(&path.child("nameservers").index(i), server, &HashSet::new(), errors);
     }
     let mut too_many = |why: String| {
         errors.push(FieldError::invalid(&path.child("searches"), shown(config.get("searches")), why));
@@ -237,12 +237,12 @@ fn dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if searches.join(" ").len() > SEARCH_LIST_MAX {
         too_many(format!("must not have more than {SEARCH_LIST_MAX} characters (including spaces) in the search list"));
     }
-    for (i, search) in searches.iter().enumerate().filter(|(_, search)| **search != ".") {
+    for (i, search) in errors.while_room(searches.iter().enumerate().filter(|(_, search)| **search != ".")) {
         let search = search.strip_suffix('.').unwrap_or(search);
         let messages = names::dns1123_subdomain_with_underscore(search);
         checks::invalid_for(&path.child("searches").index(i), search, messages, errors);
     }
-    for (i, option) in config.list_at(&["options"]).iter().enumerate() {
+    for (i, option) in errors.while_room(config.list_at(&["options"]).iter().enumerate()) {
         if option.str_at(&["name"]).is_empty() {
             errors.push(FieldError::required(&path.child("options").index(i), "must not be empty"));
         }
@@ -251,7 +251,7 @@ fn dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 fn scheduling_gates(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let repeated = repeated(list, |gate| gate.str_at(&["name"]));
-    for (i, gate) in list.iter().enumerate() {
+    for (i, gate) in errors.while_room(list.iter().enumerate()) {
         let name = gate.str_at(&["name"]);
         checks::qualified_name(&path.index(i), name, errors);
         if repeated[i] {
@@ -275,10 +275,10 @@ fn hostname_override(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 }
 
 fn host_aliases(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, alias) in list.iter().enumerate() {
+    for (i, alias) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i);
-        ip::legacy_ip(&at.child("ip"), alias.str_at(&["ip"]), &[], errors);
-        for (j, name) in alias.list_at(&["hostnames"]).iter().filter_map(Value::as_str).enumerate() {
+        ip::legacy_ip(&at.child("ip"), alias.str_at(&["ip"]), &HashSet::new(), errors);
+        for (j, name) in errors.while_room(alias.list_at(&["hostnames"]).iter().filter_map(Value::as_str).enumerate()) {
             checks::subdomain(&at.child("hostnames").index(j), name, errors);
         }
     }
@@ -289,8 +289,8 @@ fn file_keys(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     // Of several volumes of a name the last counts.
     let volumes: HashMap<&str, &Value> =
         spec.list_at(&["volumes"]).iter().map(|volume| (volume.str_at(&["name"]), volume)).collect();
-    for (container, at) in containers::all(spec, path) {
-        for (i, variable) in container.list_at(&["env"]).iter().enumerate() {
+    for (container, at) in errors.while_room(containers::all(spec, path)) {
+        for (i, variable) in errors.while_room(container.list_at(&["env"]).iter().enumerate()) {
             let Some(key) = variable.at(&["valueFrom", "fileKeyRef"]).filter(|key| !key.is_null()) else { continue };
             let name = key.str_at(&["volumeName"]);
             let at = at.child("env").index(i).child("valueFrom").child("fileKeyRef").child("volumeName");

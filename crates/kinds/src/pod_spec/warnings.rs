@@ -15,6 +15,10 @@ use super::validation::containers::all;
 use crate::node::{deprecated_label, deprecated_labels_in_term};
 use crate::tree::member;
 
+/// What may be warned about together with each other of its kind is compared with no more of these, and no more
+/// warnings of a kind are ever told.
+const ENOUGH: usize = 1024;
+
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 

@@ -7,7 +7,7 @@ use binnacle_validation::names;
 use super::validate_name;
 use crate::checks::{invalid_each, items, one_of};
 use crate::prepare::{default_zero_to, objects_at};
-use crate::{Situation, Strategy, internal};
+use crate::{MetadataCheck, Situation, Strategy, internal};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -16,6 +16,10 @@ pub(crate) struct ClusterRoleBinding;
 pub(crate) struct RoleBinding;
 
 impl Strategy for ClusterRoleBinding {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         set_defaults(object);
     }
@@ -36,6 +40,10 @@ impl Strategy for ClusterRoleBinding {
 }
 
 impl Strategy for RoleBinding {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         set_defaults(object);
     }
@@ -75,7 +83,7 @@ fn validate(binding: &Value, roles: &[&str], namespaced: bool) -> FieldErrors {
     } else {
         invalid_each(&path.child("name"), name, &validate_name(name, false), &mut errors);
     }
-    for (at, subject) in items(binding, "subjects", &FieldPath::root()) {
+    for (at, subject) in errors.while_room(items(binding, "subjects", &FieldPath::root())) {
         validate_subject(subject, namespaced, &at, &mut errors);
     }
     errors

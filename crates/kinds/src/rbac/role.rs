@@ -7,13 +7,17 @@ use binnacle_validation::selectors;
 
 use super::validate_name;
 use crate::checks::{items, present};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct ClusterRole;
 
 pub(crate) struct Role;
 
 impl Strategy for ClusterRole {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         cluster_role(object, false)
     }
@@ -29,6 +33,10 @@ impl Strategy for ClusterRole {
 }
 
 impl Strategy for Role {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         rules(object, true, &mut errors);
@@ -49,7 +57,7 @@ fn cluster_role(role: &Value, any_label_value: bool) -> FieldErrors {
         let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
         errors.push(FieldError::required(&path.child("clusterRoleSelectors"), detail));
     }
-    for (at, selector) in items(aggregation, "clusterRoleSelectors", &path) {
+    for (at, selector) in errors.while_room(items(aggregation, "clusterRoleSelectors", &path)) {
         selectors::label_selector(Some(selector), any_label_value, &at, &mut errors);
         // The reference parses the selector once more, which fails for the same reasons and has nothing to show then.
         if selectors::is_invalid(Some(selector)) {
@@ -60,7 +68,7 @@ fn cluster_role(role: &Value, any_label_value: bool) -> FieldErrors {
 }
 
 fn rules(role: &Value, namespaced: bool, errors: &mut FieldErrors) {
-    for (at, rule) in items(role, "rules", &FieldPath::root()) {
+    for (at, rule) in errors.while_room(items(role, "rules", &FieldPath::root())) {
         policy_rule(rule, namespaced, &at, errors);
     }
 }

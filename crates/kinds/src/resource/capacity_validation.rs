@@ -35,13 +35,13 @@ pub(super) fn request_policy(policy: &Value, max: &str, path: &FieldPath, errors
 fn valid_values(policy: &Value, default: &str, max: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let values: Vec<&str> = policy.list_at(&["validValues"]).iter().filter_map(Value::as_str).collect();
     let at = path.child("validValues");
-    for (i, pair) in values.windows(2).enumerate() {
+    for (i, pair) in errors.while_room(values.windows(2).enumerate()) {
         if quantity(pair[0]) > quantity(pair[1]) {
             errors.push(FieldError::invalid(&at.index(i + 1), pair[1], "values must be sorted in ascending order"));
         }
     }
     let options = bounded(policy, "validValues", OPTIONS_MAX, path, errors);
-    for (at, option) in &options {
+    for (at, option) in errors.while_room(&options) {
         let option = option.as_str().unwrap_or_default();
         if quantity(option) > quantity(max) {
             let detail = format!("option is larger than capacity value: {max}");

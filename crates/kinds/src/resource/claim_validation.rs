@@ -20,7 +20,7 @@ const PARAMETERS_MAX: usize = 10 * 1024;
 /// The rules of `spec.devices` of a claim.
 pub(super) fn devices(devices: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let requests = bounded(devices, "requests", REQUESTS_MAX, path, errors);
-    for (at, request) in &requests {
+    for (at, request) in errors.while_room(&requests) {
         validate_request(request, at, errors);
     }
     duplicates(&requests, name, errors);
@@ -62,7 +62,7 @@ fn validate_request(request: &Value, path: &FieldPath, errors: &mut FieldErrors)
         (Some(exactly), false) => device_request(exactly, &path.child("exactly"), errors),
         (None, true) => {
             let alternatives = bounded(request, "firstAvailable", ALTERNATIVES_MAX, path, errors);
-            for (at, alternative) in &alternatives {
+            for (at, alternative) in errors.while_room(&alternatives) {
                 checks::label(&at.child("name"), alternative.str_at(&["name"]), errors);
                 device_request(alternative, at, errors);
             }
@@ -95,7 +95,7 @@ fn device_request(request: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         }
         _ => one_of(&path.child("allocationMode"), mode, &["All", "ExactCount"], errors),
     }
-    for (at, toleration) in items(request, "tolerations", path) {
+    for (at, toleration) in errors.while_room(items(request, "tolerations", path)) {
         validate_toleration(toleration, &at, errors);
     }
 }

@@ -9,13 +9,17 @@ use super::names::bounded;
 use crate::checks::{member, present, spec_path};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{first_generation, next_generation, semantically_equal};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct DeviceClass;
 
 const GATED: &[Gated] = &[Gated { feature: "DRAExtendedResource", fields: &[&["spec", "extendedResourceName"]] }];
 
 impl Strategy for DeviceClass {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
+    }
+
     fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
         first_generation(object);
         drop_disabled(object, None, GATED);

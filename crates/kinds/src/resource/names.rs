@@ -1,8 +1,10 @@
 //! Names that the kinds of this group share, and lists with bounds.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::{checks, names};
+use binnacle_validation::{checks, names, repeated};
 
 use crate::checks::{items, texts};
 use crate::storage::driver_name;
@@ -119,8 +121,8 @@ pub(super) fn bounded<'a>(
 
 /// Reports items whose key stood before them.
 pub(super) fn duplicates(items: &[(FieldPath, &Value)], key: impl Fn(&Value) -> String, errors: &mut FieldErrors) {
-    let mut seen = std::collections::HashSet::new();
-    for (at, item) in items {
+    let mut seen = HashSet::new();
+    for (at, item) in errors.while_room(items) {
         let key = key(item);
         if !seen.insert(key.clone()) {
             errors.push(FieldError::duplicate(at, &key));
@@ -138,13 +140,15 @@ pub(super) fn binding_conditions(object: &Value, path: &FieldPath, errors: &mut 
         }
     }
     let [conditions, failures] = NAMES.map(|name| texts(object, name));
+    let known: HashSet<&str> = conditions.iter().copied().collect();
     for (name, list) in NAMES.iter().zip([&conditions, &failures]) {
-        for (i, condition) in list.iter().enumerate() {
+        let repeated = repeated(list, |condition| *condition);
+        for (i, condition) in errors.while_room(list.iter().enumerate()) {
             let at = path.child(name).index(i);
-            if list[..i].contains(condition) {
+            if repeated[i] {
                 errors.push(FieldError::duplicate(&at, *condition));
             }
-            if *name == NAMES[1] && conditions.contains(condition) {
+            if *name == NAMES[1] && known.contains(condition) {
                 let detail = "bindingFailureConditions must not overlap with bindingConditions";
                 errors.push(FieldError::invalid(&at, *condition, detail));
             }
@@ -182,7 +186,7 @@ pub(super) fn request_reference(name: &str, claim: &Value, path: &FieldPath, err
 /// Checks references to requests that stand in a list, each once.
 pub(super) fn request_references(object: &Value, claim: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let references = bounded(object, "requests", super::claim_validation::REQUESTS_MAX, path, errors);
-    for (at, name) in &references {
+    for (at, name) in errors.while_room(&references) {
         request_reference(name.as_str().unwrap_or_default(), claim, at, errors);
     }
     duplicates(&references, |name| name.as_str().unwrap_or_default().to_owned(), errors);

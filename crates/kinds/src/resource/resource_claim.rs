@@ -9,7 +9,7 @@ use super::{claim_validation, requests, status_validation};
 use crate::checks::{immutable_struct, member, spec_path};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct ResourceClaim;
 
@@ -34,6 +34,10 @@ const STATUS: &[Gated] = &[
 ];
 
 impl Strategy for ResourceClaim {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
+    }
+
     fn set_defaults(&self, version: &str, object: &mut Value) {
         requests::set_defaults(version, object, &["spec", "devices", "requests"]);
     }

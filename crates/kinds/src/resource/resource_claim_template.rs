@@ -6,7 +6,7 @@ use binnacle_schema::Value;
 use super::{claim_validation, requests};
 use crate::checks::{immutable_struct, member, spec_path};
 use crate::core::persistent_volume_claim::template_metadata;
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct ResourceClaimTemplate;
 
@@ -33,8 +33,8 @@ impl Strategy for ResourceClaimTemplate {
     }
 
     /// The reference checks the whole template once more, its metadata included, although nothing of it may change.
-    fn checks_metadata_on_update(&self) -> bool {
-        true
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
     }
 
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {

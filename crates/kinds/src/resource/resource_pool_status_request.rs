@@ -144,7 +144,7 @@ fn pool_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     if name.len() > POOL_NAME_MAX {
         errors.push(FieldError::too_long(path, POOL_NAME_MAX));
     }
-    for (i, part) in name.split('/').enumerate() {
+    for (i, part) in errors.while_room(name.split('/').enumerate()) {
         if part.is_empty() {
             errors.push(FieldError::invalid(path, name, format!("segment {i}: must not be empty")));
         }

@@ -45,7 +45,7 @@ pub(super) fn slice(object: &Value, old: Option<&Value>) -> FieldErrors {
     }
     devices(spec, old_spec, &path, &mut errors);
     let counter_sets = bounded(spec, "sharedCounters", COUNTER_SETS_MAX, &path, &mut errors);
-    for (at, set) in &counter_sets {
+    for (at, set) in errors.while_room(&counter_sets) {
         counters(set, "name", at, &mut errors);
     }
     duplicates(&counter_sets, |set| set.str_at(&["name"]).to_owned(), &mut errors);
@@ -138,7 +138,7 @@ fn devices(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut Fie
     let max = if advanced { ADVANCED_DEVICES_MAX } else { DEVICES_MAX };
     let per_device = spec.bool_at(&["perDeviceNodeSelection"]);
     let devices = bounded(spec, "devices", max, path, errors);
-    for (at, device) in &devices {
+    for (at, device) in errors.while_room(&devices) {
         let name = device.str_at(&["name"]);
         let old_devices = old.map(|old| old.list_at(&["devices"])).unwrap_or_default();
         let old_device = old_devices.iter().find(|old| old.str_at(&["name"]) == name);
@@ -169,13 +169,13 @@ fn validate_device(device: &Value, old: Option<&Value>, per_device: bool, path: 
         errors.push(FieldError::invalid(path, values, detail));
     }
     let at = path.child("attributes");
-    for (name, attribute) in attributes(device) {
+    for (name, attribute) in errors.while_room(attributes(device)) {
         qualified_name(&at, name, errors);
         validate_attribute(attribute, &at.key(&shortened(name, KEY_MAX)), errors);
     }
     let shared = device.bool_at(&["allowMultipleAllocations"]);
     let at = path.child("capacity");
-    for (name, capacity) in members(device, "capacity") {
+    for (name, capacity) in errors.while_room(members(device, "capacity")) {
         qualified_name(&at, name, errors);
         if let Some(policy) = present(capacity, "requestPolicy") {
             let at = at.key(&shortened(name, KEY_MAX)).child("requestPolicy");
@@ -192,7 +192,7 @@ fn validate_device(device: &Value, old: Option<&Value>, per_device: bool, path: 
         }
     }
     let consumptions = bounded(device, "consumesCounters", CONSUMPTIONS_MAX, path, errors);
-    for (at, consumption) in &consumptions {
+    for (at, consumption) in errors.while_room(&consumptions) {
         counters(consumption, "counterSet", at, errors);
     }
     duplicates(&consumptions, |consumption| consumption.str_at(&["counterSet"]).to_owned(), errors);
@@ -236,7 +236,7 @@ fn validate_attribute(attribute: &Value, path: &FieldPath, errors: &mut FieldErr
         if list.as_list().is_some_and(<[Value]>::is_empty) {
             errors.push(FieldError::invalid(&path.child(name), shown(Some(list)), "must not be empty if specified"));
         }
-        for (at, item) in items(attribute, name, path) {
+        for (at, item) in errors.while_room(items(attribute, name, path)) {
             match (name, item.as_str()) {
                 ("strings", Some(value)) => text(value, &at, errors),
                 ("versions", Some(value)) => version(value, &at, errors),
@@ -302,7 +302,7 @@ fn counters(set: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors)
 }
 
 fn mappings(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    for (name, mapping) in members(device, "nodeAllocatableResourceMappings") {
+    for (name, mapping) in errors.while_room(members(device, "nodeAllocatableResourceMappings")) {
         let path = path.key(name);
         if !resource_names::is_native(name) {
             errors.push(FieldError::invalid(&path, name, "must be a node allocatable resource name"));
@@ -321,7 +321,7 @@ fn mappings(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         let at = path.child("capacityKey");
         match key {
             Some("") => errors.push(FieldError::invalid(&at, "", "capacityKey must not be an empty string")),
-            Some(key) if !members(device, "capacity").any(|(name, _)| name == key) => {
+            Some(key) if device.at(&["capacity", key]).is_none() => {
                 errors.push(FieldError::not_found(&at, key));
             }
             _ => {}

@@ -25,7 +25,7 @@ pub(super) fn status(claim: &Value, old: &Value) -> FieldErrors {
     let (status, old_status) = (member(claim, "status"), member(old, "status"));
     let path = FieldPath::new("status");
     let consumers = bounded(status, "reservedFor", CONSUMERS_MAX, &path, &mut errors);
-    for (at, consumer) in &consumers {
+    for (at, consumer) in errors.while_room(&consumers) {
         for name in ["resource", "name", "uid"] {
             checks::required(&at.child(name), consumer.str_at(&[name]), &mut errors);
         }
@@ -97,7 +97,7 @@ fn device(status: &Value) -> String {
 fn device_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let allocated: HashSet<String> = status.list_at(&["allocation", "devices", "results"]).iter().map(device).collect();
     let statuses = bounded(status, "devices", usize::MAX, path, errors);
-    for (at, status) in &statuses {
+    for (at, status) in errors.while_room(&statuses) {
         driver_name(status.str_at(&["driver"]), &at.child("driver"), errors);
         pool_name(&at.child("pool"), status.str_at(&["pool"]), errors);
         checks::label(&at.child("device"), status.str_at(&["device"]), errors);
@@ -122,7 +122,7 @@ fn device_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         network_data(member(status, "networkData"), &at.child("networkData"), errors);
     }
     let mut seen = HashSet::new();
-    for (at, status) in statuses.iter().filter(|(_, status)| !seen.insert(device(status))) {
+    for (at, status) in errors.while_room(statuses.iter().filter(|(_, status)| !seen.insert(device(status)))) {
         errors.push(FieldError::duplicate(at, Shown::raw(device(status))));
     }
 }
@@ -134,7 +134,7 @@ fn network_data(data: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         }
     }
     let addresses = bounded(data, "ips", ADDRESSES_MAX, path, errors);
-    for (at, address) in &addresses {
+    for (at, address) in errors.while_room(&addresses) {
         ip::valid_interface_address(at, address.as_str().unwrap_or_default(), errors);
     }
     duplicates(&addresses, |address| address.as_str().unwrap_or_default().to_owned(), errors);

@@ -74,7 +74,7 @@ pub(super) fn group(group: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 /// The names of the structs in a list, each once.
 pub(super) fn unique_names(holder: &Value, list: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
-    for (at, item) in items(holder, list, path) {
+    for (at, item) in errors.while_room(items(holder, list, path)) {
         if !seen.insert(item.str_at(&["name"])) {
             errors.push(FieldError::duplicate(&at, shown(Some(item))));
         }
@@ -114,7 +114,7 @@ fn topology(constraints: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if list.len() > TOPOLOGIES_MAX {
         return errors.push(FieldError::too_many(&path.child("topology"), list.len(), TOPOLOGIES_MAX));
     }
-    for (at, constraint) in items(constraints, "topology", path) {
+    for (at, constraint) in errors.while_room(items(constraints, "topology", path)) {
         match constraint.str_at(&["key"]) {
             "" => errors.push(FieldError::required(&at.child("key"), "")),
             key => checks::qualified_name(&at.child("key"), key, errors),
@@ -128,7 +128,7 @@ fn claims(group: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         return errors.push(FieldError::too_many(&path.child("resourceClaims"), list.len(), CLAIMS_MAX));
     }
     unique_names(group, "resourceClaims", path, errors);
-    for (at, claim) in items(group, "resourceClaims", path) {
+    for (at, claim) in errors.while_room(items(group, "resourceClaims", path)) {
         let sources = ["resourceClaimName", "resourceClaimTemplateName"];
         one_of(claim, &sources, &at, errors);
         match claim.str_at(&["name"]) {

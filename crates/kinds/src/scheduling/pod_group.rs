@@ -1,5 +1,7 @@
 //! PodGroup: pods that are placed together (KEP-4671).
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::names;
@@ -49,10 +51,11 @@ impl Strategy for PodGroup {
         let mut errors = FieldErrors::new();
         let (status, path) = (member(object, "status"), FieldPath::new("status"));
         conditions(status.list_at(&["conditions"]), &path.child("conditions"), &mut errors);
-        for (at, claim) in items(status, "resourceClaimStatuses", &path) {
+        let claims = object.list_at(&["spec", "resourceClaims"]).iter();
+        let known: HashSet<&str> = claims.map(|claim| claim.str_at(&["name"])).collect();
+        for (at, claim) in errors.while_room(items(status, "resourceClaimStatuses", &path)) {
             let name = claim.str_at(&["name"]);
-            let known = |claim: &Value| claim.str_at(&["name"]) == name;
-            if !object.list_at(&["spec", "resourceClaims"]).iter().any(known) {
+            if !known.contains(name) {
                 let why = "must match the name of an entry in `spec.resourceClaims`";
                 errors.push(FieldError::invalid(&at.child("name"), name, why));
             }
@@ -71,7 +74,7 @@ fn claim_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         return errors.push(FieldError::too_many(&at, list.len(), group_validation::CLAIMS_MAX));
     }
     group_validation::unique_names(status, "resourceClaimStatuses", path, errors);
-    for (at, claim) in items(status, "resourceClaimStatuses", path) {
+    for (at, claim) in errors.while_room(items(status, "resourceClaimStatuses", path)) {
         if let Some(name) = claim.get("resourceClaimName").and_then(Value::as_str) {
             let messages = names::long_name(name);
             crate::checks::invalid_each(&at.child("resourceClaimName"), name, &messages, errors);

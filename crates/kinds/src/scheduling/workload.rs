@@ -65,7 +65,7 @@ fn templates(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         return errors.push(FieldError::required(&at, ""));
     }
     group_validation::unique_names(spec, "podGroupTemplates", path, errors);
-    for (at, template) in items(spec, "podGroupTemplates", path) {
+    for (at, template) in errors.while_room(items(spec, "podGroupTemplates", path)) {
         let name = template.str_at(&["name"]);
         if name.is_empty() {
             errors.push(FieldError::required(&at.child("name"), ""));

@@ -56,7 +56,7 @@ impl Strategy for CsiDriver {
             one_of(&path.child("fsGroupPolicy"), policy, &supported, &mut errors);
         }
         token_requests(spec, &path, &mut errors);
-        for mode in texts(spec, "volumeLifecycleModes") {
+        for mode in errors.while_room(texts(spec, "volumeLifecycleModes")) {
             one_of(&path.child("volumeLifecycleModes"), mode, &["Persistent", "Ephemeral"], &mut errors);
         }
         if present(spec, "seLinuxMount").is_none() {
@@ -99,7 +99,7 @@ fn token_requests(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const MAX: i64 = 1 << 32;
     let requests = spec.list_at(&["tokenRequests"]);
     let repeated = repeated(requests, |request| request.str_at(&["audience"]));
-    for (i, (at, request)) in items(spec, "tokenRequests", path).enumerate() {
+    for (i, (at, request)) in errors.while_room(items(spec, "tokenRequests", path).enumerate()) {
         let audience = request.str_at(&["audience"]);
         if repeated[i] {
             errors.push(FieldError::duplicate(&at.child("audience"), audience));

@@ -9,19 +9,23 @@ use binnacle_validation::repeated;
 
 use super::driver_name;
 use crate::checks::{immutable_as, items, member, spec_path, texts};
-use crate::{Situation, Strategy, internal};
+use crate::{MetadataCheck, Situation, Strategy, internal};
 
 const NODE_ID_MAX: usize = 256;
 
 pub(crate) struct CsiNode;
 
 impl Strategy for CsiNode {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let spec = member(object, "spec");
         let drivers = spec.list_at(&["drivers"]);
         let repeated = repeated(drivers, |driver| driver.str_at(&["name"]));
-        for (i, (at, driver)) in items(spec, "drivers", &spec_path()).enumerate() {
+        for (i, (at, driver)) in errors.while_room(items(spec, "drivers", &spec_path()).enumerate()) {
             validate_driver(driver, repeated[i], &at, &mut errors);
         }
         errors
@@ -35,11 +39,11 @@ impl Strategy for CsiNode {
         for new in drivers(object) {
             new_drivers.entry(new.str_at(&["name"]).to_owned()).or_default().push(new);
         }
-        for old in &drivers(old) {
+        for old in errors.while_room(&drivers(old)) {
             if errors.is_full() {
                 break;
             }
-            for new in new_drivers.get(old.str_at(&["name"])).into_iter().flatten() {
+            for new in errors.while_room(new_drivers.get(old.str_at(&["name"])).into_iter().flatten()) {
                 let shown = || internal::shown("io.k8s.api.storage.v1.CSINodeDriver", Some(new));
                 immutable_as(&spec_path().child("drivers"), Some(new), Some(old), shown, &mut errors);
             }
@@ -71,7 +75,7 @@ fn validate_driver(driver: &Value, is_repeated: bool, path: &FieldPath, errors: 
     }
     let keys = texts(driver, "topologyKeys");
     let repeated = repeated(&keys, |key| *key);
-    for (i, key) in keys.iter().enumerate() {
+    for (i, key) in errors.while_room(keys.iter().enumerate()) {
         if key.is_empty() {
             errors.push(FieldError::required(path, ""));
         }

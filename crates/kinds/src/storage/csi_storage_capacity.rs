@@ -6,11 +6,15 @@ use binnacle_validation::{names, numbers, selectors};
 
 use crate::checks::{immutable, invalid_each, present};
 use crate::node::deprecated_labels_in_selector;
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         validate(object, false)
     }

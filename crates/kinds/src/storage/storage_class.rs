@@ -13,11 +13,15 @@ use crate::checks::{immutable, invalid_each, items, one_of, present, texts};
 use crate::equality::equal_maps;
 use crate::node::deprecated_label;
 use crate::prepare::default_to;
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct StorageClass;
 
 impl Strategy for StorageClass {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::AllThenChange
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         let class = object.make_object();
         default_to(class, "reclaimPolicy", "Delete");
@@ -71,9 +75,9 @@ fn topologies(class: &Value, errors: &mut FieldErrors) {
     // an empty term is always reported.
     let count = class.list_at(&["allowedTopologies"]).len();
     let mut earlier: HashMap<Vec<(&str, Vec<&str>)>, usize> = HashMap::from([(Vec::new(), count)]);
-    for (at, term) in items(class, "allowedTopologies", &FieldPath::root()) {
+    for (at, term) in errors.while_room(items(class, "allowedTopologies", &FieldPath::root())) {
         let mut keys: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (at, requirement) in items(term, "matchLabelExpressions", &at) {
+        for (at, requirement) in errors.while_room(items(term, "matchLabelExpressions", &at)) {
             let values = requirement_values(requirement, &at, errors);
             let key = requirement.str_at(&["key"]);
             if keys.insert(key, values).is_some() {
@@ -93,7 +97,7 @@ fn requirement_values<'a>(requirement: &'a Value, path: &FieldPath, errors: &mut
         errors.push(FieldError::required(&at, ""));
     }
     let repeated = repeated(&values, |value| *value);
-    for (i, value) in values.iter().enumerate().filter(|(i, _)| repeated[*i]) {
+    for (i, value) in errors.while_room(values.iter().enumerate().filter(|(i, _)| repeated[*i])) {
         errors.push(FieldError::duplicate(&at.index(i), *value));
     }
     let key = requirement.str_at(&["key"]);

@@ -8,11 +8,15 @@ use super::driver_name;
 use crate::checks::{immutable_struct, invalid_each, member, present, spec_path};
 use crate::core::persistent_volume;
 use crate::prepare::{clear_status, default_to, put_back, put_back_metadata};
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::All
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         let Some(volume) = object.at_mut(&["spec", "source", "inlineVolumeSpec"]) else { return };
         if let Some(host_path) = volume.get_mut("hostPath").and_then(Value::as_object_mut) {

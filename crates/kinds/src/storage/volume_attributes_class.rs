@@ -5,11 +5,15 @@ use binnacle_schema::Value;
 
 use super::{parameters, provisioner};
 use crate::equality::equal_maps;
-use crate::{Situation, Strategy};
+use crate::{MetadataCheck, Situation, Strategy};
 
 pub(crate) struct VolumeAttributesClass;
 
 impl Strategy for VolumeAttributesClass {
+    fn checks_metadata_on_update(&self) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         provisioner(object.str_at(&["driverName"]), &FieldPath::new("driverName"), &mut errors);

@@ -1,63 +1,126 @@
 //! Lists of field errors that cannot grow without end.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::FieldError;
 
 /// The errors of one validation. At most [`FieldErrors::SHOWN`] are told, so no more than one beyond is kept: it says
-/// that there were more. Rules over long lists stop where [`FieldErrors::is_full`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldErrors(Vec<FieldError>);
+/// that there were more. Rules walk lists with [`FieldErrors::while_room`], which ends there.
+#[derive(Debug, Default)]
+pub struct FieldErrors {
+    errors: Vec<FieldError>,
+    /// What walks over long lists look at: set once the errors are full.
+    full: OnceLock<Arc<AtomicBool>>,
+}
 
 impl FieldErrors {
     /// How many errors a refusal tells.
     pub const SHOWN: usize = 256;
 
+    /// Lists up to this length are walked to their end: looking would cost more than it saves.
+    const SHORT: usize = 16;
+
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The items for a rule to look at: all of them, or those up to the one where the errors become full.
+    pub fn while_room<I: IntoIterator>(&self, items: I) -> WhileRoom<I::IntoIter> {
+        let items = items.into_iter();
+        let is_short = items.size_hint().1.is_some_and(|most| most <= Self::SHORT);
+        let full = (!is_short).then(|| self.full.get_or_init(|| Arc::new(AtomicBool::new(self.is_full()))).clone());
+        WhileRoom { items, full }
     }
 
     /// Adds an error, unless there are more than can be told.
     pub fn push(&mut self, error: FieldError) {
         if !self.is_full() {
-            self.0.push(error);
+            self.errors.push(error);
+            self.note();
         }
     }
 
     /// True once more errors change nothing.
     pub fn is_full(&self) -> bool {
-        self.0.len() > Self::SHOWN
+        self.errors.len() > Self::SHOWN
     }
 
     /// Adds an error in front of the others.
     pub fn push_front(&mut self, error: FieldError) {
-        self.0.insert(0, error);
-        self.0.truncate(Self::SHOWN + 1);
+        self.errors.insert(0, error);
+        self.errors.truncate(Self::SHOWN + 1);
+        self.note();
     }
 
     pub fn retain(&mut self, keep: impl FnMut(&FieldError) -> bool) {
-        self.0.retain(keep);
+        self.errors.retain(keep);
+        self.note();
+    }
+
+    /// Lets the walks know how full the errors are.
+    fn note(&self) {
+        if let Some(full) = self.full.get() {
+            full.store(self.is_full(), Ordering::Relaxed);
+        }
     }
 }
+
+/// A walk over a list that ends when the errors found are more than can be told. Made by [`FieldErrors::while_room`].
+#[derive(Debug)]
+pub struct WhileRoom<I> {
+    items: I,
+    full: Option<Arc<AtomicBool>>,
+}
+
+impl<I: Iterator> Iterator for WhileRoom<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        match &self.full {
+            Some(full) if full.load(Ordering::Relaxed) => None,
+            _ => self.items.next(),
+        }
+    }
+}
+
+impl Clone for FieldErrors {
+    /// Walks follow the list that they were made of, not its copies.
+    fn clone(&self) -> Self {
+        Self { errors: self.errors.clone(), full: OnceLock::new() }
+    }
+}
+
+impl PartialEq for FieldErrors {
+    fn eq(&self, other: &Self) -> bool {
+        self.errors == other.errors
+    }
+}
+
+impl Eq for FieldErrors {}
 
 impl Deref for FieldErrors {
     type Target = [FieldError];
 
     fn deref(&self) -> &[FieldError] {
-        &self.0
+        &self.errors
     }
 }
 
 impl DerefMut for FieldErrors {
     fn deref_mut(&mut self) -> &mut [FieldError] {
-        &mut self.0
+        &mut self.errors
     }
 }
 
 impl Extend<FieldError> for FieldErrors {
     fn extend<I: IntoIterator<Item = FieldError>>(&mut self, errors: I) {
-        let room = (Self::SHOWN + 1).saturating_sub(self.0.len());
-        self.0.extend(errors.into_iter().take(room));
+        let room = (Self::SHOWN + 1).saturating_sub(self.errors.len());
+        if room > 0 {
+            self.errors.extend(errors.into_iter().take(room));
+            self.note();
+        }
     }
 }
 
@@ -71,7 +134,7 @@ impl FromIterator<FieldError> for FieldErrors {
 
 impl From<FieldError> for FieldErrors {
     fn from(error: FieldError) -> Self {
-        Self(vec![error])
+        Self { errors: vec![error], full: OnceLock::new() }
     }
 }
 
@@ -92,7 +155,7 @@ impl IntoIterator for FieldErrors {
     type IntoIter = std::vec::IntoIter<FieldError>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.errors.into_iter()
     }
 }
 
@@ -101,7 +164,7 @@ impl<'e> IntoIterator for &'e FieldErrors {
     type IntoIter = std::slice::Iter<'e, FieldError>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.errors.iter()
     }
 }
 
@@ -124,5 +187,23 @@ mod tests {
         let mut outer = FieldErrors::new();
         outer.extend(errors);
         assert!(outer.is_full());
+    }
+
+    #[test]
+    fn walks_end_when_the_errors_are_full() {
+        let error = |index| FieldError::required(&FieldPath::new("items").index(index), "");
+        let mut errors = FieldErrors::new();
+        let mut seen = 0;
+        for outer in errors.while_room(0..1000) {
+            for inner in errors.while_room(0..100) {
+                seen += 1;
+                errors.push(error(outer * 100 + inner));
+            }
+        }
+        assert_eq!((seen, errors.len()), (FieldErrors::SHOWN + 1, FieldErrors::SHOWN + 1));
+        assert_eq!(errors.while_room(0..1000).count(), 0, "nothing is walked once they are full");
+        assert_eq!(errors.clone().while_room(0..1000).count(), 0);
+        errors.retain(|error| error.field.as_str() != "items[0]");
+        assert_eq!(errors.while_room(0..1000).count(), 1000, "there is room again");
     }
 }

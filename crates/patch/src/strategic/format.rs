@@ -1,6 +1,6 @@
 //! Values as Go's `fmt` prints them.
 
-use binnacle_schema::{Object, Value, json};
+use binnacle_schema::{Object, Value};
 
 /// `%v`.
 pub fn go_print(value: &Value) -> String {
@@ -8,13 +8,26 @@ pub fn go_print(value: &Value) -> String {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(b) => b.to_string(),
         Value::Int(n) => n.to_string(),
-        Value::Float(_) => json::to_string(value),
+        Value::Float(number) => go_float(*number),
         Value::Str(text) | Value::Raw(text) => text.to_string(),
         Value::List(items) => {
             let items: Vec<String> = items.iter().map(go_print).collect();
             format!("[{}]", items.join(" "))
         }
         Value::Object(object) => go_print_object(object),
+    }
+}
+
+/// A floating point number as `%v` has it: with an exponent where that is below -4 or above 5.
+fn go_float(number: f64) -> String {
+    let text = format!("{number:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    match exponent.parse::<i32>() {
+        Ok(-4..=5) | Err(_) => number.to_string(),
+        Ok(exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
     }
 }
 
@@ -53,5 +66,26 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
         Value::Str(_) | Value::Raw(_) => "string",
         Value::List(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floating_point_numbers() {
+        for (number, want) in [
+            (1.5, "1.5"),
+            (-0.25, "-0.25"),
+            (123456.5, "123456.5"),
+            (1234567.5, "1.2345675e+06"),
+            (1.2345678901234567e19, "1.2345678901234567e+19"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (1e100, "1e+100"),
+        ] {
+            assert_eq!(go_print(&Value::Float(number)), want);
+        }
     }
 }

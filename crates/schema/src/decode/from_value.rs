@@ -18,14 +18,7 @@ pub fn value(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
 
 /// [`value`] within other limits.
 pub fn value_within(tree: Value, message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
-    let mut decoder = Decoder {
-        budget: Budget::new(limits),
-        trouble: Trouble::default(),
-        findings: Findings::default(),
-        empties: Empties::default(),
-        unwatched: 0,
-        slots: Vec::new(),
-    };
+    let mut decoder = Decoder::new(limits);
     let value = match tree {
         Value::Object(object) => Value::Object(decoder.message(object, message, None)),
         Value::Null => Value::Object(finish_struct(message, &mut Vec::new(), 0)),
@@ -38,6 +31,14 @@ pub fn value_within(tree: Value, message: &Message, limits: &Limits) -> Result<D
     decoder.budget.check()?;
     decoder.trouble.into_result()?;
     Ok(Decoded { value, findings: decoder.findings, empties: decoder.empties })
+}
+
+/// A value that stands by itself: why a type refuses it.
+pub(super) fn alone(value: &Value, ty: &Ty) -> Result<(), DecodeError> {
+    let mut decoder = Decoder::new(&Limits::default());
+    decoder.value(value.clone(), ty, None);
+    decoder.budget.check()?;
+    decoder.trouble.into_result()
 }
 
 struct Decoder {
@@ -54,6 +55,17 @@ struct Decoder {
 type Where<'p> = Option<&'p Path<'p>>;
 
 impl Decoder {
+    fn new(limits: &Limits) -> Self {
+        Self {
+            budget: Budget::new(limits),
+            trouble: Trouble::default(),
+            findings: Findings::default(),
+            empties: Empties::default(),
+            unwatched: 0,
+            slots: Vec::new(),
+        }
+    }
+
     fn watched(&self) -> bool {
         self.unwatched == 0 && !self.findings.is_full()
     }

@@ -30,7 +30,7 @@ pub(super) fn validate(resource: &Value, path: &FieldPath, errors: &mut FieldErr
             let detail = format!("when {path} is specified, requirements or rawSelector is required");
             errors.push(FieldError::required(&path.child("requirements"), detail));
         }
-        for (i, requirement) in requirements.iter().enumerate() {
+        for (i, requirement) in errors.while_room(requirements.iter().enumerate()) {
             of_requirement(requirement, &path.child("requirements").index(i), errors);
         }
     }
@@ -57,7 +57,7 @@ fn label_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldEr
     let key = requirement.str_at(&["key"]);
     errors.extend(names::label_key(key).iter().map(|m| FieldError::invalid(&path.child("key"), key, m)));
     let at = path.child("values");
-    for (i, value) in requirement.list_at(&["values"]).iter().filter_map(Value::as_str).enumerate() {
+    for (i, value) in errors.while_room(requirement.list_at(&["values"]).iter().filter_map(Value::as_str).enumerate()) {
         errors.extend(names::label_value(value).iter().map(|m| FieldError::invalid(&at.index(i), value, m)));
     }
 }

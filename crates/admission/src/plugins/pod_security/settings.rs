@@ -70,7 +70,7 @@ fn text<'a>(object: &'a Value, name: &str, default: &'a str) -> &'a str {
 
 fn exempt(object: &Value, list: &str, problems: &dyn Fn(&str) -> Vec<String>, errors: &mut FieldErrors) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for (i, name) in object.list_at(&["exemptions", list]).iter().enumerate() {
+    for (i, name) in errors.while_room(object.list_at(&["exemptions", list]).iter().enumerate()) {
         let name = name.as_str().unwrap_or("");
         let at = FieldPath::new("exemptions").child(list).index(i);
         let problems = problems(name);

@@ -111,7 +111,7 @@ fn spec_rules(spec: &Value, path: &FieldPath, options: &Options, skip: Skip, err
         }
     }
     if !skip.claim_templates {
-        for (i, claim) in spec.list_at(&["volumeClaimTemplates"]).iter().enumerate() {
+        for (i, claim) in errors.while_room(spec.list_at(&["volumeClaimTemplates"]).iter().enumerate()) {
             let at = path.child("volumeClaimTemplates").index(i).child("spec");
             persistent_volume_claim::validate_spec(claim.get("spec").unwrap_or(&null), &at, errors);
         }

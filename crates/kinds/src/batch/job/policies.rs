@@ -28,8 +28,10 @@ pub(super) fn validate(spec: &Value, path: &FieldPath, errors: &mut FieldErrors)
         let at = path.child("podFailurePolicy").child("rules");
         let rules = policy.list_at(&["rules"]);
         at_most(&at, rules.len(), RULES_MAX, errors);
-        for (i, rule) in rules.iter().enumerate() {
-            failure_rule(spec, rule, &at.index(i), errors);
+        let lists = ["containers", "initContainers"].iter().flat_map(|list| spec.list_at(&["template", "spec", list]));
+        let containers = lists.map(|container| container.str_at(&["name"])).collect();
+        for (i, rule) in errors.while_room(rules.iter().enumerate()) {
+            failure_rule(spec, &containers, rule, &at.index(i), errors);
         }
     }
     if let Some(policy) = member(spec, "successPolicy") {
@@ -63,7 +65,7 @@ fn listed(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldE
     }
 }
 
-fn failure_rule(spec: &Value, rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn failure_rule(spec: &Value, containers: &HashSet<&str>, rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let action = rule.str_at(&["action"]);
     let at = path.child("action");
     listed(&at, action, &ACTIONS, errors);
@@ -73,7 +75,7 @@ fn failure_rule(spec: &Value, rule: &Value, path: &FieldPath, errors: &mut Field
     let codes = member(rule, "onExitCodes");
     let patterns = rule.list_at(&["onPodConditions"]);
     if let Some(codes) = codes {
-        exit_codes(spec, codes, &path.child("onExitCodes"), errors);
+        exit_codes(containers, codes, &path.child("onExitCodes"), errors);
     }
     conditions(patterns, &path.child("onPodConditions"), errors);
     match (codes.is_some(), !patterns.is_empty()) {
@@ -91,22 +93,21 @@ fn failure_rule(spec: &Value, rule: &Value, path: &FieldPath, errors: &mut Field
 
 fn conditions(patterns: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     at_most(path, patterns.len(), PATTERNS_MAX, errors);
-    for (i, pattern) in patterns.iter().enumerate() {
+    for (i, pattern) in errors.while_room(patterns.iter().enumerate()) {
         let at = path.index(i);
         checks::qualified_name(&at.child("type"), pattern.str_at(&["type"]), errors);
         listed(&at.child("status"), pattern.str_at(&["status"]), &STATUSES, errors);
     }
 }
 
-fn exit_codes(spec: &Value, codes: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn exit_codes(containers: &HashSet<&str>, codes: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let operator = codes.str_at(&["operator"]);
     listed(&path.child("operator"), operator, &OPERATORS, errors);
-    if let Some(name) = codes.get("containerName").and_then(Value::as_str) {
-        let of = |list: &str| spec.list_at(&["template", "spec", list]).iter();
-        if !of("containers").chain(of("initContainers")).any(|container| container.str_at(&["name"]) == name) {
-            let why = "must be one of the container or initContainer names in the pod template";
-            errors.push(FieldError::invalid(&path.child("containerName"), name, why));
-        }
+    if let Some(name) = codes.get("containerName").and_then(Value::as_str)
+        && !containers.contains(name)
+    {
+        let why = "must be one of the container or initContainer names in the pod template";
+        errors.push(FieldError::invalid(&path.child("containerName"), name, why));
     }
     let at = path.child("values");
     let values: Vec<i64> = codes.list_at(&["values"]).iter().filter_map(Value::as_i64).collect();
@@ -115,7 +116,7 @@ fn exit_codes(spec: &Value, codes: &Value, path: &FieldPath, errors: &mut FieldE
     }
     at_most(&at, values.len(), EXIT_CODES_MAX, errors);
     let mut seen = HashSet::new();
-    for (i, value) in values.iter().enumerate() {
+    for (i, value) in errors.while_room(values.iter().enumerate()) {
         if operator == "In" && *value == 0 {
             errors.push(FieldError::invalid(&at.index(i), *value, "must not be 0 for the In operator"));
         }
@@ -135,7 +136,7 @@ fn success(spec: &Value, policy: &Value, path: &FieldPath, errors: &mut FieldErr
         errors.push(FieldError::required(path, why));
     }
     at_most(path, rules.len(), RULES_MAX, errors);
-    for (i, rule) in rules.iter().enumerate() {
+    for (i, rule) in errors.while_room(rules.iter().enumerate()) {
         success_rule(spec, rule, &path.index(i), errors);
     }
 }

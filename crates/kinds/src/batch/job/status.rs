@@ -118,7 +118,7 @@ impl Rules<'_> {
         let path = self.path.child("uncountedTerminatedPods");
         let mut seen = HashSet::new();
         for list in ["succeeded", "failed"] {
-            for (i, uid) in uncounted.list_at(&[list]).iter().filter_map(Value::as_str).enumerate() {
+            for (i, uid) in errors.while_room(uncounted.list_at(&[list]).iter().filter_map(Value::as_str).enumerate()) {
                 let at = path.child(list).index(i);
                 if uid.is_empty() {
                     errors.push(FieldError::invalid(&at, uid, "must not be empty"));

@@ -18,7 +18,7 @@ pub(super) fn validate(object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("spec").child("limits");
     let mut types = BTreeSet::new();
-    for (i, limit) in object.list_at(&["spec", "limits"]).iter().enumerate() {
+    for (i, limit) in errors.while_room(object.list_at(&["spec", "limits"]).iter().enumerate()) {
         let (at, kind) = (path.index(i), limit.str_at(&["type"]));
         type_name(kind, &at.child("type"), &mut errors);
         if !types.insert(kind) {
@@ -54,7 +54,8 @@ fn limit_rules(limit: &Value, kind: &str, path: &FieldPath, errors: &mut FieldEr
         bounds.errors.push(FieldError::required(&path.child("limits"), why));
     }
     let ratio = bounds.list("maxLimitRequestRatio");
-    for name in std::mem::take(&mut bounds.names) {
+    let names = std::mem::take(&mut bounds.names);
+    for name in bounds.errors.while_room(names) {
         let of = |list: &BTreeMap<&str, Quantity>| list.get(name).cloned();
         let own =
             Own { name, max: of(&max), min: of(&min), default: of(&default), request: of(&request), ratio: of(&ratio) };
@@ -77,7 +78,7 @@ impl<'a> Bounds<'a, '_> {
     fn list(&mut self, list: &str) -> BTreeMap<&'a str, Quantity> {
         let members = self.limit.object_at(&[list]).into_iter().flat_map(|members| members.iter());
         let mut amounts = BTreeMap::new();
-        for (name, value) in members {
+        for (name, value) in self.errors.while_room(members) {
             let at = self.path.child(list).key(name);
             match self.kind {
                 "Pod" | "Container" => resource_names::of_containers(&at, name, self.errors),

@@ -1,7 +1,7 @@
 //! The rules of nodes, and of changes to them.
 
 use binnacle_validation::repeated;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Limits, Value, json};
@@ -42,7 +42,7 @@ pub(super) fn update(object: &Value, old: &Value, errors: &mut FieldErrors) {
     declared_features(object, errors);
     let addresses = object.list_at(&["status", "addresses"]);
     let repeated = repeated(addresses, |address| ["type", "address"].map(|name| address.str_at(&[name])));
-    for (i, address) in addresses.iter().enumerate() {
+    for (i, address) in errors.while_room(addresses.iter().enumerate()) {
         if repeated[i] {
             let shown = internal::shown("io.k8s.api.core.v1.NodeAddress", Some(address));
             errors.push(FieldError::duplicate(&status.child("addresses").index(i), shown));
@@ -72,7 +72,7 @@ pub(super) fn update(object: &Value, old: &Value, errors: &mut FieldErrors) {
 
 fn taints(taints: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
-    for (i, taint) in taints.iter().enumerate() {
+    for (i, taint) in errors.while_room(taints.iter().enumerate()) {
         let at = path.index(i);
         let [key, value, effect] = ["key", "value", "effect"].map(|name| taint.str_at(&[name]));
         checks::qualified_name(&at.child("key"), key, errors);
@@ -111,7 +111,7 @@ fn annotations(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             return errors.push(FieldError::invalid(&path.child("AvoidPods"), AVOID_PODS_ANNOTATION, why));
         }
     };
-    for (i, entry) in avoid.list_at(&["preferAvoidPods"]).iter().enumerate() {
+    for (i, entry) in errors.while_room(avoid.list_at(&["preferAvoidPods"]).iter().enumerate()) {
         let at = path.child(AVOID_PODS_ANNOTATION).index(i).child("PodSignature");
         match entry.get("podSignature").and_then(|signature| member(signature, "podController")) {
             None => errors.push(FieldError::required(&at, "")),
@@ -127,7 +127,7 @@ fn annotations(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 fn resources(object: &Value, errors: &mut FieldErrors) {
     for list in ["capacity", "allocatable"] {
         let members = object.object_at(&["status", list]).into_iter().flat_map(|members| members.iter());
-        for (name, value) in members {
+        for (name, value) in errors.while_room(members) {
             let at = FieldPath::new("status").child(list).child(name);
             resource_names::amount(&at, name, value.as_str().unwrap_or(""), errors);
         }
@@ -139,7 +139,7 @@ fn declared_features(object: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("status").child("declaredFeatures");
     let list = object.list_at(&["status", "declaredFeatures"]);
     let texts: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-    for (i, name) in texts.iter().enumerate() {
+    for (i, name) in errors.while_room(texts.iter().enumerate()) {
         if name.len() > FEATURE_NAME_MAX {
             let why = format!("invalid feature name {name:?}: must be no more than {FEATURE_NAME_MAX} characters");
             errors.push(FieldError::invalid(&path.index(i), *name, why));
@@ -171,8 +171,8 @@ fn pod_cidrs(object: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec").child("podCIDRs");
     let list = object.list_at(&["spec", "podCIDRs"]);
     let texts: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-    for (i, cidr) in texts.iter().enumerate() {
-        ip::legacy_cidr(&path.index(i), cidr, &[], errors);
+    for (i, cidr) in errors.while_room(texts.iter().enumerate()) {
+        ip::legacy_cidr(&path.index(i), cidr, &HashSet::new(), errors);
     }
     if texts.len() < 2 {
         return;

@@ -191,7 +191,7 @@ fn capacity(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if count > 1 || amounts.is_none_or(|amounts| amounts.get("storage").is_none()) {
         errors.push(FieldError::not_supported(path, shown(member(spec, "capacity")), &["storage"]));
     }
-    for (name, amount) in amounts.into_iter().flat_map(|amounts| amounts.iter()) {
+    for (name, amount) in errors.while_room(amounts.into_iter().flat_map(|amounts| amounts.iter())) {
         let (at, Some(amount)) = (path.key(name), quantity(amount)) else { continue };
         if amount.value() < 0 {
             errors.push(FieldError::invalid(&at, amount.value(), "must be a valid resource quantity"));

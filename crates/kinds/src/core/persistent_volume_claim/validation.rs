@@ -84,7 +84,7 @@ pub(crate) fn template_metadata(template: &Value, path: &FieldPath, errors: &mut
 /// Known modes, and that one pod alone is not one pod among others.
 pub(crate) fn access_modes(modes: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let (mut alone, mut others) = (false, false);
-    for mode in modes.iter().filter_map(Value::as_str) {
+    for mode in errors.while_room(modes.iter().filter_map(Value::as_str)) {
         checks::one_of(path, mode, &ACCESS_MODES, errors);
         alone |= mode == "ReadWriteOncePod";
         others |= mode != "ReadWriteOncePod" && ACCESS_MODES.contains(&mode);
@@ -135,18 +135,18 @@ pub(super) fn validate_status(object: &Value) -> FieldErrors {
     }
     let status = FieldPath::new("status");
     let amounts = |field: &str| object.object_at(&["status", field]).into_iter().flat_map(|list| list.iter());
-    for (name, value) in amounts("capacity") {
+    for (name, value) in errors.while_room(amounts("capacity")) {
         not_below_zero(value, &status.child("capacity").key(name), &mut errors);
     }
     let at = status.child("allocatedResourceStatuses");
-    for (name, value) in amounts("allocatedResourceStatuses") {
+    for (name, value) in errors.while_room(amounts("allocatedResourceStatuses")) {
         resource_key(name, &at, &mut errors);
         if !RESIZE_STATUSES.contains(&value.as_str().unwrap_or("")) {
             errors.push(FieldError::not_supported(&at, name, &RESIZE_STATUSES));
         }
     }
     let at = status.child("allocatedResources");
-    for (name, value) in amounts("allocatedResources") {
+    for (name, value) in errors.while_room(amounts("allocatedResources")) {
         let before = errors.len();
         resource_key(name, &at, &mut errors);
         if errors.len() == before {

@@ -1,5 +1,7 @@
 //! What updates through `status`, `ephemeralcontainers` and `resize` may change of a pod.
 
+use std::collections::{HashMap, VecDeque};
+
 use binnacle_schema::{Object, Value};
 
 use crate::tree::{is_zero, keep, keep_at, remove_at, structs_mut, text};
@@ -30,10 +32,13 @@ fn keep_observed_generations(object: &mut Value, old: &Value) {
     {
         status.insert("observedGeneration", generation);
     }
-    let mut known: Vec<&Value> = old.get("conditions").and_then(Value::as_list).unwrap_or(&[]).iter().collect();
+    let mut known: HashMap<&str, VecDeque<&Value>> = HashMap::new();
+    for condition in old.get("conditions").and_then(Value::as_list).unwrap_or(&[]) {
+        known.entry(condition.str_at(&["type"])).or_default().push_back(condition);
+    }
     for condition in structs_mut(status, "conditions") {
-        let Some(at) = known.iter().position(|old| old.str_at(&["type"]) == text(condition, "type")) else { continue };
-        let generation = known.remove(at).get("observedGeneration").cloned();
+        let known = known.get_mut(text(condition, "type")).and_then(VecDeque::pop_front);
+        let generation = known.and_then(|known| known.get("observedGeneration")).cloned();
         if is_zero(condition, "observedGeneration")
             && let Some(generation) = generation
         {

@@ -5,6 +5,8 @@ mod resize;
 mod status;
 mod update;
 
+use std::collections::HashMap;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 
@@ -47,10 +49,11 @@ pub(super) fn validate_ephemeral_containers(object: &Value, old: &Value) -> Fiel
         return FieldError::forbidden(&nowhere(), "static pods do not support ephemeral containers").into();
     }
     let path = FieldPath::new("spec").child("ephemeralContainers");
-    let list = object.list_at(&["spec", "ephemeralContainers"]);
-    for container in old.list_at(&["spec", "ephemeralContainers"]) {
+    let list = object.list_at(&["spec", "ephemeralContainers"]).iter();
+    let last: HashMap<&str, &Value> = list.map(|new| (new.str_at(&["name"]), new)).collect();
+    for container in errors.while_room(old.list_at(&["spec", "ephemeralContainers"])) {
         let name = container.str_at(&["name"]);
-        let why = match list.iter().rev().find(|new| new.str_at(&["name"]) == name) {
+        let why = match last.get(name).copied() {
             None => format!("existing ephemeral containers {name:?} may not be removed\n"),
             Some(new) if !equal(DEFINITION, Some(container), Some(new)) => {
                 let difference = diff::of(DEFINITION, Some(container), Some(new));
@@ -72,8 +75,8 @@ fn metadata_and_spec(object: &Value, options: &Options, errors: &mut FieldErrors
     annotations::validate(annotations_of(object), spec, &at, options, errors);
     validation::spec(spec, Some(metadata), &path, options, errors);
     if spec.str_at(&["serviceAccountName"]).is_empty() {
-        for (i, volume) in spec.list_at(&["volumes"]).iter().enumerate() {
-            for (j, source) in volume.list_at(&["projected", "sources"]).iter().enumerate() {
+        for (i, volume) in errors.while_room(spec.list_at(&["volumes"]).iter().enumerate()) {
+            for (j, source) in errors.while_room(volume.list_at(&["projected", "sources"]).iter().enumerate()) {
                 if member(source, "serviceAccountToken").is_some() {
                     let at = path.child("volumes").index(i).child("projected").child("sources").index(j);
                     let why = "must not be specified when serviceAccountName is not set";
@@ -83,7 +86,7 @@ fn metadata_and_spec(object: &Value, options: &Options, errors: &mut FieldErrors
         }
     }
     for list in ["containers", "initContainers"] {
-        for (i, container) in spec.list_at(&[list]).iter().enumerate() {
+        for (i, container) in errors.while_room(spec.list_at(&[list]).iter().enumerate()) {
             image_space(container, &path.child(list).index(i), errors);
         }
     }

@@ -1,5 +1,6 @@
 //! The rules of quotas: the names and amounts of resources, and which scopes fit them.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
@@ -42,7 +43,7 @@ pub(super) fn update(object: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn amounts(holder: &Value, list: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    for (name, value) in holder.object_at(&[list]).into_iter().flat_map(|members| members.iter()) {
+    for (name, value) in errors.while_room(holder.object_at(&[list]).into_iter().flat_map(|members| members.iter())) {
         let at = path.child(list).key(name);
         resource_names::of_quotas(&at, name, errors);
         resource_names::amount(&at, name, value.as_str().unwrap_or(""), errors);
@@ -51,26 +52,31 @@ fn amounts(holder: &Value, list: &str, path: &FieldPath, errors: &mut FieldError
 
 fn scopes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let scopes = texts(spec.list_at(&["scopes"]));
-    let mut invalid = |why: &str| errors.push(FieldError::invalid(path, shown(spec.get("scopes")), why));
-    for scope in &scopes {
+    let standard = standard_resources(spec);
+    let shown = LazyCell::new(|| shown(spec.get("scopes")));
+    let invalid = |why: &str| FieldError::invalid(path, shown.clone(), why);
+    for scope in errors.while_room(&scopes) {
         if !is_scope(scope) {
-            invalid("unsupported scope");
+            errors.push(invalid("unsupported scope"));
         }
-        (0..misfits(spec, scope)).for_each(|_| invalid("unsupported scope applied to resource"));
+        for _ in 0..misfits(&standard, scope) {
+            errors.push(invalid("unsupported scope applied to resource"));
+        }
     }
-    conflicts(&scopes).for_each(|_| invalid("conflicting scopes"));
+    errors.extend(conflicts(&scopes).map(|_| invalid("conflicting scopes")));
 }
 
 fn selector(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let requirements = spec.list_at(&["scopeSelector", "matchExpressions"]);
-    for requirement in requirements {
+    let standard = standard_resources(spec);
+    let selector = LazyCell::new(|| internal::shown(SELECTOR, spec.get("scopeSelector")));
+    for requirement in errors.while_room(requirements) {
         let (scope, operator) = (requirement.str_at(&["scopeName"]), requirement.str_at(&["operator"]));
         if !is_scope(scope) {
             errors.push(FieldError::invalid(&path.child("scopeName"), scope, "unsupported scope"));
         }
-        for _ in 0..misfits(spec, scope) {
-            let selector = internal::shown(SELECTOR, spec.get("scopeSelector"));
-            errors.push(FieldError::invalid(path, selector, "unsupported scope applied to resource"));
+        for _ in 0..misfits(&standard, scope) {
+            errors.push(FieldError::invalid(path, selector.clone(), "unsupported scope applied to resource"));
         }
         let only_exists = ["BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"];
         if only_exists.contains(&scope) && operator != "Exists" {
@@ -94,7 +100,7 @@ fn selector(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         }
     }
     let named: Vec<&str> = requirements.iter().map(|requirement| requirement.str_at(&["scopeName"])).collect();
-    for _ in conflicts(&named) {
+    for _ in errors.while_room(conflicts(&named)) {
         errors.push(FieldError::invalid(path, shown(spec.get("scopes")), "conflicting scopes"));
     }
 }
@@ -104,9 +110,14 @@ fn conflicts(scopes: &[&str]) -> impl Iterator<Item = &'static [&'static str; 2]
 }
 
 /// How many of the limited resources a scope says nothing about.
-fn misfits(spec: &Value, scope: &str) -> usize {
+fn misfits(standard: &[&str], scope: &str) -> usize {
+    standard.iter().filter(|name| !fits(scope, name)).count()
+}
+
+/// The limited resources that every cluster has: a few, however many a quota names.
+fn standard_resources(spec: &Value) -> Vec<&str> {
     let names = spec.object_at(&["hard"]).into_iter().flat_map(|hard| hard.keys());
-    names.filter(|name| resource_names::is_standard_for_quotas(name) && !fits(scope, name)).count()
+    names.map(|name| name.as_str()).filter(|name| resource_names::is_standard_for_quotas(name)).collect()
 }
 
 fn fits(scope: &str, resource: &str) -> bool {

@@ -1,6 +1,8 @@
 //! What the server allocates for a service, where clients leave it out: an old client that writes back what it knows
 //! keeps addresses and ports.
 
+use std::collections::{HashMap, HashSet};
+
 use binnacle_schema::{Object, Value};
 
 use super::type_change::{int, list, needs_cluster_ip, needs_health_check_node_port, needs_node_port, node_ports};
@@ -66,11 +68,11 @@ fn is_given_node_ports(spec: &Object) -> bool {
 
 /// Ports keep their node ports by name, unless another port has claimed the number.
 fn keep_node_ports(spec: &mut Object, old: &Object) {
-    let taken: Vec<i64> = node_ports(old).intersection(&node_ports(spec)).copied().collect();
+    let taken: HashSet<i64> = node_ports(old).intersection(&node_ports(spec)).copied().collect();
+    // The last one of a name counts, as names are unique in what is valid.
+    let before: HashMap<&str, &Value> = list(old, "ports").iter().map(|was| (was.str_at(&["name"]), was)).collect();
     for port in structs_mut(spec, "ports").filter(|port| is_zero(port, "nodePort")) {
-        // The last one of a name counts, as names are unique in what is valid.
-        let was = list(old, "ports").iter().rev().find(|was| was.str_at(&["name"]) == text(port, "name"));
-        let number = was.and_then(|was| was.int_at(&["nodePort"])).unwrap_or(0);
+        let number = before.get(text(port, "name")).and_then(|was| was.int_at(&["nodePort"])).unwrap_or(0);
         if number != 0 && !taken.contains(&number) {
             port.insert("nodePort", number);
         }

@@ -1,5 +1,7 @@
 //! The rules of a service's cluster addresses and their families: one of each family, and none changes once given.
 
+use std::collections::HashSet;
+
 use binnacle_validation::repeated;
 use std::net::IpAddr;
 
@@ -38,10 +40,10 @@ pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mu
     }
     families(spec, path, errors);
 
-    let known: Vec<&str> =
+    let known: HashSet<&str> =
         old.map_or(&[][..], |old| old.list_at(&["clusterIPs"])).iter().filter_map(Value::as_str).collect();
     let before = errors.len();
-    for (i, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
+    for (i, address) in errors.while_room(addresses.iter().filter_map(Value::as_str).enumerate()) {
         if i == 0 && address == "None" {
             if addresses.len() > 1 {
                 errors.push(FieldError::invalid(&at, all(), "'None' must be the first and only value"));
@@ -66,7 +68,7 @@ pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mu
     if is_headless(spec) {
         return;
     }
-    for (i, (family, address)) in spec.list_at(&["ipFamilies"]).iter().zip(&parsed).enumerate() {
+    for (i, (family, address)) in errors.while_room(spec.list_at(&["ipFamilies"]).iter().zip(&parsed).enumerate()) {
         let family = family.as_str().unwrap_or("");
         if (family == "IPv4" && is_v6(address)) || (family == "IPv6" && !is_v6(address)) {
             let why = format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
@@ -92,7 +94,7 @@ pub(super) fn validate_update(spec: &Value, old: &Value, path: &FieldPath, error
 fn families(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let list = spec.list_at(&["ipFamilies"]);
     let repeated = repeated(list, Value::as_str);
-    for (i, family) in list.iter().enumerate() {
+    for (i, family) in errors.while_room(list.iter().enumerate()) {
         let at = path.child("ipFamilies").index(i);
         let text = family.as_str().unwrap_or("");
         checks::one_of(&at, text, &["IPv4", "IPv6"], errors);
@@ -111,7 +113,7 @@ fn addresses_update(spec: &Value, old_spec: &Value, path: &FieldPath, errors: &m
     let at = path.child("clusterIPs");
     let all = || shown(Some(spec.get("clusterIPs").unwrap_or(&Value::Null)));
     if new.len() == old.len() {
-        for (i, _) in old.iter().zip(new).enumerate().filter(|(_, (old, new))| old != new) {
+        for (i, _) in errors.while_room(old.iter().zip(new).enumerate().filter(|(_, (old, new))| old != new)) {
             errors.push(FieldError::invalid(&at.index(i), all(), UNCHANGEABLE));
         }
         return;
@@ -133,7 +135,7 @@ fn families_update(spec: &Value, old_spec: &Value, path: &FieldPath, errors: &mu
     let (new, old) = (spec.list_at(&["ipFamilies"]), old_spec.list_at(&["ipFamilies"]));
     let at = path.child("ipFamilies").index(0);
     if new.len() == old.len() {
-        for _ in old.iter().zip(new).filter(|(old, new)| old != new) {
+        for _ in errors.while_room(old.iter().zip(new).filter(|(old, new)| old != new)) {
             errors.push(FieldError::invalid(&at, shown(spec.get("ipFamilies")), UNCHANGEABLE));
         }
         return;

@@ -1,5 +1,7 @@
 //! The rules of services but for those of their cluster addresses.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::repeated;
@@ -34,8 +36,8 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     session_affinity(spec, &path, e);
     cluster_ips::validate(spec, old.and_then(|old| old.get("spec")), &path, e);
 
-    let known = texts(old, "externalIPs");
-    for (i, address) in texts(Some(object), "externalIPs").into_iter().enumerate() {
+    let known: HashSet<&str> = texts(old, "externalIPs").into_iter().collect();
+    for (i, address) in e.while_room(texts(Some(object), "externalIPs").into_iter().enumerate()) {
         let at = path.child("externalIPs").index(i);
         let before = e.len();
         ip::legacy_ip(&at, address, &known, e);
@@ -45,7 +47,8 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     }
     checks::required_one_of(&path.child("type"), kind, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"], e);
     if kind == "ClusterIP" {
-        for (i, _) in spec.list_at(&["ports"]).iter().enumerate().filter(|(_, port)| node_port(port) != 0) {
+        for (i, _) in e.while_room(spec.list_at(&["ports"]).iter().enumerate().filter(|(_, port)| node_port(port) != 0))
+        {
             let at = path.child("ports").index(i).child("nodePort");
             e.push(FieldError::forbidden(&at, "may not be used when `type` is 'ClusterIP'"));
         }
@@ -104,8 +107,8 @@ pub(super) fn validate_status(object: &Value, old: &Value) -> FieldErrors {
         return errors;
     }
     let known = old.list_at(&["status", "loadBalancer", "ingress"]).iter();
-    let known: Vec<&str> = known.map(|ingress| ingress.str_at(&["ip"])).filter(|ip| !ip.is_empty()).collect();
-    for (i, item) in ingress.iter().enumerate() {
+    let known: HashSet<&str> = known.map(|ingress| ingress.str_at(&["ip"])).filter(|ip| !ip.is_empty()).collect();
+    for (i, item) in errors.while_room(ingress.iter().enumerate()) {
         let at = path.index(i);
         let address = item.str_at(&["ip"]);
         if !address.is_empty() {
@@ -228,7 +231,7 @@ fn type_rules(spec: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErro
 fn port_rules(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let list = spec.list_at(&["ports"]);
     let repeated = repeated(list, |port| port.str_at(&["name"]));
-    for (i, port) in list.iter().enumerate() {
+    for (i, port) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i);
         let name = port.str_at(&["name"]);
         if !name.is_empty() {
@@ -285,12 +288,12 @@ fn duplicate_ports(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let number = |port: &Value| port.int_at(&["port"]).unwrap_or(0);
     let same_node_port = repeated(list, |port| (node_port(port), port.str_at(&["protocol"])));
     let same_port = repeated(list, |port| (number(port), port.str_at(&["protocol"])));
-    for (i, port) in list.iter().enumerate().filter(|(_, port)| node_port(port) != 0) {
+    for (i, port) in errors.while_room(list.iter().enumerate().filter(|(_, port)| node_port(port) != 0)) {
         if same_node_port[i] {
             errors.push(FieldError::duplicate(&path.index(i).child("nodePort"), node_port(port)));
         }
     }
-    for (i, port) in list.iter().enumerate() {
+    for (i, port) in errors.while_room(list.iter().enumerate()) {
         if same_port[i] {
             let key = Object::from_iter([
                 ("protocol", Value::from(port.str_at(&["protocol"]))),
@@ -313,8 +316,8 @@ fn source_ranges(object: &Value, old: Option<&Value>, kind: &str, path: &FieldPa
         if kind != "LoadBalancer" {
             errors.push(FieldError::forbidden(&at, ONLY_FOR_BALANCERS));
         }
-        let known: Vec<&str> = texts(old, "loadBalancerSourceRanges").into_iter().map(str::trim).collect();
-        for (i, range) in ranges.into_iter().enumerate() {
+        let known: HashSet<&str> = texts(old, "loadBalancerSourceRanges").into_iter().map(str::trim).collect();
+        for (i, range) in errors.while_room(ranges.into_iter().enumerate()) {
             ip::legacy_cidr(&at.index(i), range.trim(), &known, errors);
         }
     } else if let Some(text) = annotation(object) {
@@ -324,7 +327,9 @@ fn source_ranges(object: &Value, old: Option<&Value>, kind: &str, path: &FieldPa
         }
         let changed = old.and_then(annotation).as_ref() != Some(&text);
         if changed && !text.trim().is_empty() {
-            text.trim().split(',').for_each(|range| ip::legacy_cidr(&at, range.trim(), &[], errors));
+            for range in errors.while_room(text.trim().split(',')) {
+                ip::legacy_cidr(&at, range.trim(), &HashSet::new(), errors);
+            }
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn validate(
         true => containers::all(spec, path).map(|(container, _)| container.str_at(&["name"])).collect(),
         false => HashSet::new(),
     };
-    for (name, value) in annotations.iter() {
+    for (name, value) in errors.while_room(annotations.iter()) {
         let value = value.as_str().unwrap_or("");
         if name.starts_with(SECCOMP_CONTAINER) {
             seccomp(value, &path.child(name), errors);
@@ -79,7 +79,7 @@ pub(crate) fn match_fields(annotations: Option<&Object>, spec: &Value, path: &Fi
     if let (Some(profile), Some(annotation)) = (of(spec, "seccompProfile"), text(SECCOMP_POD)) {
         seccomp_matches(&profile, annotation, path, errors);
     }
-    for (container, at) in containers::all(spec, path) {
+    for (container, at) in errors.while_room(containers::all(spec, path)) {
         let name = container.str_at(&["name"]);
         if let Some(profile) = of(container, "seccompProfile")
             && let Some(annotation) = text(&format!("{SECCOMP_CONTAINER}{name}"))
@@ -90,7 +90,7 @@ pub(crate) fn match_fields(annotations: Option<&Object>, spec: &Value, path: &Fi
     if spec.str_at(&["os", "name"]) == "windows" {
         return;
     }
-    for (container, at) in containers::all(spec, path) {
+    for (container, at) in errors.while_room(containers::all(spec, path)) {
         let profile = of(container, "appArmorProfile").or_else(|| of(spec, "appArmorProfile"));
         if let Some(profile) = profile
             && let Some(annotation) = text(&format!("{APP_ARMOR}{}", container.str_at(&["name"])))
@@ -105,7 +105,7 @@ pub(crate) fn match_fields(annotations: Option<&Object>, spec: &Value, path: &Fi
 pub(crate) fn validate_update(new: Option<&Object>, old: Option<&Object>, path: &FieldPath, errors: &mut FieldErrors) {
     let none = Object::new();
     let (new, old) = (new.unwrap_or(&none), old.unwrap_or(&none));
-    for (name, _) in old.iter().filter(|(name, value)| new.get(name) != Some(value)) {
+    for (name, _) in errors.while_room(old.iter().filter(|(name, value)| new.get(name) != Some(value))) {
         if name.starts_with(APP_ARMOR) {
             errors.push(FieldError::forbidden(&path.key(name), "may not remove or update AppArmor annotations"));
         }
@@ -113,7 +113,7 @@ pub(crate) fn validate_update(new: Option<&Object>, old: Option<&Object>, path: 
             errors.push(FieldError::forbidden(&path.key(name), "may not remove or update mirror pod annotation"));
         }
     }
-    for (name, _) in new.iter().filter(|(name, _)| !old.contains(name)) {
+    for (name, _) in errors.while_room(new.iter().filter(|(name, _)| !old.contains(name))) {
         if name.starts_with(APP_ARMOR) {
             errors.push(FieldError::forbidden(&path.key(name), "may not add AppArmor annotations"));
         }

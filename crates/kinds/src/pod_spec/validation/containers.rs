@@ -44,7 +44,7 @@ pub(super) fn regular(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors)
         return errors.push(FieldError::required(&path, ""));
     }
     let mut names = HashSet::new();
-    for (i, container) in list.iter().enumerate() {
+    for (i, container) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i);
         common(container, pod, &at, errors);
         let name = container.str_at(&["name"]);
@@ -66,7 +66,7 @@ pub(super) fn init(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let regular = pod.spec.list_at(&["containers"]).iter();
     let mut names: HashSet<&str> = regular.map(|container| container.str_at(&["name"])).collect();
     let path = path.child("initContainers");
-    for (i, container) in pod.spec.list_at(&["initContainers"]).iter().enumerate() {
+    for (i, container) in errors.while_room(pod.spec.list_at(&["initContainers"]).iter().enumerate()) {
         let at = path.index(i);
         common(container, pod, &at, errors);
         init_restart_policy(container, pod.options, &at, errors);
@@ -90,7 +90,7 @@ pub(super) fn init(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors) {
         if pod.options.restarting_init_containers {
             continue;
         }
-        for (j, policy) in container.list_at(&["resizePolicy"]).iter().enumerate() {
+        for (j, policy) in errors.while_room(container.list_at(&["resizePolicy"]).iter().enumerate()) {
             if policy.str_at(&["restartPolicy"]) == "RestartContainer" {
                 let at = at.child("resizePolicy").index(j).child("restartPolicy");
                 let why = "must not be set to 'RestartContainer' for non-sidecar initContainers";
@@ -117,7 +117,7 @@ pub(super) fn ephemeral(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldError
     let others: HashSet<&str> = others.map(|container| container.str_at(&["name"])).collect();
     let mut names = others.clone();
     let path = path.child("ephemeralContainers");
-    for (i, container) in pod.spec.list_at(&["ephemeralContainers"]).iter().enumerate() {
+    for (i, container) in errors.while_room(pod.spec.list_at(&["ephemeralContainers"]).iter().enumerate()) {
         let at = path.index(i);
         common(container, pod, &at, errors);
         image_space(container, &at, errors);
@@ -131,7 +131,7 @@ pub(super) fn ephemeral(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldError
         }
         let given = FORBIDDEN.iter().filter(|field| is_given(container, field));
         errors.extend(given.map(|field| FieldError::forbidden(&at.child(field), NOT_EPHEMERAL)));
-        for (j, mount) in container.list_at(&["volumeMounts"]).iter().enumerate() {
+        for (j, mount) in errors.while_room(container.list_at(&["volumeMounts"]).iter().enumerate()) {
             for field in ["subPath", "subPathExpr"] {
                 if !mount.str_at(&[field]).is_empty() {
                     let at = at.child("volumeMounts").index(j).child(field);
@@ -197,7 +197,7 @@ fn common(container: &Value, pod: &Pod<'_>, path: &FieldPath, errors: &mut Field
 
 fn container_ports(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut names = HashSet::new();
-    for (i, port) in list.iter().enumerate() {
+    for (i, port) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i);
         let name = port.str_at(&["name"]);
         if !name.is_empty() {
@@ -223,8 +223,8 @@ fn container_ports(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
 /// A port of the host belongs to one container.
 fn host_ports(containers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut taken = HashSet::new();
-    for (i, container) in containers.iter().enumerate() {
-        for (j, port) in container.list_at(&["ports"]).iter().enumerate() {
+    for (i, container) in errors.while_room(containers.iter().enumerate()) {
+        for (j, port) in errors.while_room(container.list_at(&["ports"]).iter().enumerate()) {
             let number = port.int_at(&["hostPort"]).unwrap_or(0);
             let (protocol, address) = (port.str_at(&["protocol"]), port.str_at(&["hostIP"]));
             if number != 0 && !taken.insert((protocol, address, number)) {
@@ -237,7 +237,7 @@ fn host_ports(containers: &[Value], path: &FieldPath, errors: &mut FieldErrors) 
 
 fn resize_policy(list: &[Value], pod_policy: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let repeated = repeated(list, |item| item.str_at(&["resourceName"]));
-    for (i, item) in list.iter().enumerate() {
+    for (i, item) in errors.while_room(list.iter().enumerate()) {
         let (resource, policy) = (item.str_at(&["resourceName"]), item.str_at(&["restartPolicy"]));
         if repeated[i] {
             errors.push(FieldError::duplicate(&path.index(i), resource));
@@ -287,7 +287,7 @@ fn restart_policy(container: &Value, options: &Options, path: &FieldPath, errors
     if rules.len() > RESTART_RULES_MAX {
         errors.push(FieldError::too_many(&path, rules.len(), RESTART_RULES_MAX));
     }
-    for (i, rule) in rules.iter().enumerate() {
+    for (i, rule) in errors.while_room(rules.iter().enumerate()) {
         let at = path.index(i);
         checks::one_of(&at.child("action"), rule.str_at(&["action"]), actions, errors);
         let at = at.child("exitCodes");

@@ -21,7 +21,7 @@ const VARIABLE_FIELDS: [&str; 9] = [
 ];
 
 pub(super) fn variables(variables: &[Value], path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
-    for (i, variable) in variables.iter().enumerate() {
+    for (i, variable) in errors.while_room(variables.iter().enumerate()) {
         let at = path.index(i);
         match variable.str_at(&["name"]) {
             "" => errors.push(FieldError::required(&at.child("name"), "")),
@@ -35,7 +35,7 @@ pub(super) fn variables(variables: &[Value], path: &FieldPath, options: &Options
 
 /// All keys of a config map or secret as variables.
 pub(super) fn sources(sources: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, source) in sources.iter().enumerate() {
+    for (i, source) in errors.while_room(sources.iter().enumerate()) {
         let at = path.index(i);
         let prefix = source.str_at(&["prefix"]);
         if !prefix.is_empty() {

@@ -160,7 +160,7 @@ fn http_get(action: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     checks::required(&path.child("path"), action.str_at(&["path"]), errors);
     checks::port_number_or_name(&path.child("port"), action.get("port"), errors);
     checks::one_of(&path.child("scheme"), action.str_at(&["scheme"]), &["HTTP", "HTTPS"], errors);
-    for header in action.list_at(&["httpHeaders"]) {
+    for header in errors.while_room(action.list_at(&["httpHeaders"])) {
         let name = header.str_at(&["name"]);
         checks::invalid_for(&path.child("httpHeaders"), name, names::http_header_name(name), errors);
     }

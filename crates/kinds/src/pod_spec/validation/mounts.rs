@@ -15,7 +15,7 @@ pub(super) fn mounts(container: &Value, volumes: &Volumes<'_>, path: &FieldPath,
     let privileged = container.bool_at(&["securityContext", "privileged"]);
     let (device_names, device_paths) = names_and_paths(devices, "devicePath");
     let mut taken = HashSet::new();
-    for (i, mount) in container.list_at(&["volumeMounts"]).iter().enumerate() {
+    for (i, mount) in errors.while_room(container.list_at(&["volumeMounts"]).iter().enumerate()) {
         let at = path.index(i);
         let (name, target) = (mount.str_at(&["name"]), mount.str_at(&["mountPath"]));
         checks::required(&at.child("name"), name, errors);
@@ -51,7 +51,7 @@ pub(super) fn devices(container: &Value, volumes: &Volumes<'_>, path: &FieldPath
     let mounts = container.list_at(&["volumeMounts"]);
     let (mount_names, mount_paths) = names_and_paths(mounts, "mountPath");
     let (mut names, mut taken) = (HashSet::new(), HashSet::new());
-    for (i, device) in container.list_at(&["volumeDevices"]).iter().enumerate() {
+    for (i, device) in errors.while_room(container.list_at(&["volumeDevices"]).iter().enumerate()) {
         let (name_at, path_at) = (path.index(i).child("name"), path.index(i).child("devicePath"));
         let (name, target) = (device.str_at(&["name"]), device.str_at(&["devicePath"]));
         checks::required(&name_at, name, errors);

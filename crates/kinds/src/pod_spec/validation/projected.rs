@@ -31,7 +31,7 @@ pub(super) fn downward_api(source: &Value, path: &FieldPath, errors: &mut FieldE
 pub(super) fn projected(source: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
     file_mode(source, "defaultMode", path, errors);
     let mut files = Files { path, known: HashSet::new() };
-    for (i, item) in source.list_at(&["sources"]).iter().enumerate() {
+    for (i, item) in errors.while_room(source.list_at(&["sources"]).iter().enumerate()) {
         let at = path.child("sources").index(i);
         let mut count = 0;
         let mut each = |name: &str| {
@@ -45,7 +45,7 @@ pub(super) fn projected(source: &Value, path: &FieldPath, options: &Options, err
             }
         }
         if let Some((source, at)) = each("downwardAPI") {
-            for file in source.list_at(&["items"]) {
+            for file in errors.while_room(source.list_at(&["items"])) {
                 downward_file(file, &at, errors);
                 let name = file.str_at(&["path"]);
                 files.add(name, name, errors);
@@ -102,7 +102,7 @@ fn downward_file(file: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 fn keys(source: &Value, path: &FieldPath, files: &mut Files<'_>, errors: &mut FieldErrors) {
     needs(source, &["name"], path, errors);
-    for (i, item) in source.list_at(&["items"]).iter().enumerate() {
+    for (i, item) in errors.while_room(source.list_at(&["items"]).iter().enumerate()) {
         key_to_path(item, &path.child("items").index(i), errors);
         files.add(item.str_at(&["path"]), source.str_at(&["name"]), errors);
     }

@@ -27,12 +27,14 @@ pub(super) fn requirements(
 ) {
     let mut seen = Seen::default();
     let limits = requirements.object_at(&["limits"]);
-    for (name, value) in limits.into_iter().flat_map(|limits| limits.iter()) {
+    for (name, value) in errors.while_room(limits.into_iter().flat_map(|limits| limits.iter())) {
         let at = path.child("limits").key(name);
         let Some(limit) = amount(name, value, holder, &at, errors) else { continue };
         seen.note(name, &limit, &at, options, errors);
     }
-    for (name, value) in requirements.object_at(&["requests"]).into_iter().flat_map(|requests| requests.iter()) {
+    for (name, value) in
+        errors.while_room(requirements.object_at(&["requests"]).into_iter().flat_map(|requests| requests.iter()))
+    {
         let (list, at) = (path.child("requests"), path.child("requests").key(name));
         let Some(request) = amount(name, value, holder, &at, errors) else { continue };
         let overcommit = resource_names::is_native(name) && !is_huge_page(name);
@@ -80,19 +82,23 @@ pub(super) fn pod_requirements(
 
     let Some(spec) = spec.as_object() else { return };
     let own = |list: &str, name: &str| of_pod.at(&[list, name]).and_then(quantity);
-    for (name, sum) in aggregate(spec, "requests") {
+    for (name, sum) in errors.while_room(aggregate(spec, "requests")) {
         let Some(request) = own("requests", &name).filter(|request| sum > *request) else { continue };
         let why = format!("must be greater than or equal to aggregate container requests of {sum}");
         errors.push(FieldError::invalid(&path.child("requests").key(&name), request.to_string().as_str(), why));
     }
     // The reference has no `limits` of its own here.
-    for (name, sum) in aggregate(spec, "limits").into_iter().filter(|(name, _)| is_huge_page(name)) {
+    for (name, sum) in errors.while_room(aggregate(spec, "limits").into_iter().filter(|(name, _)| is_huge_page(name))) {
         let Some(limit) = own("limits", &name).filter(|limit| sum > *limit) else { continue };
         let why = format!("must be greater than or equal to aggregate container limits of {sum}");
         errors.push(FieldError::invalid(&path.child("limits").key(&name), limit.to_string().as_str(), why));
     }
-    for (i, container) in spec.get("containers").and_then(Value::as_list).unwrap_or(&[]).iter().enumerate() {
-        for (name, value) in container.object_at(&["resources", "limits"]).into_iter().flat_map(|l| l.iter()) {
+    for (i, container) in
+        errors.while_room(spec.get("containers").and_then(Value::as_list).unwrap_or(&[]).iter().enumerate())
+    {
+        for (name, value) in
+            errors.while_room(container.object_at(&["resources", "limits"]).into_iter().flat_map(|l| l.iter()))
+        {
             let (Some(limit), Some(max)) = (quantity(value), own("limits", name)) else { continue };
             if limit > max {
                 let at = path.child("containers").index(i).key(name).child("limits");
@@ -145,7 +151,7 @@ fn pod_resource_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
 fn claim_names(list: &[Value], known: &BTreeSet<&str>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut all_names = None;
-    for (i, claim) in list.iter().enumerate() {
+    for (i, claim) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i);
         let (name, request) = (claim.str_at(&["name"]), claim.str_at(&["request"]));
         if name.is_empty() {

@@ -1,6 +1,6 @@
 //! The rules of where a pod may run: affinities, tolerations, the spread over the topology.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -22,7 +22,7 @@ pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &Options, errors
         if let Some(selector) = member(rules, REQUIRED) {
             node_selector(selector, options.any_node_label_value, &path.child(REQUIRED), errors);
         }
-        for (i, term) in rules.list_at(&[PREFERRED]).iter().enumerate() {
+        for (i, term) in errors.while_room(rules.list_at(&[PREFERRED]).iter().enumerate()) {
             let at = path.child(PREFERRED).index(i);
             weight(term, &at, errors);
             let preference = term.get("preference").unwrap_or(&Value::Null);
@@ -32,10 +32,10 @@ pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &Options, errors
     for kind in ["podAffinity", "podAntiAffinity"] {
         let Some(rules) = member(affinity, kind) else { continue };
         let path = path.child(kind);
-        for (i, term) in rules.list_at(&[REQUIRED]).iter().enumerate() {
+        for (i, term) in errors.while_room(rules.list_at(&[REQUIRED]).iter().enumerate()) {
             pod_term(term, &path.child(REQUIRED).index(i), options, errors);
         }
-        for (i, weighted) in rules.list_at(&[PREFERRED]).iter().enumerate() {
+        for (i, weighted) in errors.while_room(rules.list_at(&[PREFERRED]).iter().enumerate()) {
             let at = path.child(PREFERRED).index(i);
             weight(weighted, &at, errors);
             let term = weighted.get("podAffinityTerm").unwrap_or(&Value::Null);
@@ -51,7 +51,7 @@ pub(crate) fn node_selector(selector: &Value, any_value: bool, path: &FieldPath,
     if terms.is_empty() {
         errors.push(FieldError::required(&path, "must have at least one node selector term"));
     }
-    for (i, term) in terms.iter().enumerate() {
+    for (i, term) in errors.while_room(terms.iter().enumerate()) {
         node_selector_term(term, any_value, &path.index(i), errors);
     }
 }
@@ -67,10 +67,10 @@ pub(crate) fn has_invalid_label_values(selector: &Value) -> bool {
 }
 
 fn node_selector_term(term: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, requirement) in term.list_at(&["matchExpressions"]).iter().enumerate() {
+    for (i, requirement) in errors.while_room(term.list_at(&["matchExpressions"]).iter().enumerate()) {
         label_requirement(requirement, any_value, &path.child("matchExpressions").index(i), errors);
     }
-    for (i, requirement) in term.list_at(&["matchFields"]).iter().enumerate() {
+    for (i, requirement) in errors.while_room(term.list_at(&["matchFields"]).iter().enumerate()) {
         field_requirement(requirement, &path.child("matchFields").index(i), errors);
     }
 }
@@ -95,7 +95,7 @@ fn label_requirement(requirement: &Value, any_value: bool, path: &FieldPath, err
     }
     checks::qualified_name(&path.child("key"), requirement.str_at(&["key"]), errors);
     if !any_value {
-        for (i, value) in values.iter().filter_map(Value::as_str).enumerate() {
+        for (i, value) in errors.while_room(values.iter().filter_map(Value::as_str).enumerate()) {
             checks::invalid_for(&at.index(i), value, names::label_value(value), errors);
         }
     }
@@ -116,7 +116,7 @@ fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldEr
     if key != "metadata.name" {
         return errors.push(FieldError::invalid(&path.child("key"), key, "not a valid field selector key"));
     }
-    for (i, name) in values.iter().filter_map(Value::as_str).enumerate() {
+    for (i, name) in errors.while_room(values.iter().filter_map(Value::as_str).enumerate()) {
         checks::subdomain(&path.child("values").index(i), name, errors);
     }
 }
@@ -125,7 +125,7 @@ fn pod_term(term: &Value, path: &FieldPath, options: &Options, errors: &mut Fiel
     for selector in ["labelSelector", "namespaceSelector"] {
         selectors::label_selector(term.get(selector), options.any_selector_value, &path.child(selector), errors);
     }
-    for namespace in term.list_at(&["namespaces"]).iter().filter_map(Value::as_str) {
+    for namespace in errors.while_room(term.list_at(&["namespaces"]).iter().filter_map(Value::as_str)) {
         checks::label(&path.child("namespace"), namespace, errors);
     }
     label_keys(term, path, errors);
@@ -157,7 +157,7 @@ pub(super) fn label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErr
             errors.push(FieldError::forbidden(&at, "must not be specified when labelSelector is not set"));
             continue;
         }
-        for (i, key) in list.iter().enumerate() {
+        for (i, key) in errors.while_room(list.iter().enumerate()) {
             checks::qualified_name(&at.index(i), key, errors);
         }
     }
@@ -165,7 +165,7 @@ pub(super) fn label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErr
         let labels = selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.keys());
         let mut seen: BTreeSet<&str> = labels.map(|key| key.as_str()).collect();
         let places: BTreeMap<&str, usize> = matching.iter().enumerate().map(|(i, key)| (*key, i)).collect();
-        for requirement in selector.list_at(&["matchExpressions"]) {
+        for requirement in errors.while_room(selector.list_at(&["matchExpressions"])) {
             let key = requirement.str_at(&["key"]);
             if let Some(i) = places.get(key)
                 && seen.contains(key)
@@ -177,7 +177,7 @@ pub(super) fn label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErr
         }
     }
     let mismatching: BTreeSet<&str> = mismatching.iter().copied().collect();
-    for (i, key) in matching.iter().enumerate().filter(|(_, key)| mismatching.contains(*key)) {
+    for (i, key) in errors.while_room(matching.iter().enumerate().filter(|(_, key)| mismatching.contains(*key))) {
         let at = path.child("matchLabelKeys").index(i);
         errors.push(FieldError::invalid(&at, *key, "exists in both matchLabelKeys and mismatchLabelKeys"));
     }
@@ -196,7 +196,7 @@ pub(super) fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut
     let selects = |key: &str| {
         selector.is_some_and(|selector| selector.at(&["matchLabels", key]).is_some() || expressed.contains(key))
     };
-    for (i, key) in keys.iter().filter_map(Value::as_str).enumerate() {
+    for (i, key) in errors.while_room(keys.iter().filter_map(Value::as_str).enumerate()) {
         checks::qualified_name(&path.index(i), key, errors);
         if selects(key) {
             let why = "exists in both matchLabelKeys and labelSelector";
@@ -208,17 +208,19 @@ pub(super) fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut
 // === Spread ===
 
 pub(super) fn topology_spread(list: &[Value], path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
-    for (i, constraint) in list.iter().enumerate() {
+    fn pair(constraint: &Value) -> (&str, &str) {
+        (constraint.str_at(&["topologyKey"]), constraint.str_at(&["whenUnsatisfiable"]))
+    }
+    let last: HashMap<_, _> = list.iter().enumerate().map(|(i, constraint)| (pair(constraint), i)).collect();
+    for (i, constraint) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i);
         positive(&at.child("maxSkew"), constraint.int_at(&["maxSkew"]).unwrap_or(0), errors);
-        let (key, action) = (constraint.str_at(&["topologyKey"]), constraint.str_at(&["whenUnsatisfiable"]));
+        let (key, action) = pair(constraint);
         if key.is_empty() {
             errors.push(FieldError::required(&at.child("topologyKey"), "can not be empty"));
         }
         checks::one_of(&at.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"], errors);
-        let same =
-            |other: &Value| other.str_at(&["topologyKey"]) == key && other.str_at(&["whenUnsatisfiable"]) == action;
-        if list[i + 1..].iter().any(same) {
+        if last.get(&(key, action)) != Some(&i) {
             let at = at.child("{topologyKey, whenUnsatisfiable}");
             errors.push(FieldError::duplicate(&at, format!("{{{key}, {action}}}").as_str()));
         }

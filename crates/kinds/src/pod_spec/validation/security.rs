@@ -36,7 +36,7 @@ pub(super) fn of_pod(spec: &Value, path: &FieldPath, options: &Options, errors: 
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         id(&path.child(field), context.int_at(&[field]), errors);
     }
-    for (i, group) in context.list_at(&["supplementalGroups"]).iter().enumerate() {
+    for (i, group) in errors.while_room(context.list_at(&["supplementalGroups"]).iter().enumerate()) {
         id(&path.child("supplementalGroups").index(i), group.as_i64(), errors);
     }
     if spec.bool_at(&["shareProcessNamespace"]) && spec.bool_at(&["hostPID"]) {
@@ -114,7 +114,7 @@ pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options, erro
         }
     }
     if !options.users_with_devices {
-        for (container, at) in super::containers::all(spec, path) {
+        for (container, at) in errors.while_room(super::containers::all(spec, path)) {
             if !container.list_at(&["volumeDevices"]).is_empty() {
                 errors.push(FieldError::forbidden(&at.child("volumeDevices"), WHY));
             }
@@ -201,7 +201,7 @@ fn seccomp_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) 
 
 fn sysctls(spec: &Value, list: &[Value], path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
     let repeated = repeated(list, |sysctl| sysctl.str_at(&["name"]));
-    for (i, sysctl) in list.iter().enumerate() {
+    for (i, sysctl) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i).child("name");
         let name = sysctl.str_at(&["name"]);
         if name.is_empty() {

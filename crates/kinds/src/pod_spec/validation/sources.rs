@@ -52,7 +52,7 @@ pub(crate) fn aws_store(source: &Value, path: &FieldPath, errors: &mut FieldErro
 pub(crate) fn keys(source: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     needs(source, &[name], path, errors);
     file_mode(source, "defaultMode", path, errors);
-    for (i, item) in source.list_at(&["items"]).iter().enumerate() {
+    for (i, item) in errors.while_room(source.list_at(&["items"]).iter().enumerate()) {
         key_to_path(item, &path.child("items").index(i), errors);
     }
 }
@@ -200,7 +200,7 @@ pub(crate) fn fibre_channel(source: &Value, path: &FieldPath, errors: &mut Field
 
 pub(crate) fn flex(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     needs(source, &["driver"], path, errors);
-    for (key, _) in source.object_at(&["options"]).into_iter().flat_map(|options| options.iter()) {
+    for (key, _) in errors.while_room(source.object_at(&["options"]).into_iter().flat_map(|options| options.iter())) {
         let namespace = key.split('/').next().unwrap_or("");
         let domain = format!(".{}", namespace.to_lowercase());
         if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {

@@ -76,7 +76,7 @@ pub(super) fn validate<'a>(
         volume.is_some_and(|volume| ephemeral.contains(volume))
     };
     let mut valid: HashMap<&str, &Value> = HashMap::with_capacity(volumes.len());
-    for (i, volume) in volumes.iter().enumerate() {
+    for (i, volume) in errors.while_room(volumes.iter().enumerate()) {
         let at = path.index(i);
         let before = errors.len();
         let name = volume.str_at(&["name"]);

@@ -41,7 +41,7 @@ pub(super) fn host_processes(spec: &Value, path: &FieldPath, errors: &mut FieldE
     let of = |holder: &Value| holder.at(&["securityContext", "windowsOptions", "hostProcess"]).and_then(Value::as_bool);
     let of_pod = of(spec);
     let (mut count, mut host) = (0, 0);
-    for (container, at) in containers::all(spec, path) {
+    for (container, at) in errors.while_room(containers::all(spec, path)) {
         count += 1;
         let own = of(container);
         if let (Some(of_pod), Some(own)) = (of_pod, own)

@@ -1,10 +1,15 @@
 //! Warnings about files of one volume that take each other's place: the same path, or one below the other.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use binnacle_schema::Value;
 
+use super::ENOUGH;
 use crate::tree::member;
+
+/// How many parts of paths are compared.
+const MAX_PARTS: usize = 1 << 16;
 
 pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -20,21 +25,29 @@ pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
                 Some((kind, field)) => format!("{kind} {:?}", own.str_at(&[field])),
                 None => "DownwardAPI".to_owned(),
             };
-            let mut files = Files::default();
+            let mut files = Files::new();
             for item in own.list_at(&["items"]) {
+                if warnings.len() > ENOUGH {
+                    return warnings;
+                }
                 let file = File::new(item.str_at(&["path"]), "");
-                warnings.extend(files.add(file).map(|what| format!("volume {name:?} ({described}): {what}")));
+                let told = files.add(file).into_iter();
+                warnings.extend(told.map(|what| format!("volume {name:?} ({described}): {what}")));
             }
         }
         if let Some(projected) = member(volume, "projected") {
-            let mut files = Files::default();
+            let mut files = Files::new();
             for source in projected.list_at(&["sources"]) {
                 let Some(own) = files_of(source) else {
                     warnings.push(format!("volume {name:?} (Projected) has no sources provided"));
                     continue;
                 };
                 for file in own {
-                    warnings.extend(files.add(file).map(|what| format!("volume {name:?} (Projected): {what}")));
+                    if warnings.len() > ENOUGH {
+                        return warnings;
+                    }
+                    let told = files.add(file).into_iter();
+                    warnings.extend(told.map(|what| format!("volume {name:?} (Projected): {what}")));
                 }
             }
         }
@@ -80,23 +93,53 @@ fn files_of(source: &Value) -> Option<Vec<File>> {
     })
 }
 
-#[derive(Default)]
-struct Files(Vec<File>);
+/// The files of a volume, as a tree of the parts of their paths: a file collides with those on the way to it and with
+/// those below it, and finding these takes no look at the others.
+struct Files {
+    all: Vec<File>,
+    /// Nodes by the node above and the part of the path.
+    places: HashMap<(usize, String), usize>,
+    nodes: Vec<Node>,
+}
+
+/// A path, by the places of files in the list.
+#[derive(Clone, Default)]
+struct Node {
+    files: Vec<usize>,
+    below: Vec<usize>,
+}
 
 impl Files {
-    /// Adds a file and tells of each that it collides with.
-    fn add(&mut self, file: File) -> impl Iterator<Item = String> {
-        let below =
-            |inner: &str, outer: &str| inner == outer || inner.strip_prefix(outer).is_some_and(|r| r.starts_with('/'));
-        let collides = |other: &&File| {
-            !file.path.is_empty()
-                && !other.path.is_empty()
-                && (below(&file.path, &other.path) || below(&other.path, &file.path))
-        };
-        let found: Vec<String> =
-            self.0.iter().filter(collides).map(|other| format!("overlapping paths: {file} with {other}")).collect();
-        self.0.push(file);
-        found.into_iter()
+    fn new() -> Self {
+        Self { all: Vec::new(), places: HashMap::new(), nodes: vec![Node::default()] }
+    }
+
+    /// Adds a file and tells of each that it collides with, in their order. Of very many no more are looked at, as no
+    /// more warnings would be told.
+    fn add(&mut self, file: File) -> Vec<String> {
+        let own = self.all.len();
+        let mut found: Vec<usize> = Vec::new();
+        if !file.path.is_empty() && self.nodes.len() < MAX_PARTS {
+            let mut node = 0;
+            for part in file.path.split('/') {
+                if node != 0 {
+                    self.nodes[node].below.push(own);
+                }
+                let next = *self.places.entry((node, part.to_owned())).or_insert(self.nodes.len());
+                if next == self.nodes.len() {
+                    self.nodes.push(Node::default());
+                }
+                node = next;
+                found.extend(self.nodes[node].files.iter().take(ENOUGH));
+            }
+            found.extend(self.nodes[node].below.iter().take(ENOUGH));
+            self.nodes[node].files.push(own);
+            found.sort_unstable();
+        }
+        let told = found.into_iter().map(|other: usize| format!("overlapping paths: {file} with {}", self.all[other]));
+        let told = told.collect();
+        self.all.push(file);
+        told
     }
 }
 

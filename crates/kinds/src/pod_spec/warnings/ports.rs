@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use binnacle_meta::FieldPath;
 use binnacle_schema::Value;
 
+use super::ENOUGH;
 use crate::pod_spec::validation::containers::all;
-
-/// Each port may be warned about together with each other one: no more are compared, and no more are ever told.
-const ENOUGH: usize = 1024;
 
 pub(super) fn warnings(spec: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     let mut seen: Vec<Port<'_>> = Vec::new();

@@ -1,5 +1,7 @@
 //! What a node reports of claims and images: parts of the status that come with features which are off by default.
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::resource_names;
@@ -12,15 +14,16 @@ const IMAGE_REFERENCE_MAX: usize = 256;
 /// Claims whose devices count as resources of the node (KEP-5517).
 pub(super) fn node_allocatable(status: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const EMPTY: &str = "must not be empty";
-    for (i, claim) in status.list_at(&["nodeAllocatableResourceClaimStatuses"]).iter().enumerate() {
+    let lists = [spec.list_at(&["resourceClaims"]), status.list_at(&["resourceClaimStatuses"])];
+    let known = lists.into_iter().flatten().filter_map(|own| own.get("resourceClaimName").and_then(Value::as_str));
+    let known: HashSet<&str> = known.collect();
+    for (i, claim) in errors.while_room(status.list_at(&["nodeAllocatableResourceClaimStatuses"]).iter().enumerate()) {
         let at = path.index(i);
         let (name, name_at) = (claim.str_at(&["resourceClaimName"]), at.child("resourceClaimName"));
         if name.is_empty() {
             errors.push(FieldError::required(&name_at, EMPTY));
         }
-        let refers = |own: &Value| own.get("resourceClaimName").and_then(Value::as_str) == Some(name);
-        let lists = [spec.list_at(&["resourceClaims"]), status.list_at(&["resourceClaimStatuses"])];
-        if !lists.iter().any(|list| list.iter().any(refers)) {
+        if !known.contains(name) {
             errors.push(FieldError::invalid(&name_at, name, "no mapping found in pod reference"));
         }
         if claim.list_at(&["containers"]).is_empty() {
@@ -30,7 +33,7 @@ pub(super) fn node_allocatable(status: &Value, spec: &Value, path: &FieldPath, e
         if resources.is_none_or(|resources| resources.is_empty()) {
             errors.push(FieldError::required(&at, EMPTY));
         }
-        for (name, value) in resources.into_iter().flat_map(|resources| resources.iter()) {
+        for (name, value) in errors.while_room(resources.into_iter().flat_map(|resources| resources.iter())) {
             let at = at.key(name);
             if !resource_names::is_native(name) {
                 errors.push(FieldError::invalid(&at, name, "must be a node allocatable resource name"));
@@ -44,8 +47,8 @@ pub(super) fn node_allocatable(status: &Value, spec: &Value, path: &FieldPath, e
 
 /// Which image a volume was mounted from (KEP-5365).
 pub(super) fn mounted_images(status: &Value, list: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, container) in status.list_at(&[list]).iter().enumerate() {
-        for (j, mount) in container.list_at(&["volumeMounts"]).iter().enumerate() {
+    for (i, container) in errors.while_room(status.list_at(&[list]).iter().enumerate()) {
+        for (j, mount) in errors.while_room(container.list_at(&["volumeMounts"]).iter().enumerate()) {
             let Some(image) = mount.get("volumeStatus").and_then(|status| member(status, "image")) else { continue };
             let at = path.child(list).index(i).child("volumeMounts").index(j).child("volumeStatus");
             let at = at.child("imageVolumeStatus").child("imageRef");

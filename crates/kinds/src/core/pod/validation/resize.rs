@@ -60,7 +60,9 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
         return errors;
     }
     for list in ["initContainers", "containers"] {
-        for (i, (new, old)) in spec.list_at(&[list]).iter().zip(old_spec.list_at(&[list])).enumerate() {
+        for (i, (new, old)) in
+            errors.while_room(spec.list_at(&[list]).iter().zip(old_spec.list_at(&[list])).enumerate())
+        {
             if list == "initContainers" && !may_resize(old) {
                 continue;
             }
@@ -127,7 +129,9 @@ fn same_containers(spec: &Value, old: &Value, path: &FieldPath, errors: &mut Fie
             errors.push(FieldError::forbidden(&at, format!("{list} may not be added or removed on resize")));
             continue;
         }
-        for (i, _) in new.iter().zip(old).enumerate().filter(|(_, (a, b))| a.str_at(&["name"]) != b.str_at(&["name"])) {
+        for (i, _) in errors.while_room(
+            new.iter().zip(old).enumerate().filter(|(_, (a, b))| a.str_at(&["name"]) != b.str_at(&["name"])),
+        ) {
             let why = format!("{list} may not be renamed or reordered on resize");
             errors.push(FieldError::forbidden(&at.index(i).child("name"), why));
         }
@@ -137,7 +141,7 @@ fn same_containers(spec: &Value, old: &Value, path: &FieldPath, errors: &mut Fie
 
 fn of_containers(rest: &mut Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let containers = rest.get_mut("containers").and_then(Value::as_list_mut).into_iter().flatten();
-    for (container, old) in containers.zip(old.list_at(&["containers"])) {
+    for (container, old) in errors.while_room(containers.zip(old.list_at(&["containers"]))) {
         forget_changeable(container, old);
         forget_claims(container);
         if !equal(CONTAINER, Some(container), Some(old)) {
@@ -149,7 +153,7 @@ fn of_containers(rest: &mut Value, old: &Value, path: &FieldPath, errors: &mut F
 fn of_init_containers(spec: &Value, rest: &mut Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let containers = rest.get_mut("initContainers").and_then(Value::as_list_mut).into_iter().flatten();
     let known = spec.list_at(&["initContainers"]).iter().zip(old.list_at(&["initContainers"]));
-    for (i, (container, (new, old))) in containers.zip(known).enumerate() {
+    for (i, (container, (new, old))) in errors.while_room(containers.zip(known).enumerate()) {
         let at = path.child("initContainers").index(i);
         if !may_resize(new) {
             if !equal(CONTAINER, Some(new), Some(old)) {
@@ -167,7 +171,7 @@ fn of_init_containers(spec: &Value, rest: &mut Value, old: &Value, path: &FieldP
         if is_sidecar(new) || equal(CONTAINER, Some(new), Some(old)) {
             continue;
         }
-        for policy in new.list_at(&["resizePolicy"]) {
+        for policy in errors.while_room(new.list_at(&["resizePolicy"])) {
             if policy.str_at(&["restartPolicy"]) == "RestartContainer" {
                 let why = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
                 errors.push(FieldError::forbidden(&at, why));

@@ -1,12 +1,13 @@
 //! The rules of a pod's status, which its node reports.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::metadata::shown;
 use binnacle_validation::names::inclusive_range_error;
-use binnacle_validation::{checks, ip};
+use binnacle_validation::{checks, ip, repeated};
 
 use super::{reported, update};
 use crate::pod_spec::validation::Options;
@@ -49,7 +50,7 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
         let containers = spec.list_at(&[containers]);
         allocated(status.list_at(&[list]), containers, &path.child(list), &mut errors);
     }
-    for (i, status) in status.list_at(&["ephemeralContainerStatuses"]).iter().enumerate() {
+    for (i, status) in errors.while_room(status.list_at(&["ephemeralContainerStatuses"]).iter().enumerate()) {
         if !status.list_at(&["allocatedResourcesStatus"]).is_empty() {
             let at = path.child("ephemeralContainerStatuses").index(i).child("allocatedResourcesStatus");
             errors.push(FieldError::forbidden(&at, "must not be specified in container status"));
@@ -62,7 +63,7 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
 }
 
 fn conditions(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, condition) in status.list_at(&["conditions"]).iter().enumerate() {
+    for (i, condition) in errors.while_room(status.list_at(&["conditions"]).iter().enumerate()) {
         if let Some(generation) = condition.int_at(&["observedGeneration"]).filter(|generation| *generation < 0) {
             let at = path.index(i).child("observedGeneration");
             errors.push(FieldError::invalid(&at, generation, NOT_NEGATIVE));
@@ -102,21 +103,31 @@ fn transitions(list: &str, new: &[Value], old: &[Value], pod: &Value, path: &Fie
     {
         return;
     }
-    for (i, old) in old.iter().enumerate() {
+    let containers = first_by_name(containers);
+    let running = new.iter().filter(|new| new.at(&["state", "terminated"]).is_none_or(Value::is_null));
+    let running: HashSet<&str> = running.map(|new| new.str_at(&["name"])).collect();
+    for (i, old) in errors.while_room(old.iter().enumerate()) {
         let Some(ended) = old.at(&["state", "terminated"]).filter(|ended| !ended.is_null()) else { continue };
         let name = old.str_at(&["name"]);
-        let runs =
-            |new: &&Value| new.str_at(&["name"]) == name && new.at(&["state", "terminated"]).is_none_or(Value::is_null);
-        if !new.iter().any(|new| runs(&new)) {
+        if !running.contains(name) {
             continue;
         }
         let code = ended.int_at(&["exitCode"]).unwrap_or(0);
-        let container = containers.iter().find(|container| container.str_at(&["name"]) == name);
+        let container = containers.get(name);
         if !container.is_some_and(|container| should_restart(container, spec, code)) {
             let why = "may not be transitioned to non-terminated state";
             errors.push(FieldError::forbidden(&path.index(i).child("state"), why));
         }
     }
+}
+
+/// The first of each name.
+fn first_by_name<'a>(containers: impl IntoIterator<Item = &'a Value>) -> HashMap<&'a str, &'a Value> {
+    let mut by_name = HashMap::new();
+    for container in containers {
+        by_name.entry(container.str_at(&["name"])).or_insert(container);
+    }
+    by_name
 }
 
 fn should_restart(container: &Value, spec: &Value, code: i64) -> bool {
@@ -144,14 +155,16 @@ fn should_restart(container: &Value, spec: &Value, code: i64) -> bool {
 
 fn claim_statuses(status: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let list = status.list_at(&["resourceClaimStatuses"]);
-    for (i, claim) in list.iter().enumerate() {
+    let repeated = repeated(list, |claim| claim.str_at(&["name"]));
+    let known: HashSet<&str> = spec.list_at(&["resourceClaims"]).iter().map(|known| known.str_at(&["name"])).collect();
+    for (i, claim) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i);
         let name = claim.str_at(&["name"]);
-        if !spec.list_at(&["resourceClaims"]).iter().any(|known| known.str_at(&["name"]) == name) {
+        if !known.contains(name) {
             let why = "must match the name of an entry in `spec.resourceClaims`";
             errors.push(FieldError::invalid(&at.child("name"), name, why));
         }
-        if list[..i].iter().any(|earlier| earlier.str_at(&["name"]) == name) {
+        if repeated[i] {
             errors.push(FieldError::duplicate(&at.child("name"), name));
         }
         if let Some(claim) = claim.get("resourceClaimName").and_then(Value::as_str) {
@@ -167,13 +180,13 @@ fn extended_claim(status: &Value, spec: &Value, path: &FieldPath, errors: &mut F
     if mappings.is_empty() {
         errors.push(FieldError::required(&at, "at least one request mapping is required"));
     }
+    let containers = first_by_name(["containers", "initContainers"].iter().flat_map(|list| spec.list_at(&[list])));
     let mut seen = HashSet::new();
-    for (i, mapping) in mappings.iter().enumerate() {
+    for (i, mapping) in errors.while_room(mappings.iter().enumerate()) {
         let at = at.index(i);
         let text = |field: &str| mapping.str_at(&[field]);
         let (name, resource, request) = (text("containerName"), text("resourceName"), text("requestName"));
-        let all = ["containers", "initContainers"].iter().flat_map(|list| spec.list_at(&[list]));
-        match all.clone().find(|container| container.str_at(&["name"]) == name) {
+        match containers.get(name) {
             None => {
                 let why = "must match the name of an entry in spec.initContainers.name or spec.containers.name";
                 errors.push(FieldError::invalid(&at.child("containerName"), name, why));
@@ -200,8 +213,8 @@ fn extended_claim(status: &Value, spec: &Value, path: &FieldPath, errors: &mut F
 /// One address of each family.
 fn addresses(status: &Value, old: &Value, field: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let list = status.list_at(&[field]);
-    let known: Vec<&str> = old.list_at(&[field]).iter().map(|known| known.str_at(&["ip"])).collect();
-    for (i, item) in list.iter().enumerate() {
+    let known: HashSet<&str> = old.list_at(&[field]).iter().map(|known| known.str_at(&["ip"])).collect();
+    for (i, item) in errors.while_room(list.iter().enumerate()) {
         ip::legacy_ip(&path.child(field).index(i), item.str_at(&["ip"]), &known, errors);
     }
     if list.len() < 2 {
@@ -233,7 +246,7 @@ fn host_addresses(status: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
 
 fn users(statuses: &[Value], spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let os = member(spec, "os").map_or("linux", |os| os.str_at(&["name"]));
-    for (i, status) in statuses.iter().enumerate() {
+    for (i, status) in errors.while_room(statuses.iter().enumerate()) {
         let Some(user) = status.at(&["user", "linux"]).filter(|user| !user.is_null()) else { continue };
         let at = path.index(i).child("user").child("linux");
         if os == "windows" {
@@ -258,15 +271,17 @@ fn users(statuses: &[Value], spec: &Value, path: &FieldPath, errors: &mut FieldE
 
 /// The health of devices: those that the container asked for.
 fn allocated(statuses: &[Value], containers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, status) in statuses.iter().enumerate() {
-        let container = containers.iter().find(|container| container.str_at(&["name"]) == status.str_at(&["name"]));
-        for (j, resource) in status.list_at(&["allocatedResourcesStatus"]).iter().enumerate() {
+    let containers = first_by_name(containers);
+    for (i, status) in errors.while_room(statuses.iter().enumerate()) {
+        let container = containers.get(status.str_at(&["name"]));
+        let claims = container.map(|container| asked_claims(container)).unwrap_or_default();
+        for (j, resource) in errors.while_room(status.list_at(&["allocatedResourcesStatus"]).iter().enumerate()) {
             let at = path.index(i).child("allocatedResourcesStatus").index(j);
             if let Some(container) = container {
-                asked_for(container, resource.str_at(&["name"]), &at.child("name"), errors);
+                asked_for(container, &claims, resource.str_at(&["name"]), &at.child("name"), errors);
             }
             let mut seen = HashSet::new();
-            for (k, device) in resource.list_at(&["resources"]).iter().enumerate() {
+            for (k, device) in errors.while_room(resource.list_at(&["resources"]).iter().enumerate()) {
                 let at = at.child("resources").index(k);
                 let health = device.str_at(&["health"]);
                 checks::one_of(&at.child("health"), health, &["Healthy", "Unhealthy", "Unknown"], errors);
@@ -288,19 +303,28 @@ fn allocated(statuses: &[Value], containers: &[Value], path: &FieldPath, errors:
     }
 }
 
-fn asked_for(container: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+/// The claims of a container as statuses name them: `claim` or `claim/request`.
+fn asked_claims(container: &Value) -> HashSet<Cow<'_, str>> {
+    let claims = container.list_at(&["resources", "claims"]).iter();
+    let named = claims.map(|claim| match (claim.str_at(&["name"]), claim.str_at(&["request"])) {
+        (name, "") => Cow::Borrowed(name),
+        (name, request) => Cow::Owned(format!("{name}/{request}")),
+    });
+    named.collect()
+}
+
+fn asked_for(
+    container: &Value,
+    claims: &HashSet<Cow<'_, str>>,
+    name: &str,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let (found, why) = match name.strip_prefix("claim:") {
-        Some(claim) => {
-            let asked = container.list_at(&["resources", "claims"]).iter().any(|known| {
-                let request = known.str_at(&["request"]);
-                let own = known.str_at(&["name"]);
-                if request.is_empty() { claim == own } else { claim == format!("{own}/{request}") }
-            });
-            (
-                asked,
-                "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty",
-            )
-        }
+        Some(claim) => (
+            claims.contains(claim),
+            "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty",
+        ),
         None => {
             let asked = container.at(&["resources", "requests", name]).is_some();
             (asked, "must match one of the container's resource requests")

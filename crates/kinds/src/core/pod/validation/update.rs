@@ -1,5 +1,7 @@
 //! What an update may change of a pod: little, once it is made. More while it is gated (KEP-3838).
 
+use std::collections::HashSet;
+
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
 use binnacle_schema::{Value, json};
 use binnacle_validation::metadata::shown;
@@ -67,7 +69,7 @@ fn container_images(new: &[Value], old: &[Value], path: &FieldPath, errors: &mut
         errors.push(FieldError::forbidden(path, "pod updates may not add or remove containers"));
         return false;
     }
-    for (i, container) in new.iter().enumerate() {
+    for (i, container) in errors.while_room(new.iter().enumerate()) {
         let image = container.str_at(&["image"]);
         let at = path.index(i).child("image");
         if image.is_empty() {
@@ -103,9 +105,11 @@ fn deadline(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldError
 
 fn tolerations(spec: &Value, old: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
     let new = spec.list_at(&["tolerations"]);
-    let fields = ["key", "operator", "value", "effect"];
-    let same = |a: &Value, b: &Value| fields.iter().all(|field| a.str_at(&[field]) == b.str_at(&[field]));
-    if old.list_at(&["tolerations"]).iter().any(|old| !new.iter().any(|new| same(old, new))) {
+    fn told(toleration: &Value) -> [&str; 4] {
+        ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]))
+    }
+    let kept: HashSet<_> = new.iter().map(told).collect();
+    if old.list_at(&["tolerations"]).iter().any(|old| !kept.contains(&told(old))) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         return errors.push(FieldError::forbidden(path, why));
     }
@@ -113,10 +117,10 @@ fn tolerations(spec: &Value, old: &Value, path: &FieldPath, options: &Options, e
 }
 
 fn scheduling_gates(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let known = old.list_at(&["schedulingGates"]);
-    for (i, gate) in spec.list_at(&["schedulingGates"]).iter().enumerate() {
+    let known: HashSet<&str> = old.list_at(&["schedulingGates"]).iter().map(|gate| gate.str_at(&["name"])).collect();
+    for (i, gate) in errors.while_room(spec.list_at(&["schedulingGates"]).iter().enumerate()) {
         let name = gate.str_at(&["name"]);
-        if !known.iter().any(|gate| gate.str_at(&["name"]) == name) {
+        if !known.contains(name) {
             let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errors.push(FieldError::forbidden(&path.index(i).child("name"), why));
         }
@@ -181,7 +185,9 @@ fn node_affinity(spec: &Value, old: &Value, path: &FieldPath, errors: &mut Field
         let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
         return errors.push(FieldError::invalid(&at, Shown::raw(json::to_string(&terms)), why));
     }
-    for (i, (new, _)) in new.iter().zip(old).enumerate().filter(|(_, (new, old))| !only_adds(new, old)) {
+    for (i, (new, _)) in
+        errors.while_room(new.iter().zip(old).enumerate().filter(|(_, (new, old))| !only_adds(new, old)))
+    {
         let term = Shown::raw(json::to_string(&internal(TERM, Some(new))));
         errors.push(FieldError::invalid(&at.index(i), term, "only additions are allowed (no mutations or deletions)"));
     }

@@ -1,0 +1,155 @@
+//! What Go's converter of unstructured objects makes of a tree: the results of strategic merge patches become structs
+//! by it, not by the decoder of JSON. It has its own words, takes whole floating point numbers for integers, and stops
+//! at the first value that a field cannot hold, in the order of the fields.
+
+use super::{from_value, scalar};
+use crate::{Message, Object, Ty, Value};
+
+/// Makes the numbers of a tree those that the converter would store, or tells what it cannot convert.
+pub fn convert_numbers(tree: &mut Value, message: &Message) -> Result<(), String> {
+    match tree {
+        Value::Object(object) => members(object, message),
+        Value::Null => Ok(()),
+        other => Err(format!("cannot restore struct from: {}", kind(other))),
+    }
+}
+
+fn members(object: &mut Object, message: &Message) -> Result<(), String> {
+    for field in message.fields.iter() {
+        if let Some(value) = object.get_mut(&field.name) {
+            convert(value, &field.ty)?;
+        }
+    }
+    Ok(())
+}
+
+fn convert(value: &mut Value, ty: &Ty) -> Result<(), String> {
+    if value.is_null() {
+        return Ok(());
+    }
+    if let Some(element) = ty.element() {
+        let Value::List(items) = value else { return Err(format!("cannot restore slice from {}", kind(value))) };
+        return items.iter_mut().try_for_each(|item| convert(item, element));
+    }
+    if let Some(element) = ty.map_value() {
+        let Value::Object(object) = value else { return Err(format!("cannot restore map from {}", kind(value))) };
+        return object.iter_mut().try_for_each(|(_, item)| convert(item, element));
+    }
+    match (ty, &mut *value) {
+        (Ty::Message(message), _) => convert_numbers(value, message),
+        (Ty::String, Value::Str(_)) | (Ty::Bool, Value::Bool(_)) => Ok(()),
+        // Go can make a text of an integer, so that these are told apart from what it cannot convert at all.
+        (Ty::String, Value::Int(_)) => Err("cannot convert int64 to string".to_owned()),
+        (Ty::Int32 | Ty::Int64 | Ty::Uint32, Value::Int(number)) => {
+            *number = wrapped(*number, ty);
+            Ok(())
+        }
+        (Ty::Int32 | Ty::Int64 | Ty::Uint32, Value::Float(number)) if number.trunc() == *number => {
+            *value = Value::Int(wrapped(truncated(*number), ty));
+            Ok(())
+        }
+        (Ty::Int32, Value::Float(_)) => Err("cannot convert float64 to int32".to_owned()),
+        (Ty::Int64, Value::Float(_)) => Err("cannot convert float64 to int64".to_owned()),
+        (Ty::Uint32, Value::Float(_)) => Err("cannot convert float64 to uint32".to_owned()),
+        (Ty::Double, Value::Int(_) | Value::Float(_)) => Ok(()),
+        (Ty::String, _) => unrecognized("string"),
+        (Ty::Bool, _) => unrecognized("bool"),
+        (Ty::Int32, _) => unrecognized("int32"),
+        (Ty::Int64, _) => unrecognized("int64"),
+        (Ty::Uint32, _) => unrecognized("uint32"),
+        (Ty::Double, _) => unrecognized("float64"),
+        (Ty::Bytes, Value::Str(_)) => {
+            from_value::alone(value, ty).map_err(|error| format!("error decoding from json: {error}"))
+        }
+        (Ty::Bytes, Value::List(items)) => items.iter_mut().try_for_each(|item| match item {
+            Value::Null => Ok(()),
+            Value::Int(number) => {
+                *number &= 0xff;
+                Ok(())
+            }
+            _ => unrecognized("uint8"),
+        }),
+        (Ty::Bytes, other) => Err(format!("cannot restore slice from {}", kind(other))),
+        // Types that read themselves.
+        _ => from_value::alone(value, ty).map_err(|error| error.to_string()),
+    }
+}
+
+fn unrecognized(ty: &str) -> Result<(), String> {
+    Err(format!("unrecognized type: {ty}"))
+}
+
+/// What Go calls the type of a value that JSON was read into.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Int(_) => "int64",
+        Value::Float(_) | Value::Raw(_) => "float64",
+        Value::List(_) => "slice",
+        Value::Object(_) => "map",
+        other => scalar::kind_of(other),
+    }
+}
+
+/// An integer as a narrower type keeps it.
+fn wrapped(number: i64, ty: &Ty) -> i64 {
+    match ty {
+        Ty::Int32 => i64::from(number as i32),
+        Ty::Uint32 => i64::from(number as u32),
+        _ => number,
+    }
+}
+
+/// A floating point number as an integer. What is beyond the range becomes the least one, as processors do it.
+fn truncated(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Field, MessageRef, value};
+
+    #[test]
+    fn what_the_converter_says() {
+        let list = |ty: Ty| Ty::List(Box::new(ty));
+        let inner = Ty::Message(MessageRef::Shared(Message::new("io.k8s.B", vec![Field::new("n", Ty::Int32)]).into()));
+        let fields = [
+            ("text", Ty::String),
+            ("flag", Ty::Bool),
+            ("number", Ty::Int32),
+            ("long", Ty::Int64),
+            ("data", Ty::Bytes),
+            ("time", Ty::Time),
+            ("inner", inner.clone()),
+            ("list", list(inner)),
+            ("map", Ty::Map(Box::new(Ty::String))),
+        ];
+        let fields: Vec<Field> = fields.into_iter().map(|(name, ty)| Field::new(name, ty)).collect();
+        let message = Message::new("io.k8s.A", fields);
+        for (given, want) in [
+            (value!({"text": 1i64}), "cannot convert int64 to string"),
+            (value!({"text": true}), "unrecognized type: string"),
+            (value!({"text": []}), "unrecognized type: string"),
+            (value!({"flag": "x"}), "unrecognized type: bool"),
+            (value!({"number": "x"}), "unrecognized type: int32"),
+            (value!({"number": 1.5}), "cannot convert float64 to int32"),
+            (value!({"data": "%"}), "error decoding from json: illegal base64 data at input byte 0"),
+            (value!({"data": {}}), "cannot restore slice from map"),
+            (value!({"time": 1i64}), "json: cannot unmarshal number into Go value of type string"),
+            (value!({"inner": []}), "cannot restore struct from: slice"),
+            (value!({"list": {}}), "cannot restore slice from map"),
+            (value!({"list": [1i64]}), "cannot restore struct from: int64"),
+            (value!({"map": "x"}), "cannot restore map from string"),
+            (value!({"map": {"a": false}}), "unrecognized type: string"),
+            // The fields' order decides.
+            (value!({"map": 1i64, "flag": 1i64}), "unrecognized type: bool"),
+        ] {
+            let mut tree = given.clone();
+            assert_eq!(convert_numbers(&mut tree, &message), Err(want.to_owned()), "{given:?}");
+        }
+        let mut tree = value!({"number": 4294967297i64, "long": 3.0, "list": [null, {"n": 2.0}], "map": null});
+        assert_eq!(convert_numbers(&mut tree, &message), Ok(()));
+        assert_eq!(tree, value!({"number": 1i64, "long": 3i64, "list": [null, {"n": 2i64}], "map": null}));
+    }
+}

@@ -1,0 +1,113 @@
+//! Which tasks are begun again over and over.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{FIRST_PAUSE, LONGEST_PAUSE, RESTARTS, STABLE, message};
+
+/// So many beginnings, each soon after the one before, are no accident any more.
+const OFTEN: u32 = 3;
+
+/// Tasks that have panicked, until they go on well or end.
+static UNSTABLE: Mutex<BTreeMap<u64, Unstable>> = Mutex::new(BTreeMap::new());
+
+struct Unstable {
+    name: &'static str,
+    /// Beginnings none of which lasted.
+    restarts: u32,
+    /// When it was last begun, or will be.
+    begun: Instant,
+}
+
+fn unstable() -> MutexGuard<'static, BTreeMap<u64, Unstable>> {
+    UNSTABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The tasks that are begun again over and over, by name: what they look after stands still although they are
+/// supervised. One that has gone on for a minute is well again.
+pub fn failing() -> Vec<&'static str> {
+    let often = |task: &&Unstable| task.restarts >= OFTEN && task.begun.elapsed() < STABLE;
+    let mut names: Vec<_> = unstable().values().filter(often).map(|task| task.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The beginnings of one task. It is forgotten with the value.
+pub(super) struct Beginnings {
+    id: u64,
+    name: &'static str,
+    begun: Instant,
+    pause: Duration,
+    restarts: u32,
+}
+
+impl Beginnings {
+    pub(super) fn new(name: &'static str) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, name, begun: Instant::now(), pause: FIRST_PAUSE, restarts: 0 }
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.begun = Instant::now();
+    }
+
+    /// Notes a panic; tells for how long to wait before the next beginning.
+    pub(super) fn failed(&mut self, panic: &(dyn Any + Send)) -> Duration {
+        if self.begun.elapsed() >= STABLE {
+            (self.pause, self.restarts) = (FIRST_PAUSE, 0);
+        }
+        self.restarts += 1;
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        RESTARTS.with_label_values(&[self.name]).inc();
+        tracing::error!(task = self.name, panic = message(panic), ?pause, "a task ended in a panic and is begun again");
+        let task = Unstable { name: self.name, restarts: self.restarts, begun: Instant::now() + pause };
+        unstable().insert(self.id, task);
+        pause
+    }
+}
+
+impl Drop for Beginnings {
+    fn drop(&mut self) {
+        if self.restarts > 0 {
+            unstable().remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn often_is_told_until_the_task_goes_on() {
+        let is_failing = || failing().contains(&"unstable");
+        let mut times = 0;
+        let task = tokio::spawn(super::super::supervise("unstable", move || {
+            times += 1;
+            async move {
+                if times <= 4 {
+                    panic!("on purpose");
+                }
+                std::future::pending().await
+            }
+        }));
+        assert!(!is_failing());
+        // Pauses of 0.1, 0.2, 0.4 and 0.8 s.
+        for (passed, want) in [(150, false), (250, true), (400, true), (10_000, true), (60_000, false)] {
+            tokio::time::sleep(Duration::from_millis(passed)).await;
+            assert_eq!(is_failing(), want, "after {passed} ms more");
+        }
+        task.abort();
+        assert!(task.await.is_err());
+        let left: Vec<_> = unstable().values().map(|task| task.name).filter(|name| *name == "unstable").collect();
+        assert!(left.is_empty());
+    }
+}
