@@ -5,6 +5,7 @@
 //! grow with the store, have it [on disk](disk).
 
 mod disk;
+mod loading;
 mod memory;
 mod rows;
 
@@ -15,6 +16,7 @@ use binnacle_store::{KeyValue, LeaseId, Revision};
 use bytes::Bytes;
 
 pub(crate) use self::disk::{DiskIndex, remove};
+pub(crate) use self::loading::Loading;
 use self::memory::MemoryIndex;
 
 pub(crate) enum Index {
@@ -66,6 +68,14 @@ pub(crate) type Visit<'a> = dyn FnMut(&Bytes, &Entry) -> ControlFlow<()> + 'a;
 // === impl Index ===
 
 impl Index {
+    /// The same, to be filled with all that is on disk. It is to be empty.
+    pub(crate) fn loading(self) -> Loading {
+        match self {
+            Self::Memory(_) => Loading::Memory(loading::Gathered::default()),
+            Self::Disk(index) => Loading::Disk(index),
+        }
+    }
+
     /// Notes the new version of a key; the answer is a key that may be kept.
     pub(crate) fn put(&mut self, key: &Bytes, live: Live) -> io::Result<Bytes> {
         match self {
@@ -201,6 +211,13 @@ impl Entry {
         if let Some(old) = self.live.replace(live) {
             self.past.push(Version::written(old.modified));
         }
+    }
+
+    fn delete(&mut self, revision: u64) {
+        if let Some(live) = self.live.take() {
+            self.past.push(Version::written(live.modified));
+        }
+        self.past.push(Version::deleted(revision));
     }
 
     /// How many versions of the past a compaction forgets: all at or before it but the newest, which is what reads at

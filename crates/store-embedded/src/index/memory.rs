@@ -15,6 +15,11 @@ pub(crate) struct MemoryIndex {
 // === impl MemoryIndex ===
 
 impl MemoryIndex {
+    /// The keys come in order.
+    pub(super) fn of(keys: impl Iterator<Item = (Bytes, Entry)>) -> Self {
+        Self { keys: keys.collect() }
+    }
+
     /// The answer is the index's own copy of the key.
     pub(super) fn put(&mut self, key: &Bytes, live: Live) -> Bytes {
         let own = self.keys.get_key_value(key).map(|(own, _)| own.clone());
@@ -26,12 +31,7 @@ impl MemoryIndex {
 
     pub(super) fn delete(&mut self, key: &Bytes, revision: u64) {
         match self.keys.get_mut(key) {
-            Some(entry) => {
-                if let Some(live) = entry.live.take() {
-                    entry.past.push(Version::written(live.modified));
-                }
-                entry.past.push(Version::deleted(revision));
-            }
+            Some(entry) => entry.delete(revision),
             None => {
                 let entry = Entry { live: None, past: vec![Version::deleted(revision)] };
                 self.keys.insert(Bytes::copy_from_slice(key), entry);

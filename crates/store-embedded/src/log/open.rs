@@ -38,8 +38,8 @@ pub(crate) struct Tail {
     pub(crate) unconfirmed: Vec<(FrameHeader, Bytes)>,
     /// The number of the next frame behind all of them.
     pub(crate) sequence: u64,
-    /// There are bytes behind them: a frame that was never finished.
-    pub(crate) torn: bool,
+    /// There are bytes behind them, up to here: a frame that was never finished.
+    pub(crate) torn: Option<u64>,
 }
 
 const READ: usize = 1 << 20;
@@ -168,7 +168,7 @@ fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes
     if let Some(detail) = broken {
         match walk.rest()? {
             Rest::Empty => {}
-            Rest::Torn => tail.torn = true,
+            Rest::Torn(end) => tail.torn = Some(end),
             // Each frame is made durable before the next one is begun.
             Rest::Frame(at) => return Err(damaged(format!("{detail}, and the log goes on at byte {at}"))),
         }
@@ -253,7 +253,8 @@ pub(crate) enum Step {
 /// What comes behind the last whole frame.
 enum Rest {
     Empty,
-    Torn,
+    /// Something, up to this place.
+    Torn(u64),
     Frame(u64),
 }
 
@@ -325,8 +326,8 @@ impl Walk {
         while at < self.limit {
             let len = (self.limit - at).min(READ as u64) as usize;
             let Some(chunk) = self.bytes(at, len)? else { break };
-            if chunk.iter().any(|byte| *byte != 0) {
-                rest = Rest::Torn;
+            if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
+                rest = Rest::Torn(at + last as u64 + 1);
                 for from in (0..chunk.len()).step_by(ALIGN) {
                     let candidate = at + from as u64;
                     let looks_like_one = FrameHeader::read(&self.bytes(candidate, FRAME_HEADER)?.unwrap_or_default());

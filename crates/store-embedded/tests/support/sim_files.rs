@@ -29,6 +29,8 @@ struct Inner {
     dead: bool,
     /// How many bytes all files may have.
     space: Option<u64>,
+    /// Files of the log get no names.
+    renames_fail: bool,
 }
 
 #[derive(Clone)]
@@ -99,6 +101,10 @@ impl SimFiles {
 
     pub(crate) fn limit_space(&self, space: Option<u64>) {
         self.inner.lock().space = space;
+    }
+
+    pub(crate) fn refuse_renames(&self, refused: bool) {
+        self.inner.lock().renames_fail = refused;
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -184,6 +190,9 @@ impl Files for SimFiles {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.change_names(|inner| {
             let id = *inner.names.get(from).ok_or(io::ErrorKind::NotFound)?;
+            if inner.renames_fail {
+                return Err(io::Error::from_raw_os_error(EIO));
+            }
             Ok(Change::Rename(from.to_owned(), to.to_owned(), id))
         })
     }
