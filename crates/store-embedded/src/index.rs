@@ -106,6 +106,33 @@ impl Index {
         }
     }
 
+    /// Takes out of all keys what a compaction forgets. The answer is what it keeps and which revisions went, in no order.
+    pub(crate) fn compact(&mut self, compacted: u64) -> io::Result<(Kept, Vec<u64>)> {
+        let (mut kept, mut forgotten) = (Kept::default(), Vec::new());
+        let mut note = |entry: &Entry| {
+            let before = forgotten.len();
+            forgotten.extend(entry.forgotten_revisions(compacted));
+            entry.kept(compacted).into_iter().for_each(|revision| kept.add(revision));
+            forgotten.len() > before
+        };
+        match self {
+            Self::Memory(index) => index.compact(compacted, &mut note),
+            Self::Disk(_) => {
+                let mut keys = Vec::new();
+                self.after(None, &mut |key, entry| {
+                    if note(entry) {
+                        keys.push(key.clone());
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                for key in keys {
+                    self.compact_key(&key, compacted)?;
+                }
+            }
+        }
+        Ok((kept, forgotten))
+    }
+
     /// The live version, with a key that may be kept.
     pub(crate) fn live(&self, key: &Bytes) -> io::Result<Option<(Bytes, Live)>> {
         match self {
@@ -218,6 +245,18 @@ impl Entry {
             self.past.push(Version::written(live.modified));
         }
         self.past.push(Version::deleted(revision));
+    }
+
+    /// Forgets them. True when nothing is left.
+    fn compact(&mut self, compacted: u64) -> bool {
+        let forgotten = self.forgotten(compacted);
+        self.past.drain(..forgotten);
+        if self.past.is_empty() {
+            self.past = Vec::new();
+        } else if self.past.capacity() > 2 * self.past.len() + 8 {
+            self.past.shrink_to_fit();
+        }
+        self.past.is_empty() && self.live.is_none()
     }
 
     /// How many versions of the past a compaction forgets: all at or before it but the newest, which is what reads at

@@ -8,6 +8,7 @@ pub(crate) mod open;
 pub(crate) mod segment;
 pub(crate) mod spares;
 mod stats;
+pub(crate) mod survey;
 mod table;
 mod trouble;
 mod writer;

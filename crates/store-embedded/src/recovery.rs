@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::compaction::{MARKER_KEY, Marker};
 use crate::disk::{Batch, Disk};
 use crate::error::OpenError;
-use crate::index::{Index, Kept, Live, Loading};
+use crate::index::{Index, Live, Loading};
 use crate::lease::Leases;
 use crate::log::open::UnknownFormat;
 use crate::record::{self, Record};
@@ -91,28 +91,12 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result
 
 /// Takes out of the index what the last compaction forgot, and checks that what it kept is all there.
 pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, Unusable> {
-    let mut kept = Kept::default();
-    let mut leftover = Vec::new();
-    let mut keys = Vec::new();
-    index.after(None, &mut |key, entry| {
-        let before = leftover.len();
-        leftover.extend(entry.forgotten_revisions(marker.revision));
-        if leftover.len() > before {
-            keys.push(key.clone());
-        }
-        if let Some(revision) = entry.kept(marker.revision) {
-            kept.add(revision);
-        }
-        ControlFlow::Continue(())
-    })?;
+    let (kept, mut leftover) = index.compact(marker.revision)?;
     if kept != marker.kept {
         return Err(Unusable::Damaged(format!(
             "of the {} versions that the compaction at revision {} kept, {} are in the log",
             marker.kept.count, marker.revision, kept.count
         )));
-    }
-    for key in keys {
-        index.compact_key(&key, marker.revision)?;
     }
     leftover.sort_unstable();
     leftover.dedup();
@@ -212,8 +196,12 @@ fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Vec<(u64, Record)>>) ->
 
 impl Facts {
     pub(crate) fn read(disk: &dyn Disk) -> Result<Self, Unusable> {
+        Self::of(disk.meta()?)
+    }
+
+    pub(crate) fn of(notes: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<Self, Unusable> {
         let mut facts = Self { has_format: false, marker: Marker::default(), leases: Vec::new() };
-        for (key, value) in disk.meta()? {
+        for (key, value) in notes {
             facts.add(&key, &value)?;
         }
         Ok(facts)

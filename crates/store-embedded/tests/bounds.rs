@@ -136,8 +136,9 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
             files.limit_space(Some(files.used()));
         }
         if let Some(at) = at {
-            files.plan(at, fault);
+            files.plan(files.operations() + at, fault);
         }
+        let before = files.operations();
         let mut under_way = None;
         let mut done = 0;
         let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
@@ -146,7 +147,8 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
                 let work = delete(format!("/a/{n}"));
                 match work.run(&store, &mut model).await {
                     Ok(()) => done += 1,
-                    Err(StoreError::NoSpace(_) | StoreError::Unavailable(_)) => {}
+                    // A process that dies now may leave the first of them done.
+                    Err(StoreError::NoSpace(_) | StoreError::Unavailable(_)) => under_way = under_way.or(Some(work)),
                     Err(_) => {
                         under_way = Some(work);
                         break;
@@ -156,17 +158,17 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
             // As if the process were killed.
             std::mem::forget(store);
         }
-        (files, model, under_way, done)
+        let operations = files.operations() - before;
+        (files, model, under_way, done, operations)
     };
-    let (files, model, _, done) = run(None, Fault::Short, true).await;
+    let (files, model, _, done, operations) = run(None, Fault::Short, true).await;
     assert_eq!(done, 10, "all are taken");
-    let operations = files.operations();
     model.check(&open(&files.restarted(Survives::Everything)), "on a full disk").await;
     let faults = [Fault::CutBefore, Fault::CutAfter, Fault::Short, Fault::Dropped, Fault::Refused(ENOSPC)];
     for at in 0..operations + 8 {
         for fault in faults {
             for full in [true, false] {
-                let (files, model, under_way, _) = run(Some(at), fault, full).await;
+                let (files, model, under_way, ..) = run(Some(at), fault, full).await;
                 files.limit_space(None);
                 for survives in [Survives::Everything, Survives::Synced, Survives::Some(at)] {
                     let context = format!("{fault:?} at operation {at}, full: {full}, {survives:?}");

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::io;
 
 use bytes::Bytes;
@@ -17,19 +17,31 @@ pub(crate) enum Loading {
     Disk(DiskIndex),
 }
 
-/// Keys in no order.
+/// Keys in the order in which they came.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    /// Where a key's entry is.
-    places: HashMap<Bytes, usize, Seed>,
-    entries: Vec<Entry>,
+    seed: Seed,
+    /// The newest key with this hash.
+    places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
+    keys: Vec<Key>,
+}
+
+struct Key {
+    key: Bytes,
+    entry: Entry,
+    /// Another one with the same hash.
+    other: Option<usize>,
 }
 
 /// Keys are chosen by users, so that nobody may know beforehand which of them meet.
-#[derive(Clone)]
 struct Seed(u64);
 
-struct KeyHasher(u64);
+/// What is a hash already.
+#[derive(Default)]
+struct Hashed(u64);
+
+/// How keys are put in order without looking at them: the bytes behind what they all begin with.
+type Start = [u64; 5];
 
 /// Fewer keys are put in order by one thread.
 const MANY: usize = 64 << 10;
@@ -73,34 +85,65 @@ impl Loading {
 // === impl Gathered ===
 
 impl Gathered {
-    fn entry(&mut self, key: &Bytes) -> &mut Entry {
-        let place = match self.places.get(key) {
-            Some(place) => *place,
-            None => {
-                self.entries.push(Entry::default());
-                // Copied: the caller's bytes are a slice of something larger.
-                self.places.insert(Bytes::copy_from_slice(key), self.entries.len() - 1);
-                self.entries.len() - 1
-            }
-        };
-        &mut self.entries[place]
+    fn entry(&mut self, key: &[u8]) -> &mut Entry {
+        let hash = xxh3_64_with_seed(key, self.seed.0);
+        let first = self.places.get(&hash).copied();
+        let same = std::iter::successors(first, |place| self.keys[*place].other).find(|n| self.keys[*n].key == key);
+        let place = same.unwrap_or_else(|| {
+            let place = self.keys.len();
+            self.places.insert(hash, place);
+            // Copied: the caller's bytes are a slice of something larger.
+            self.keys.push(Key { key: Bytes::copy_from_slice(key), entry: Entry::default(), other: first });
+            place
+        });
+        &mut self.keys[place].entry
     }
 
-    fn in_order(mut self) -> MemoryIndex {
-        let mut keys: Vec<(Bytes, usize)> = std::mem::take(&mut self.places).into_iter().collect();
-        if keys.len() > MANY {
-            let half = keys.len() / 2;
-            let (left, right) = keys.split_at_mut(half);
+    fn in_order(self) -> MemoryIndex {
+        let Self { mut keys, places, .. } = self;
+        drop(places);
+        let common = common_start(&keys);
+        let mut order: Vec<(Start, usize)> =
+            keys.iter().enumerate().map(|(place, key)| (start_of(&key.key[common..]), place)).collect();
+        let compare = |(start, a): &(Start, usize), (other, b): &(Start, usize)| {
+            start.cmp(other).then_with(|| keys[*a].key.cmp(&keys[*b].key))
+        };
+        if order.len() > MANY {
+            let half = order.len() / 2;
+            let (left, right) = order.split_at_mut(half);
             std::thread::scope(|scope| {
-                scope.spawn(|| left.sort_unstable());
-                right.sort_unstable();
+                scope.spawn(|| left.sort_unstable_by(compare));
+                right.sort_unstable_by(compare);
             });
         }
         // Two halves in order are merged by this.
-        keys.sort();
-        let entries = &mut self.entries;
-        MemoryIndex::of(keys.into_iter().map(|(key, place)| (key, std::mem::take(&mut entries[place]))))
+        order.sort_by(compare);
+        MemoryIndex::of(order.into_iter().map(|(_, place)| {
+            let key = &mut keys[place];
+            (std::mem::take(&mut key.key), std::mem::take(&mut key.entry))
+        }))
     }
+}
+
+/// How many bytes all keys begin with.
+fn common_start(keys: &[Key]) -> usize {
+    let Some(first) = keys.first() else { return 0 };
+    keys.iter().fold(first.key.len(), |common, key| {
+        let same = key.key.iter().zip(&first.key[..common]).take_while(|(a, b)| a == b);
+        same.count()
+    })
+}
+
+/// The first bytes of a key. Keys that differ in them are in their order.
+fn start_of(key: &[u8]) -> Start {
+    let mut bytes = [0; 40];
+    let len = key.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&key[..len]);
+    let mut start = Start::default();
+    for (number, bytes) in start.iter_mut().zip(bytes.as_chunks().0) {
+        *number = u64::from_be_bytes(*bytes);
+    }
+    start
 }
 
 // === impl Seed ===
@@ -111,23 +154,14 @@ impl Default for Seed {
     }
 }
 
-impl BuildHasher for Seed {
-    type Hasher = KeyHasher;
+// === impl Hashed ===
 
-    fn build_hasher(&self) -> KeyHasher {
-        KeyHasher(self.0)
+impl Hasher for Hashed {
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
-}
-
-// === impl KeyHasher ===
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = xxh3_64_with_seed(bytes, self.0);
-    }
-
-    /// The length, which the hash of the bytes covers as well.
-    fn write_usize(&mut self, _: usize) {}
 
     fn finish(&self) -> u64 {
         self.0
@@ -147,7 +181,10 @@ mod tests {
         let mut gathered = Index::default().loading();
         let mut ordered = Index::default();
         for revision in 2..2 * count {
-            let key = Bytes::from(format!("/k/{}", revision * 7919 % count));
+            let key = Bytes::from(format!(
+                "/k/{}",
+                "long".repeat(revision as usize % 13) + &(revision * 7919 % count).to_string()
+            ));
             if revision % 11 == 0 {
                 gathered.delete(&key, revision).expect("a deletion");
                 ordered.delete(&key, revision).expect("a deletion");

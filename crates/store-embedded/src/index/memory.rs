@@ -77,16 +77,13 @@ impl MemoryIndex {
     }
 
     pub(super) fn compact_key(&mut self, key: &Bytes, compacted: u64) {
-        let Some(entry) = self.keys.get_mut(key) else { return };
-        let forgotten = entry.forgotten(compacted);
-        entry.past.drain(..forgotten);
-        if entry.past.is_empty() {
-            entry.past = Vec::new();
-            if entry.live.is_none() {
-                self.keys.remove(key);
-            }
-        } else if entry.past.capacity() > 2 * entry.past.len() + 8 {
-            entry.past.shrink_to_fit();
+        if self.keys.get_mut(key).is_some_and(|entry| entry.compact(compacted)) {
+            self.keys.remove(key);
         }
+    }
+
+    /// The same with each key of which it is wanted.
+    pub(super) fn compact(&mut self, compacted: u64, wanted: &mut dyn FnMut(&Entry) -> bool) {
+        self.keys.retain(|_, entry| !(wanted(entry) && entry.compact(compacted)));
     }
 }

@@ -106,7 +106,7 @@ fn choose(mut covers: Vec<Cover>) -> io::Result<(Vec<Cover>, Vec<Cover>)> {
     Ok((chosen, superseded))
 }
 
-fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Segment)> {
+pub(crate) fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Segment)> {
     let name = cover.name();
     let file = files.open(&name)?;
     let mut bytes = vec![0; PAGE];
@@ -262,17 +262,15 @@ enum Rest {
 
 impl Walk {
     pub(crate) fn new(store: StoreId, segment: &Segment, limit: u64) -> Self {
-        Self {
-            store,
-            cover: segment.cover,
-            file: segment.file.clone(),
-            at: segment.begin,
-            chain: segment.before.chain,
-            sequence: if segment.cover.generation == 0 { segment.sequence } else { 0 },
-            limit,
-            buffer: Bytes::new(),
-            buffer_at: 0,
-        }
+        let mut walk = Self::over(store, segment.cover, segment.file.clone(), segment.begin, limit);
+        walk.chain = segment.before.chain;
+        walk.sequence = if segment.cover.generation == 0 { segment.sequence } else { 0 };
+        walk
+    }
+
+    /// Through a file of which nothing else is known.
+    pub(crate) fn over(store: StoreId, cover: Cover, file: Arc<dyn LogFile>, begin: u64, limit: u64) -> Self {
+        Self { store, cover, file, at: begin, chain: 0, sequence: 0, limit, buffer: Bytes::new(), buffer_at: 0 }
     }
 
     pub(crate) fn next(&mut self) -> io::Result<Step> {
@@ -293,7 +291,7 @@ impl Walk {
     }
 
     /// A whole frame that was written for this place.
-    fn frame_at(&mut self, at: u64) -> io::Result<Option<(FrameHeader, Bytes)>> {
+    pub(crate) fn frame_at(&mut self, at: u64) -> io::Result<Option<(FrameHeader, Bytes)>> {
         let Some(header) = self.bytes(at, FRAME_HEADER)? else { return Ok(None) };
         let Some(header) = FrameHeader::read(&header) else { return Ok(None) };
         let Some(bytes) = self.bytes(at, header.frame_len())? else { return Ok(None) };
@@ -301,7 +299,7 @@ impl Walk {
     }
 
     /// Bytes of the file, if it has them all before the limit.
-    fn bytes(&mut self, at: u64, len: usize) -> io::Result<Option<Bytes>> {
+    pub(crate) fn bytes(&mut self, at: u64, len: usize) -> io::Result<Option<Bytes>> {
         if self.limit.saturating_sub(at) < len as u64 {
             return Ok(None);
         }
@@ -321,24 +319,32 @@ impl Walk {
     }
 
     fn rest(&mut self) -> io::Result<Rest> {
-        let mut rest = Rest::Empty;
-        let mut at = self.at;
+        Ok(match self.next_frame(self.at)? {
+            (Some(at), _) => Rest::Frame(at),
+            (None, end) if end > self.at => Rest::Torn(end),
+            (None, _) => Rest::Empty,
+        })
+    }
+
+    /// The next whole frame from a place on, and behind which byte there are only zeros as far as was looked.
+    pub(crate) fn next_frame(&mut self, mut at: u64) -> io::Result<(Option<u64>, u64)> {
+        let mut end = at;
         while at < self.limit {
             let len = (self.limit - at).min(READ as u64) as usize;
             let Some(chunk) = self.bytes(at, len)? else { break };
             if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
-                rest = Rest::Torn(at + last as u64 + 1);
+                end = at + last as u64 + 1;
                 for from in (0..chunk.len()).step_by(ALIGN) {
                     let candidate = at + from as u64;
                     let looks_like_one = FrameHeader::read(&self.bytes(candidate, FRAME_HEADER)?.unwrap_or_default());
                     if looks_like_one.is_some() && self.frame_at(candidate)?.is_some() {
-                        return Ok(Rest::Frame(candidate));
+                        return Ok((Some(candidate), end));
                     }
                 }
             }
             at += len as u64;
         }
-        Ok(rest)
+        Ok((None, end))
     }
 
     pub(crate) fn damaged(&self, what: &str) -> io::Error {
