@@ -38,13 +38,13 @@ impl Default for Spares {
 }
 
 impl Spares {
-    /// Takes one, or makes one now: on a full disk one without any room, that grows as far as it can.
+    /// Takes one, or makes one now, which is small, as somebody waits for it: on a full disk one without any room, that
+    /// grows as far as it can.
     pub(crate) fn take(&self, inner: &Inner) -> io::Result<Spare> {
         if let Some(spare) = self.ready.lock().pop() {
             return Ok(spare);
         }
-        let capacity = inner.table.read().capacity(&inner.options);
-        match self.make(&*inner.files, capacity) {
+        match self.make(&*inner.files, inner.options.min_segment) {
             Err(error) if is_full(&error) => self.make(&*inner.files, 0),
             made => made,
         }

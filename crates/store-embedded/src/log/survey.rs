@@ -205,7 +205,7 @@ impl Reader {
             Some(places) => {
                 for (n, (place, len)) in places.into_iter().enumerate() {
                     let record = bytes.slice(place..place + len);
-                    self.record(at + (place - LENGTH) as u64, header.revision + n as u64, record, tell)?;
+                    self.record(at + (place - LENGTH) as u64, header.revision.wrapping_add(n as u64), record, tell)?;
                 }
             }
             None => self.unreadable(at, bytes.len() as u64, tell)?,
@@ -216,13 +216,35 @@ impl Reader {
     }
 
     /// Tells of what is left between two places.
-    fn broken(&mut self, at: u64, end: u64, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<()> {
+    fn broken(&mut self, mut at: u64, end: u64, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<()> {
         self.follows = None;
-        let Some(bytes) = self.walk.bytes(at, (end - at) as usize)? else {
-            return self.unreadable(at, end - at, tell);
+        while at < end {
+            let header = self.walk.bytes(at, FRAME_HEADER)?.and_then(|header| FrameHeader::read(&header));
+            let frame = header.map(|header| (header, at + header.frame_len() as u64));
+            let frame = frame.filter(|(_, next)| *next <= end);
+            let Some((header, next)) = frame else { return self.unreadable(at, end - at, tell) };
+            // Where it ends another one begins, or else its length is not to be trusted.
+            let follower = self.walk.bytes(next, FRAME_HEADER)?.and_then(|header| FrameHeader::read(&header));
+            let goes_on = follower.is_some_and(|follower| follower.sequence == header.sequence.wrapping_add(1));
+            if next < end && !goes_on {
+                return self.unreadable(at, end - at, tell);
+            }
+            self.broken_frame(at, &header, tell)?;
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Tells of the records in a frame that is not whole, as far as their lengths lead.
+    fn broken_frame(
+        &mut self,
+        at: u64,
+        header: &FrameHeader,
+        tell: &mut dyn FnMut(Finding) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(bytes) = self.walk.bytes(at, header.frame_len())? else {
+            return self.unreadable(at, header.frame_len() as u64, tell);
         };
-        let header = FrameHeader::read(&bytes).filter(|header| header.frame_len() == bytes.len());
-        let Some(header) = header else { return self.unreadable(at, end - at, tell) };
         let until = FRAME_HEADER + header.body as usize;
         let mut place = FRAME_HEADER + header.notes as usize;
         let mut revision = header.revision;
@@ -232,7 +254,7 @@ impl Reader {
             let Some(length) = length.filter(|length| place + LENGTH + length <= until) else { break };
             let record = bytes.slice(place + LENGTH..place + LENGTH + length);
             self.record(at + place as u64, revision, record, tell)?;
-            revision += 1;
+            revision = revision.wrapping_add(1);
             place += LENGTH + length;
         }
         if place < until {
