@@ -20,7 +20,9 @@ const CATCHES_UP: Duration = Duration::from_secs(2);
 async fn values_of_all_sizes_stay_within_the_bound() {
     // A disk in memory is the fastest there is.
     let base = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
-    for (size, keys, writes) in [(100, 20_000, 100_000), (5_000, 2_000, 40_000), (200_000, 60, 2_000), (1_500_000, 8, 300)] {
+    for (size, keys, writes) in
+        [(100, 20_000, 100_000), (5_000, 2_000, 40_000), (200_000, 60, 2_000), (1_500_000, 8, 300)]
+    {
         let dir = base.path().join(size.to_string());
         let log = LogOptions { max_segment: SEGMENT, ..LogOptions::default() };
         let store = Arc::new(EmbeddedStore::open(Options { log, ..Options::new(&dir) }).expect("the store opens"));
@@ -74,8 +76,7 @@ fn watch_bound(store: &EmbeddedStore, dir: &Path, largest: u64, stop: &AtomicBoo
             needed.pop_front();
         }
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-        let disk: u64 =
-            entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum();
+        let disk: u64 = entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum();
         let most = needed.iter().map(|(_, needed)| *needed).max().unwrap_or_default();
         // A value that begins a segment may be longer than that has room for.
         let bound = 2 * most + 2 * SEGMENT + 2 * largest;
