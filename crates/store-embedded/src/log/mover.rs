@@ -164,13 +164,21 @@ impl Job {
         let spare = inner.spares.take(inner)?;
         inner.counters.moving_bytes.store(spare.len, Ordering::Relaxed);
         let written = self.write(inner, &spare).and_then(|written| match written {
-            Some(written) => inner.files.rename(&spare.name, &self.cover.name()).map(|()| Some(written)),
+            Some(written) => match inner.files.rename(&spare.name, &self.cover.name()) {
+                // A start may find it now, refused or not.
+                Err(_) if self.has_name(inner) => Ok(Some(written)),
+                renamed => renamed.map(|()| Some(written)),
+            },
             None => Ok(None),
         });
         if !matches!(written, Ok(Some(_))) {
             spare.remove(&*inner.files);
         }
         written
+    }
+
+    fn has_name(&self, inner: &Inner) -> bool {
+        inner.files.list().is_ok_and(|names| names.contains(&self.cover.name()))
     }
 
     /// Fills a file, durably but for its name. `None` when the log is being closed.
