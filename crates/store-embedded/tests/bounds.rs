@@ -164,6 +164,13 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
     let (files, model, _, done, operations) = run(None, Fault::Short, true).await;
     assert_eq!(done, 10, "all are taken");
     model.check(&open(&files.restarted(Survives::Everything)), "on a full disk").await;
+    // Where there is room, nothing is written to a segment whose last write may have failed.
+    let newest = |files: &SimFiles| files.names().into_iter().rfind(|name| name.starts_with("log-"));
+    let (before, _) = torn().await;
+    assert_eq!(newest(&files), newest(&before), "the old segment is gone on with");
+    let (files, _, _, done, _) = run(None, Fault::Short, false).await;
+    assert_eq!(done, 10);
+    assert!(newest(&files) > newest(&before), "a new segment was begun");
     let faults = [Fault::CutBefore, Fault::CutAfter, Fault::Short, Fault::Dropped, Fault::Refused(ENOSPC)];
     for at in 0..operations + 8 {
         for fault in faults {
