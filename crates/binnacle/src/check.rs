@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use binnacle_store::Revision;
-use binnacle_store_embedded::{Checked, check};
+use binnacle_store_embedded::{Checked, DamagedObject, check};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -62,6 +62,8 @@ impl Report {
                 "keys": checked.keys,
                 "problems": checked.problems,
                 "moreProblems": checked.more_problems,
+                "damagedObjects": checked.damaged.iter().map(object).collect::<Vec<_>>(),
+                "unreadableBytes": checked.unreadable_bytes,
             }),
             Self::Backup(Ok((frames, begins, newest))) => {
                 json!({"whole": true, "entries": frames, "compactedRevision": begins.0, "revision": newest.0, "problems": []})
@@ -69,6 +71,11 @@ impl Report {
             Self::Backup(Err(error)) => json!({"whole": false, "problems": [error.to_string()]}),
         }
     }
+}
+
+fn object(damaged: &DamagedObject) -> Value {
+    let (segment, offset) = damaged.place.clone().unzip();
+    json!({"key": damaged.key, "revision": damaged.revision, "segment": segment, "offset": offset})
 }
 
 fn directory(checked: &Checked) -> String {
@@ -85,6 +92,9 @@ fn directory(checked: &Checked) -> String {
     }
     if checked.more_problems > 0 {
         out.push_str(&format!("and {} more\n", checked.more_problems));
+    }
+    if checked.unreadable_bytes > 0 {
+        out.push_str(&format!("{} bytes cannot be read\n", checked.unreadable_bytes));
     }
     out
 }

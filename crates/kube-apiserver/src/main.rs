@@ -24,6 +24,7 @@ mod renewal;
 mod signals;
 mod storage_metrics;
 mod stores;
+mod timed_store;
 mod upkeep;
 
 use std::io::Write;

@@ -18,11 +18,14 @@ use crate::assemble::{StartError, not_registered};
 use crate::data_dir::DataDir;
 use crate::flags::{Etcd, Storage};
 use crate::health::StoreCheck;
+use crate::timed_store::TimedStore;
 
 /// All stores of the server.
 pub(crate) enum Stores {
     Embedded {
         store: Arc<EmbeddedStore>,
+        /// The same, for requests.
+        timed: Arc<TimedStore>,
         /// None of a store in memory.
         directory: Option<PathBuf>,
     },
@@ -43,7 +46,7 @@ impl Stores {
         if let Some(etcd) = &storage.etcd {
             return Ok(Self::Etcd(Clusters::connect(etcd, registry)?));
         }
-        match data {
+        let (store, directory) = match data {
             Some(data) if !storage.ephemeral => {
                 let directory = data.private("store")?;
                 // The store's lock keeps a second server out of the directory.
@@ -52,10 +55,13 @@ impl Stores {
                 let store = Arc::new(EmbeddedStore::open(options)?);
                 crate::embedded_metrics::register(&store, registry).map_err(not_registered)?;
                 data.locked();
-                Ok(Self::Embedded { store, directory: Some(directory) })
+                (store, Some(directory))
             }
-            _ => Ok(Self::Embedded { store: Arc::new(EmbeddedStore::ephemeral()), directory: None }),
-        }
+            _ => (Arc::new(EmbeddedStore::ephemeral()), None),
+        };
+        let metrics = Metrics::new(registry, key_owners(ROOT)).map_err(not_registered)?;
+        let timed = Arc::new(TimedStore::new(store.clone(), metrics));
+        Ok(Self::Embedded { store, timed, directory })
     }
 
     /// Refuses a store into which data is being moved: part of it is not there yet. An etcd that is out of reach at the
@@ -81,7 +87,7 @@ impl Stores {
     /// Offers the data to the operator's program.
     pub(crate) fn offer(&self) -> Option<AdminSocket> {
         match self {
-            Self::Embedded { store, directory: Some(directory) } => AdminSocket::open(directory, store.clone()),
+            Self::Embedded { store, directory: Some(directory), .. } => AdminSocket::open(directory, store.clone()),
             _ => None,
         }
     }
@@ -107,7 +113,7 @@ impl Stores {
     /// Every store once, the main one first.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Store>> {
         match self {
-            Self::Embedded { store, .. } => vec![store.clone()],
+            Self::Embedded { timed, .. } => vec![timed.clone()],
             Self::Etcd(clusters) => clusters.stores.iter().map(|store| store.clone() as Arc<dyn Store>).collect(),
         }
     }
@@ -130,7 +136,7 @@ impl Stores {
     /// The embedded store, if it has a directory.
     pub(crate) fn embedded(&self) -> Option<Arc<EmbeddedStore>> {
         match self {
-            Self::Embedded { store, directory: Some(_) } => Some(store.clone()),
+            Self::Embedded { store, directory: Some(_), .. } => Some(store.clone()),
             _ => None,
         }
     }
@@ -174,7 +180,7 @@ impl Stores {
 
     fn main(&self) -> Arc<dyn Store> {
         match self {
-            Self::Embedded { store, .. } => store.clone(),
+            Self::Embedded { timed, .. } => timed.clone(),
             Self::Etcd(clusters) => clusters.stores[0].clone(),
         }
     }

@@ -1,8 +1,10 @@
-//! What a store costs to open and to keep: time and memory, with N objects and without history.
+//! What a store costs to open and to keep: time and memory, with N objects in no particular order.
 //!
-//! `cargo run --release -p binnacle-store-embedded --example open -- DIR fill N VALUE_BYTES`, then, in a process of its
-//! own so that memory means something, `... -- DIR`.
+//! `cargo run --release -p binnacle-store-embedded --example open -- DIR fill N VALUE_BYTES [UPDATES]`, then, in a process
+//! of its own so that memory means something, `... -- DIR`. After half of the updates everything before them is compacted:
+//! the log has dead records and kept history as well.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +22,16 @@ async fn main() {
     let after = memory();
     println!("open: {opened:?}; resident {} KiB, before {} KiB", after, before);
     if let Some("fill") = args.get(1).map(String::as_str) {
-        fill(&store, args[2].parse().expect("a count"), args[3].parse().expect("a size")).await;
+        let (count, size) = (args[2].parse().expect("a count"), args[3].parse().expect("a size"));
+        fill(&store, count, 0..count, size).await;
+        let updates: usize = args.get(4).map_or(0, |text| text.parse().expect("a number of updates"));
+        if updates > 0 {
+            fill(&store, count, count..count + updates / 2, size).await;
+            let revision = store.current_revision().await.expect("a revision");
+            store.compact(revision).await.expect("a compaction");
+            fill(&store, count, count + updates / 2..count + updates, size).await;
+        }
+        println!("{:?}", store.stats());
     }
     let started = Instant::now();
     let request = RangeRequest { range: prefix_range(b"/"), revision: None, limit: 0, count_only: false };
@@ -36,13 +47,17 @@ async fn main() {
     println!("close: {:?}", started.elapsed());
 }
 
-async fn fill(store: &Arc<EmbeddedStore>, count: usize, size: usize) {
-    const WRITERS: usize = 64;
+/// Writes so many times, to each key in turn; the keys are not in order.
+async fn fill(store: &Arc<EmbeddedStore>, count: usize, turns: Range<usize>, size: usize) {
+    const WRITERS: usize = 256;
+    /// A prime: all keys come up before one comes up again.
+    const STEP: usize = 1_000_003;
     let writers = (0..WRITERS).map(|writer| {
-        let store = store.clone();
+        let (store, turns) = (store.clone(), turns.clone());
         tokio::spawn(async move {
             let value = Bytes::from(vec![b'x'; size]);
-            for n in (writer..count).step_by(WRITERS) {
+            for turn in turns.skip(writer).step_by(WRITERS) {
+                let n = turn * STEP % count;
                 let key = Bytes::from(format!("/registry/pods/namespace-{}/pod-{n:07}", n % 100));
                 let op = Op::Put { value: value.clone(), lease: None };
                 store.txn(Txn { key, expect: Expect::Anything, op }).await.expect("a put");

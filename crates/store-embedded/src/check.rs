@@ -2,7 +2,7 @@
 //! time for, and the search goes on after the first finding.
 
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,9 +10,10 @@ use bytes::Bytes;
 
 use crate::disk::{Disk, LogDisk, LogOptions};
 use crate::error::OpenError;
-use crate::files::RealFiles;
+use crate::files::{Files, RealFiles};
 use crate::index::{DiskIndex, Index, Live};
 use crate::lock::DirLock;
+use crate::log::survey::{Finding, survey};
 use crate::offline::{OLD_FORM, PrivateCopy};
 use crate::record::{self, Record};
 use crate::recovery::{FIRST_REVISION, Facts, Unusable, finish_compaction};
@@ -32,10 +33,25 @@ pub struct Checked {
     pub problems: Vec<String>,
     /// How many problems there are beyond those.
     pub more_problems: u64,
+    /// Versions of objects that are damaged or lost, as far as they can be named, at most a thousand of them.
+    pub damaged: Vec<DamagedObject>,
+    /// In how many bytes nothing can be told apart.
+    pub unreadable_bytes: u64,
+}
+
+/// A version of an object that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedObject {
+    /// As far as it can be told: from what is left of the record, or from the version that follows it.
+    pub key: Option<String>,
+    pub revision: u64,
+    /// Where its record is: the file and the place in it. `None` for one that is lost.
+    pub place: Option<(String, u64)>,
 }
 
 /// How many problems are told one by one.
 const MAX_PROBLEMS: usize = 100;
+const MAX_DAMAGED: usize = 1000;
 
 /// Reads all of the store in `dir` without changing it. Fails when it cannot be read at all or is in use.
 pub fn check(dir: &Path) -> Result<Checked, OpenError> {
@@ -46,15 +62,64 @@ pub fn check(dir: &Path) -> Result<Checked, OpenError> {
         return Err(Unusable::Format(1).of(dir.to_owned()));
     }
     let files = RealFiles::new(copy.path(), lock).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
-    let opened = LogDisk::open(Arc::new(files), LogOptions::default()).map_err(Unusable::from);
-    let examined = opened.and_then(|disk| {
-        let index = Index::Disk(DiskIndex::make(copy.path().join("index"))?);
-        Ok(examine(&disk, index, &mut checked)?)
-    });
+    let files = Arc::new(files);
+    let index = || DiskIndex::make(copy.path().join("index")).map(Index::Disk);
+    let opened = LogDisk::open(files.clone(), LogOptions::default()).map_err(Unusable::from);
+    let examined = opened.and_then(|disk| Ok(examine(&disk, index()?, &mut checked)?));
+    let unknown = matches!(examined, Err(Unusable::Format(_)));
     if let Err(unusable) = examined {
         checked.unusable(unusable);
     }
-    Ok(checked)
+    if checked.problems.is_empty() || unknown {
+        return Ok(checked);
+    }
+    // A start would end here. What else there is, and what is behind it, is looked for in each file by itself.
+    let mut all = Checked::default();
+    let examined = index().map_err(Unusable::from).and_then(|index| examine_files(&*files, index, &mut all));
+    if let Err(unusable) = examined {
+        all.unusable(unusable);
+    }
+    for problem in checked.problems {
+        if !all.problems.contains(&problem) {
+            all.problem(problem);
+        }
+    }
+    all.more_problems += checked.more_problems;
+    Ok(all)
+}
+
+/// The same of a log that is damaged, as far as it can be read.
+fn examine_files(files: &dyn Files, index: Index, checked: &mut Checked) -> Result<(), Unusable> {
+    // What is noted is found behind everything else.
+    let notes = survey(files, &mut |_| Ok(()))?;
+    let compacted = match Facts::of(notes) {
+        Ok(facts) => facts.marker.revision,
+        Err(unusable) => {
+            checked.unusable(unusable);
+            0
+        }
+    };
+    let mut history = History { index, reached: 0, compacted, lost: Vec::new(), checked };
+    survey(files, &mut |finding| match finding {
+        Finding::Record { revision, bytes } => history.add(revision, &bytes),
+        Finding::Broken { revision, key, segment, at } => {
+            history.broken(revision, key, segment, at);
+            Ok(())
+        }
+        Finding::Unreadable { segment, at, len } => {
+            history.checked.unreadable_bytes += len;
+            history.checked.problem(format!("{segment}: {len} bytes from byte {at} cannot be read"));
+            Ok(())
+        }
+        Finding::Problem(problem) => {
+            history.checked.problem(problem);
+            Ok(())
+        }
+    })?;
+    let History { index, reached, checked, .. } = history;
+    checked.revision = reached.max(FIRST_REVISION).max(compacted);
+    checked.compacted = compacted;
+    Ok(checked.count_keys(&index)?)
 }
 
 /// Fills an empty index; fails when that does.
@@ -67,7 +132,7 @@ fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<(
         }
     };
     let compacted = facts.as_ref().map_or(0, |facts| facts.marker.revision);
-    let mut history = History { index, reached: 0, compacted, checked };
+    let mut history = History { index, reached: 0, compacted, lost: Vec::new(), checked };
     let mut failed = Ok(());
     let scanned = disk.load(&mut |revision, record| {
         failed = history.add(revision, &record);
@@ -95,10 +160,7 @@ fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<(
             checked.unusable(unusable);
         }
     }
-    index.after(None, &mut |_, entry| {
-        checked.keys += u64::from(entry.is_there());
-        ControlFlow::Continue(())
-    })
+    checked.count_keys(&index)
 }
 
 /// The records so far.
@@ -106,6 +168,8 @@ struct History<'a> {
     index: Index,
     reached: u64,
     compacted: u64,
+    /// Revisions whose records are not there or not as they were, in order.
+    lost: Vec<Range<u64>>,
     checked: &'a mut Checked,
 }
 
@@ -113,16 +177,7 @@ struct History<'a> {
 
 impl History<'_> {
     fn add(&mut self, revision: u64, bytes: &Bytes) -> io::Result<()> {
-        let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
-        if revision > self.compacted && revision != expected {
-            let missing = if revision == expected + 1 {
-                format!("the log lacks revision {expected}")
-            } else {
-                format!("the log lacks the revisions {expected} to {}", revision - 1)
-            };
-            self.checked.problem(missing);
-        }
-        self.reached = revision;
+        self.follow(revision);
         self.checked.records += 1;
         self.checked.record_bytes += bytes.len() as u64;
         match record::decode(revision, bytes) {
@@ -133,7 +188,8 @@ impl History<'_> {
                     None => (0, revision),
                 };
                 // Up to the compaction, what went before may have been forgotten.
-                if revision > self.compacted && (previous, created) != (put.previous, put.created) {
+                let differs = revision > self.compacted && (previous, created) != (put.previous, put.created);
+                if differs && !self.is_lost(put.previous, &put.key) {
                     self.checked.problem(format!(
                         "revision {revision}: it says that it follows revision {} of a key created at {}, but the log \
                          has {previous} and {created}",
@@ -146,7 +202,8 @@ impl History<'_> {
             Ok(Record::Delete(deletions)) => {
                 for deletion in deletions {
                     let previous = self.index.live(&deletion.key)?.map_or(0, |(_, live)| live.modified);
-                    if revision > self.compacted && previous != deletion.previous {
+                    let differs = revision > self.compacted && previous != deletion.previous;
+                    if differs && !self.is_lost(deletion.previous, &deletion.key) {
                         self.checked.problem(format!(
                             "revision {revision}: it deletes the version of revision {}, but the log has {previous}",
                             deletion.previous
@@ -157,6 +214,48 @@ impl History<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Notes what is missing before a revision.
+    fn follow(&mut self, revision: u64) {
+        let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
+        if revision > self.compacted && revision != expected {
+            let missing = if revision == expected + 1 {
+                format!("the log lacks revision {expected}")
+            } else {
+                format!("the log lacks the revisions {expected} to {}", revision - 1)
+            };
+            self.checked.problem(missing);
+            self.lost.push(expected..revision);
+        }
+        self.reached = revision;
+    }
+
+    fn broken(&mut self, revision: u64, key: Option<Bytes>, segment: String, at: u64) {
+        // Of a damaged record the revision may be anything.
+        if revision == self.reached + 1 || self.reached < self.compacted {
+            self.reached = self.reached.max(revision);
+        }
+        self.lost.push(revision..revision + 1);
+        let key = key.map(|key| String::from_utf8_lossy(&key).into_owned());
+        let whose = key.as_ref().map_or_else(|| "an unknown key".to_owned(), |key| format!("{key:?}"));
+        self.checked.problem(format!("revision {revision} of {whose} is damaged ({segment}, byte {at})"));
+        self.checked.damaged(DamagedObject { key, revision, place: Some((segment, at)) });
+    }
+
+    /// True when the record of a revision is known to be lost. From what follows it is known whose it was.
+    fn is_lost(&mut self, revision: u64, key: &Bytes) -> bool {
+        if !self.lost.iter().any(|lost| lost.contains(&revision)) {
+            return false;
+        }
+        let key = String::from_utf8_lossy(key).into_owned();
+        if let Some(known) = self.checked.damaged.iter_mut().find(|damaged| damaged.revision == revision) {
+            known.key = Some(key);
+        } else {
+            self.checked.problem(format!("revision {revision} of {key:?} is lost"));
+            self.checked.damaged(DamagedObject { key: Some(key), revision, place: None });
+        }
+        true
     }
 }
 
@@ -169,6 +268,19 @@ impl Checked {
         } else {
             self.more_problems += 1;
         }
+    }
+
+    fn damaged(&mut self, object: DamagedObject) {
+        if self.damaged.len() < MAX_DAMAGED {
+            self.damaged.push(object);
+        }
+    }
+
+    fn count_keys(&mut self, index: &Index) -> io::Result<()> {
+        index.after(None, &mut |_, entry| {
+            self.keys += u64::from(entry.is_there());
+            ControlFlow::Continue(())
+        })
     }
 
     fn unusable(&mut self, unusable: Unusable) {

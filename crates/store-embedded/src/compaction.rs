@@ -25,7 +25,7 @@ pub(crate) struct Marker {
 pub(crate) const MARKER_KEY: &[u8] = b"compacted";
 
 /// How many keys are looked at, and versions removed, before others get the lock.
-const CHUNK_KEYS: usize = 1024;
+const CHUNK_KEYS: usize = 256;
 const CHUNK_ERASE: usize = 4096;
 
 /// What a compaction does.
@@ -70,15 +70,16 @@ pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), S
 fn plan(shared: &Shared, revision: u64) -> io::Result<Plan> {
     let mut plan = Plan { marker: Marker { revision, kept: Kept::default() }, keys: Vec::new(), revisions: Vec::new() };
     let mut after: Option<Bytes> = None;
+    let mut found = Vec::new();
     loop {
-        let state = shared.state.read();
         let mut looked_at = 0;
         let mut last = None;
+        let state = shared.state.read();
         state.index.after(after.as_ref(), &mut |key, entry| {
             looked_at += 1;
-            let before = plan.revisions.len();
-            plan.revisions.extend(entry.forgotten_revisions(revision));
-            if plan.revisions.len() > before {
+            let before = found.len();
+            found.extend(entry.forgotten_revisions(revision));
+            if found.len() > before {
                 plan.keys.push(key.clone());
             }
             if let Some(kept) = entry.kept(revision) {
@@ -90,6 +91,8 @@ fn plan(shared: &Shared, revision: u64) -> io::Result<Plan> {
             last = Some(key.clone());
             ControlFlow::Break(())
         })?;
+        drop(state);
+        plan.revisions.append(&mut found);
         if looked_at < CHUNK_KEYS {
             break;
         }

@@ -5,6 +5,7 @@
 //! grow with the store, have it [on disk](disk).
 
 mod disk;
+mod loading;
 mod memory;
 mod rows;
 
@@ -15,6 +16,7 @@ use binnacle_store::{KeyValue, LeaseId, Revision};
 use bytes::Bytes;
 
 pub(crate) use self::disk::{DiskIndex, remove};
+pub(crate) use self::loading::Loading;
 use self::memory::MemoryIndex;
 
 pub(crate) enum Index {
@@ -66,6 +68,14 @@ pub(crate) type Visit<'a> = dyn FnMut(&Bytes, &Entry) -> ControlFlow<()> + 'a;
 // === impl Index ===
 
 impl Index {
+    /// The same, to be filled with all that is on disk. It is to be empty.
+    pub(crate) fn loading(self) -> Loading {
+        match self {
+            Self::Memory(_) => Loading::Memory(loading::Gathered::default()),
+            Self::Disk(index) => Loading::Disk(index),
+        }
+    }
+
     /// Notes the new version of a key; the answer is a key that may be kept.
     pub(crate) fn put(&mut self, key: &Bytes, live: Live) -> io::Result<Bytes> {
         match self {
@@ -94,6 +104,33 @@ impl Index {
             }
             Self::Disk(index) => index.compact_key(key, compacted),
         }
+    }
+
+    /// Takes out of all keys what a compaction forgets. The answer is what it keeps and which revisions went, in no order.
+    pub(crate) fn compact(&mut self, compacted: u64) -> io::Result<(Kept, Vec<u64>)> {
+        let (mut kept, mut forgotten) = (Kept::default(), Vec::new());
+        let mut note = |entry: &Entry| {
+            let before = forgotten.len();
+            forgotten.extend(entry.forgotten_revisions(compacted));
+            entry.kept(compacted).into_iter().for_each(|revision| kept.add(revision));
+            forgotten.len() > before
+        };
+        match self {
+            Self::Memory(index) => index.compact(compacted, &mut note),
+            Self::Disk(_) => {
+                let mut keys = Vec::new();
+                self.after(None, &mut |key, entry| {
+                    if note(entry) {
+                        keys.push(key.clone());
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                for key in keys {
+                    self.compact_key(&key, compacted)?;
+                }
+            }
+        }
+        Ok((kept, forgotten))
     }
 
     /// The live version, with a key that may be kept.
@@ -201,6 +238,25 @@ impl Entry {
         if let Some(old) = self.live.replace(live) {
             self.past.push(Version::written(old.modified));
         }
+    }
+
+    fn delete(&mut self, revision: u64) {
+        if let Some(live) = self.live.take() {
+            self.past.push(Version::written(live.modified));
+        }
+        self.past.push(Version::deleted(revision));
+    }
+
+    /// Forgets them. True when nothing is left.
+    fn compact(&mut self, compacted: u64) -> bool {
+        let forgotten = self.forgotten(compacted);
+        self.past.drain(..forgotten);
+        if self.past.is_empty() {
+            self.past = Vec::new();
+        } else if self.past.capacity() > 2 * self.past.len() + 8 {
+            self.past.shrink_to_fit();
+        }
+        self.past.is_empty() && self.live.is_none()
     }
 
     /// How many versions of the past a compaction forgets: all at or before it but the newest, which is what reads at

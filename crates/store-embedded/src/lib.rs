@@ -23,7 +23,7 @@ mod shared;
 mod store;
 mod watch;
 
-pub use check::{Checked, check};
+pub use check::{Checked, DamagedObject, check};
 pub use error::OpenError;
 pub use offline::{OfflineStore, is_store};
 pub use options::{OnFailure, Options, WatchOptions};

@@ -8,7 +8,9 @@ pub(crate) mod open;
 pub(crate) mod segment;
 pub(crate) mod spares;
 mod stats;
+pub(crate) mod survey;
 mod table;
+mod trouble;
 mod writer;
 
 use std::io;
@@ -28,6 +30,7 @@ use self::spares::Spares;
 use self::stats::Counters;
 pub use self::stats::{LogStats, SYNC_BOUNDS};
 use self::table::Table;
+use self::trouble::Trouble;
 use self::writer::Writer;
 use crate::disk::{Batch, Disk, Visit};
 use crate::files::{Files, LogFile};
@@ -59,6 +62,10 @@ pub(crate) struct Inner {
     counters: Counters,
     /// What was found, until the log is written to for the first time.
     found: Mutex<Option<Pending>>,
+    /// Of rewriting.
+    trouble: Trouble,
+    /// A rewritten segment whose name is not durable yet.
+    unsettled: Mutex<Option<mover::Rewritten>>,
     signal: Mutex<Signal>,
     wake: Condvar,
 }
@@ -99,7 +106,7 @@ impl LogDisk {
         let mut pending = Pending { acknowledged: None, tail: Tail::default(), superseded: Vec::new() };
         let (mut table, mut notes) = (Table::default(), Notes::new());
         if let Some(Found { store, segments, acknowledged, notes: found, tail, superseded, next_generation }) = found {
-            table = Table { store, segments, next_generation };
+            table = Table { store, segments, next_generation, moving: None };
             notes = found;
             pending = Pending { acknowledged, tail, superseded };
         }
@@ -112,6 +119,8 @@ impl LogDisk {
             spares: Spares::default(),
             counters: Counters::default(),
             found: Mutex::new(Some(pending)),
+            trouble: Trouble::with("rewrite a segment"),
+            unsettled: Mutex::default(),
             signal: Mutex::default(),
             wake: Condvar::new(),
         };
@@ -166,10 +175,10 @@ impl Disk for LogDisk {
     }
 
     fn commit(&self, batch: &Batch) -> io::Result<()> {
-        let delay = self.inner.counters.delay_micros.load(Ordering::Relaxed);
-        if delay > 0 {
+        let delay = self.inner.delay_of(batch.records.iter().map(|(_, record)| record.len() as u64).sum());
+        if !delay.is_zero() {
             // Segments are rewritten more slowly than new ones come: the disk is not to fill meanwhile.
-            std::thread::sleep(Duration::from_micros(delay));
+            std::thread::sleep(delay);
         }
         let mut writer = self.inner.writer.lock();
         let writer_ref = writer.as_mut().ok_or_else(|| io::Error::other("the log was not started"))?;

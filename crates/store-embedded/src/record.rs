@@ -112,6 +112,20 @@ fn begin(buf: &mut BytesMut, revision: u64, kind: u8) {
     buf.put_u8(kind);
 }
 
+/// The key in a damaged record, the first one of deletions, as far as there is something that looks like one.
+pub(crate) fn guess_key(bytes: &Bytes) -> Option<Bytes> {
+    let mut reader = Reader { bytes, at: HEADER - 1 };
+    // What stands before the key's length: of a put three numbers, of deletions their count and a number.
+    reader.at += match reader.u8()? {
+        PUT => 24,
+        DELETE => 12,
+        _ => return None,
+    };
+    let key = reader.key()?;
+    let text = std::str::from_utf8(&key).ok()?;
+    (!text.is_empty() && !text.contains(char::is_control)).then_some(key)
+}
+
 fn put_key(buf: &mut BytesMut, key: &[u8]) {
     buf.put_u32_le(key.len() as u32);
     buf.put_slice(key);

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::compaction::{MARKER_KEY, Marker};
 use crate::disk::{Batch, Disk};
 use crate::error::OpenError;
-use crate::index::{Index, Kept, Live};
+use crate::index::{Index, Live, Loading};
 use crate::lease::Leases;
 use crate::log::open::UnknownFormat;
 use crate::record::{self, Record};
@@ -65,11 +65,8 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result
     if fresh && first_revision > FIRST_REVISION {
         facts.marker = Marker { revision: first_revision, ..Marker::default() };
     }
-    let mut loader = Loader { index, reached: 0, compacted: facts.marker.revision, problem: None };
+    let mut loader = Loader { index: index.loading(), reached: 0, compacted: facts.marker.revision };
     loader.read(disk)?;
-    if let Some(problem) = loader.problem {
-        return Err(problem);
-    }
     let newest = loader.reached.max(FIRST_REVISION).max(facts.marker.revision);
     let acknowledged = disk.acknowledged()?;
     if newest < acknowledged {
@@ -77,7 +74,7 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result
             "the log ends at revision {newest}, but revision {acknowledged} had been acknowledged"
         )));
     }
-    let mut index = loader.index;
+    let mut index = loader.index.finish();
     let leftover = finish_compaction(&mut index, facts.marker)?;
     let leases = facts.leases(&index)?;
     // Everything is as it should be: from here on the disk may be changed.
@@ -94,28 +91,12 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result
 
 /// Takes out of the index what the last compaction forgot, and checks that what it kept is all there.
 pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, Unusable> {
-    let mut kept = Kept::default();
-    let mut leftover = Vec::new();
-    let mut keys = Vec::new();
-    index.after(None, &mut |key, entry| {
-        let before = leftover.len();
-        leftover.extend(entry.forgotten_revisions(marker.revision));
-        if leftover.len() > before {
-            keys.push(key.clone());
-        }
-        if let Some(revision) = entry.kept(marker.revision) {
-            kept.add(revision);
-        }
-        ControlFlow::Continue(())
-    })?;
+    let (kept, mut leftover) = index.compact(marker.revision)?;
     if kept != marker.kept {
         return Err(Unusable::Damaged(format!(
             "of the {} versions that the compaction at revision {} kept, {} are in the log",
             marker.kept.count, marker.revision, kept.count
         )));
-    }
-    for key in keys {
-        index.compact_key(&key, marker.revision)?;
     }
     leftover.sort_unstable();
     leftover.dedup();
@@ -123,10 +104,9 @@ pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec
 }
 
 struct Loader {
-    index: Index,
+    index: Loading,
     reached: u64,
     compacted: u64,
-    problem: Option<Unusable>,
 }
 
 pub(crate) struct Facts {
@@ -138,50 +118,27 @@ pub(crate) struct Facts {
 // === impl Loader ===
 
 impl Loader {
-    /// Reading is one thread's work, checking and indexing another's.
-    fn read(&mut self, disk: &dyn Disk) -> io::Result<()> {
+    /// Reading and checking is one thread's work, indexing another's.
+    fn read(&mut self, disk: &dyn Disk) -> Result<(), Unusable> {
         std::thread::scope(|scope| {
-            let (sender, chunks) = mpsc::sync_channel::<Vec<(u64, Bytes)>>(4);
-            let reader = scope.spawn(move || {
-                let (mut chunk, mut bytes) = (Vec::new(), 0);
-                disk.load(&mut |revision, record| {
-                    bytes += record.len();
-                    chunk.push((revision, record));
-                    if bytes < CHUNK_BYTES && chunk.len() < CHUNK_RECORDS {
-                        return ControlFlow::Continue(());
-                    }
-                    bytes = 0;
-                    // Nobody listens any more once a problem has been found.
-                    match sender.send(std::mem::take(&mut chunk)) {
-                        Ok(()) => ControlFlow::Continue(()),
-                        Err(_) => ControlFlow::Break(()),
-                    }
-                })?;
-                drop(sender.send(chunk));
-                Ok(())
-            });
-            'chunks: for chunk in chunks {
-                for (revision, record) in chunk {
-                    if self.add(revision, &record).is_break() {
-                        break 'chunks;
-                    }
+            let (sender, chunks) = mpsc::sync_channel(4);
+            let reader = scope.spawn(move || decode_all(disk, &sender));
+            let mut added = Ok(());
+            for chunk in &chunks {
+                added = chunk.into_iter().try_for_each(|(revision, record)| self.add(revision, record));
+                if added.is_err() {
+                    break;
                 }
             }
-            reader.join().unwrap_or_else(|_| Err(io::Error::other("reading the log stopped unexpectedly")))
+            // Whoever reads need not go on.
+            drop(chunks);
+            let stopped = || Err(io::Error::other("reading the log stopped unexpectedly").into());
+            let read = reader.join().unwrap_or_else(|_| stopped());
+            added.and(read)
         })
     }
 
-    fn add(&mut self, revision: u64, bytes: &Bytes) -> ControlFlow<()> {
-        match self.try_add(revision, bytes) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(problem) => {
-                self.problem = Some(problem);
-                ControlFlow::Break(())
-            }
-        }
-    }
-
-    fn try_add(&mut self, revision: u64, bytes: &Bytes) -> Result<(), Unusable> {
+    fn add(&mut self, revision: u64, record: Record) -> Result<(), Unusable> {
         // Up to the compaction there are gaps; after it every revision has its record.
         let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
         if revision > self.compacted && revision != expected {
@@ -189,7 +146,7 @@ impl Loader {
                 "the log lacks revision {expected} (the next one found is {revision})"
             )));
         }
-        match record::decode(revision, bytes).map_err(Unusable::Damaged)? {
+        match record {
             Record::Put(put) => {
                 // Copied, so that a live value does not keep the block of the disk's cache alive.
                 let value = (!self.index.is_on_disk()).then(|| Bytes::copy_from_slice(&put.value));
@@ -207,12 +164,44 @@ impl Loader {
     }
 }
 
+/// Reads all records, as far as they are as they were written, until nobody wants them.
+fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Vec<(u64, Record)>>) -> Result<(), Unusable> {
+    let (mut chunk, mut bytes) = (Vec::new(), 0);
+    let mut damaged = Ok(());
+    let loaded = disk.load(&mut |revision, record| {
+        bytes += record.len();
+        match record::decode(revision, &record) {
+            Ok(record) => chunk.push((revision, record)),
+            Err(detail) => {
+                damaged = Err(Unusable::Damaged(detail));
+                return ControlFlow::Break(());
+            }
+        }
+        if bytes < CHUNK_BYTES && chunk.len() < CHUNK_RECORDS {
+            return ControlFlow::Continue(());
+        }
+        bytes = 0;
+        match sender.send(std::mem::take(&mut chunk)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    });
+    // Nobody listens any more once a problem has been found.
+    let _ = sender.send(chunk);
+    loaded?;
+    damaged
+}
+
 // === impl Facts ===
 
 impl Facts {
     pub(crate) fn read(disk: &dyn Disk) -> Result<Self, Unusable> {
+        Self::of(disk.meta()?)
+    }
+
+    pub(crate) fn of(notes: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<Self, Unusable> {
         let mut facts = Self { has_format: false, marker: Marker::default(), leases: Vec::new() };
-        for (key, value) in disk.meta()? {
+        for (key, value) in notes {
             facts.add(&key, &value)?;
         }
         Ok(facts)

@@ -9,7 +9,7 @@ use binnacle_store_embedded::disk::LogOptions;
 use binnacle_store_embedded::{EmbeddedStore, Options};
 use bytes::Bytes;
 use support::model::Model;
-use support::sim_files::{SimFiles, Survives};
+use support::sim_files::{ENOSPC, Fault, SimFiles, Survives};
 use support::work::{Rng, Work};
 
 const SEGMENT: u64 = 64 << 10;
@@ -103,4 +103,119 @@ async fn a_full_disk_takes_deletions_and_heals() {
     store.readiness().await.expect("it is ready");
     model.check(&store, "healed").await;
     assert!(files.used() <= 12 * SEGMENT);
+}
+
+/// Where what was written to a file ends.
+fn written(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+/// A store whose process was killed while it wrote a frame.
+async fn torn() -> (SimFiles, Model) {
+    let files = SimFiles::default();
+    let store = open(&files);
+    let mut model = Model::default();
+    for n in 0..40 {
+        put(format!("/a/{n}"), 100).run(&store, &mut model).await.expect("a put");
+    }
+    drop(store);
+    let segment = files.names().into_iter().rfind(|name| name.starts_with("log-")).expect("a segment");
+    files.tamper(&segment, |bytes| {
+        let end = written(bytes).next_multiple_of(8);
+        bytes[end..end + 9000].fill(0xA5);
+    });
+    (files, model)
+}
+
+/// Nothing can be made any more: what is to be deleted goes over what was never finished.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletions_need_no_room_behind_an_unfinished_write() {
+    let run = |at: Option<u64>, fault: Fault, full: bool| async move {
+        let (files, mut model) = torn().await;
+        if full {
+            files.limit_space(Some(files.used()));
+        }
+        if let Some(at) = at {
+            files.plan(files.operations() + at, fault);
+        }
+        let before = files.operations();
+        let mut under_way = None;
+        let mut done = 0;
+        let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
+        if let Ok(store) = EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }) {
+            for n in 0..10 {
+                let work = delete(format!("/a/{n}"));
+                match work.run(&store, &mut model).await {
+                    Ok(()) => done += 1,
+                    // A process that dies now may leave the first of them done.
+                    Err(StoreError::NoSpace(_) | StoreError::Unavailable(_)) => under_way = under_way.or(Some(work)),
+                    Err(_) => {
+                        under_way = Some(work);
+                        break;
+                    }
+                }
+            }
+            // As if the process were killed.
+            std::mem::forget(store);
+        }
+        let operations = files.operations() - before;
+        (files, model, under_way, done, operations)
+    };
+    let (files, model, _, done, operations) = run(None, Fault::Short, true).await;
+    assert_eq!(done, 10, "all are taken");
+    model.check(&open(&files.restarted(Survives::Everything)), "on a full disk").await;
+    // Where there is room, nothing is written to a segment whose last write may have failed.
+    let newest = |files: &SimFiles| files.names().into_iter().rfind(|name| name.starts_with("log-"));
+    let (before, _) = torn().await;
+    assert_eq!(newest(&files), newest(&before), "the old segment is gone on with");
+    let (files, _, _, done, _) = run(None, Fault::Short, false).await;
+    assert_eq!(done, 10);
+    assert!(newest(&files) > newest(&before), "a new segment was begun");
+    let faults = [Fault::CutBefore, Fault::CutAfter, Fault::Short, Fault::Dropped, Fault::Refused(ENOSPC)];
+    for at in 0..operations + 8 {
+        for fault in faults {
+            for full in [true, false] {
+                let (files, model, under_way, ..) = run(Some(at), fault, full).await;
+                files.limit_space(None);
+                for survives in [Survives::Everything, Survives::Synced, Survives::Some(at)] {
+                    let context = format!("{fault:?} at operation {at}, full: {full}, {survives:?}");
+                    let store = open(&files.restarted(survives));
+                    let mut expected = model.clone();
+                    let revision = store.current_revision().await.expect("a revision").0;
+                    if let Some(work) = under_way.as_ref().filter(|_| revision != model.revision()) {
+                        work.apply(&mut expected);
+                    }
+                    expected.check(&store, &context).await;
+                }
+            }
+        }
+    }
+}
+
+/// Rewriting fails for a while: it is tried again, and the store is ready when nothing is to be rewritten any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_of_rewriting_passes() {
+    let files = SimFiles::default();
+    let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: true };
+    let store =
+        EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }).expect("it opens");
+    let mut model = Model::default();
+    for n in 0..200 {
+        put(format!("/a/{}", n % 10), 4000).run(&store, &mut model).await.expect("a put");
+    }
+    files.refuse_renames(true);
+    Work::Compact(model.revision()).run(&store, &mut model).await.expect("a compaction");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let wait = async |ready: bool| {
+        while store.readiness().await.is_ok() != ready {
+            assert!(std::time::Instant::now() < deadline, "ready: {ready} is awaited");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    wait(false).await;
+    let moves = store.stats().moves;
+    files.refuse_renames(false);
+    wait(true).await;
+    assert!(store.stats().moves > moves, "segments are rewritten");
+    model.check(&store, "rewritten").await;
 }

@@ -184,6 +184,7 @@ async fn fail_and_go_on(at: u64, fault: Fault, survives: Survives) {
         }
     }
     model.check(&store, &context).await;
+    assert_eq!(files.written_after_failure(), None, "{context}: nobody knows what is there");
     drop(store);
     check_restart(&files.restarted(survives), &model, None, 1, &context).await;
 }

@@ -76,7 +76,7 @@ impl Metrics {
     }
 
     /// Counts a request about `key` that began at `begun`.
-    pub(crate) fn request(&self, operation: &str, key: &[u8], begun: Instant, failed: bool) {
+    pub fn request(&self, operation: &str, key: &[u8], begun: Instant, failed: bool) {
         let (group, resource) = self.0.owner(key);
         let labels = [operation, group, resource];
         self.0.duration.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::TempDir;
 use crate::program::with_environment_of;
+use crate::seccomp;
 
 /// Programs that run on it wait at every flush. Needs `python3` and a Linux that lets one process watch another's calls.
 pub struct FaultyDisk {
@@ -36,15 +37,7 @@ impl FaultyDisk {
     #[must_use]
     pub fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
-        *AVAILABLE.get_or_init(|| {
-            let mut probe = Command::new("python3");
-            probe.args(["-c", SCRIPT, "/dev/null", "", "true"]).stdin(Stdio::null()).stderr(Stdio::null());
-            let available = probe.status().is_ok_and(|status| status.success());
-            if !available {
-                eprintln!("no faulty disk: python3 or seccomp's user notification is missing");
-            }
-            available
-        })
+        seccomp::available(&AVAILABLE, SCRIPT, &["/dev/null", ""], "no faulty disk")
     }
 
     /// As fast as the real one; only flushes can be delayed and fail. Other calls cost what they always do.
@@ -94,9 +87,9 @@ impl FaultyDisk {
     /// The command with this disk under it; to the system it is the same process.
     #[must_use]
     pub(crate) fn under(&self, command: &Command) -> Command {
-        let mut slowed = Command::new("python3");
+        let mut slowed = seccomp::command(SCRIPT);
         let directory = self.temp.path().to_str().unwrap();
-        slowed.args(["-c", SCRIPT, directory, self.calls]).arg(command.get_program()).args(command.get_args());
+        slowed.args([directory, self.calls]).arg(command.get_program()).args(command.get_args());
         let mut slowed = with_environment_of(slowed, command);
         slowed.stdin(Stdio::null());
         slowed

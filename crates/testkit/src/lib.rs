@@ -19,6 +19,7 @@ mod kubers;
 mod network;
 mod program;
 mod relays;
+mod seccomp;
 mod server;
 mod shifted_clock;
 mod temp_dir;

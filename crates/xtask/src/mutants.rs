@@ -1,15 +1,21 @@
 //! Takes precautions of the embedded store away, one by one, in a copy of the workspace, and expects its tests to fail.
 
 use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
+use std::time::{Duration, Instant};
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command, value_parser};
 
 pub(crate) fn command() -> Command {
     Command::new("mutants")
         .about("Check that the tests of the embedded store notice each precaution that is missing")
-        .arg(Arg::new("only").help("Only mutants whose name contains this"))
+        .arg(Arg::new("only").num_args(0..).help("Only mutants whose names contain one of these"))
+        .arg(Arg::new("minutes").long("minutes").value_parser(value_parser!(u64)).help(
+            "How long the tests may take with a mutant, where it is known that they pass without: that is not tried then",
+        ))
 }
 
 /// One precaution that is taken away.
@@ -20,6 +26,19 @@ struct Mutant {
     to: String,
 }
 
+/// What the tests said of a mutant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    Failed,
+    /// They were ended.
+    Hung,
+}
+
+/// At least so long the tests have, and so many times as long as they take without a mutant.
+const PATIENCE: Duration = Duration::from_secs(120);
+const TIMES: u32 = 3;
+
 const CRATE: &str = "crates/store-embedded";
 const PACKAGE: &str = "binnacle-store-embedded";
 
@@ -28,8 +47,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let list = root.join(CRATE).join("mutants/list.txt");
     let text = fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
     let mut mutants = parse(&text)?;
-    if let Some(only) = matches.get_one::<String>("only") {
-        mutants.retain(|mutant| mutant.name.contains(only.as_str()));
+    if let Some(only) = matches.get_many::<String>("only") {
+        let only: Vec<_> = only.collect();
+        mutants.retain(|mutant| only.iter().any(|only| mutant.name.contains(only.as_str())));
     }
     if mutants.is_empty() {
         return Err("there is no such mutant".to_owned());
@@ -37,9 +57,18 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let copy = root.join("target/mutants");
     let workspace = copy.join("workspace");
     copy_sources(&root, &workspace)?;
-    if !passes(&workspace, &copy.join("target"))? {
-        return Err("the tests fail as it is".to_owned());
-    }
+    let target = copy.join("target");
+    let limit = match matches.get_one::<u64>("minutes") {
+        Some(minutes) => Duration::from_secs(minutes * 60),
+        None => {
+            let begun = Instant::now();
+            // Without a limit: how long they take is not known yet, and nothing is taken away.
+            if try_tests(&workspace, &target, None)? != Verdict::Passed {
+                return Err("the tests fail as it is".to_owned());
+            }
+            PATIENCE.max(begun.elapsed() * TIMES)
+        }
+    };
     let mut survivors = Vec::new();
     for mutant in &mutants {
         let path = workspace.join(CRATE).join("src").join(&mutant.file);
@@ -48,12 +77,17 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
             return Err(format!("{}: the text is not once in {}", mutant.name, mutant.file));
         }
         write(&path, &whole.replace(&mutant.from, &mutant.to))?;
-        let survived = passes(&workspace, &copy.join("target"));
+        let tried = try_tests(&workspace, &target, Some(limit));
         write(&path, &whole)?;
-        println!("{}: {}", mutant.name, if survived.clone()? { "NOT NOTICED" } else { "noticed" });
-        if survived? {
-            survivors.push(mutant.name.as_str());
-        }
+        let said = match tried.map_err(|error| format!("{}: {error}", mutant.name))? {
+            Verdict::Passed => {
+                survivors.push(mutant.name.as_str());
+                "NOT NOTICED"
+            }
+            Verdict::Failed => "noticed",
+            Verdict::Hung => "noticed: the tests hang with it",
+        };
+        println!("{}: {said}", mutant.name);
     }
     match survivors.is_empty() {
         true => Ok(()),
@@ -78,18 +112,45 @@ fn parse(text: &str) -> Result<Vec<Mutant>, String> {
     Ok(mutants)
 }
 
-/// True when all tests pass. A mutant that does not compile proves nothing, and is an error.
-fn passes(workspace: &Path, target: &Path) -> Result<bool, String> {
+/// Runs the tests. A mutant that does not compile proves nothing, and is an error.
+fn try_tests(workspace: &Path, target: &Path, limit: Option<Duration>) -> Result<Verdict, String> {
     let cargo = |arguments: &[&str]| {
         let mut process = Process::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         process.current_dir(workspace).args(["test", "--quiet", "-p", PACKAGE]).args(arguments);
         process.env("CARGO_TARGET_DIR", target).env("KILL_ROUNDS", "5").stdout(Stdio::null()).stderr(Stdio::null());
-        process.status().map(|status| status.success()).map_err(|error| format!("cargo: {error}"))
+        process
     };
-    if !cargo(&["--no-run"])? {
+    let built = cargo(&["--no-run"]).status().map_err(|error| format!("cargo: {error}"))?;
+    if !built.success() {
         return Err("it does not compile".to_owned());
     }
-    cargo(&["--lib", "--test", "crash", "--test", "bounds", "--test", "disk", "--test", "power"])
+    run_within(cargo(&["--lib", "--test", "crash", "--test", "bounds", "--test", "disk", "--test", "power"]), limit)
+}
+
+/// Runs a program and what it starts, which are ended together when they take too long.
+fn run_within(mut process: Process, limit: Option<Duration>) -> Result<Verdict, String> {
+    let failed = |error: std::io::Error| format!("the tests: {error}");
+    // What is started inherits the pipe, so that its end says that all of them have gone.
+    let mut child = process.process_group(0).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let (sender, ended) = std::sync::mpsc::channel();
+    let output = child.stdout.take();
+    std::thread::spawn(move || {
+        // What they say is not wanted; whoever waits may have given up.
+        let _ = output.map(|mut output| std::io::copy(&mut output.by_ref(), &mut std::io::sink()));
+        let _ = sender.send(());
+    });
+    let in_time = match limit {
+        Some(limit) => ended.recv_timeout(limit).is_ok(),
+        None => ended.recv().is_ok(),
+    };
+    if !in_time {
+        let group = format!("-{}", child.id());
+        let killed = Process::new("kill").args(["-KILL", "--", &group]).status().map_err(failed)?;
+        child.wait().map_err(failed)?;
+        return if killed.success() { Ok(Verdict::Hung) } else { Err("tests that hang cannot be ended".to_owned()) };
+    }
+    let status = child.wait().map_err(failed)?;
+    Ok(if status.success() { Verdict::Passed } else { Verdict::Failed })
 }
 
 /// Everything but what is built; only what changed, so that a second run builds little.
@@ -122,4 +183,24 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 fn root() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().map_err(|error| format!("{}: {error}", root.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_hang_are_ended_with_all_they_started() {
+        let shell = |script: &str| {
+            let mut process = Process::new("sh");
+            process.args(["-c", script]);
+            process
+        };
+        let limit = Some(Duration::from_millis(200));
+        let begun = Instant::now();
+        assert!(run_within(shell("sleep 300 & sleep 300"), limit) == Ok(Verdict::Hung));
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        assert!(run_within(shell("exit 1"), None) == Ok(Verdict::Failed));
+        assert!(run_within(shell("exit 0"), Some(PATIENCE)) == Ok(Verdict::Passed));
+    }
 }

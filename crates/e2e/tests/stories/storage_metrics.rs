@@ -77,6 +77,13 @@ async fn lists_and_caches_are_counted() {
     assert_eq!(of("apiserver_storage_list_returned_objects_total", ""), 5.0, "{metrics}");
     assert!(of("apiserver_watch_cache_events_received_total", "") >= 10.0, "{metrics}");
     assert!(of("apiserver_watch_cache_events_dispatched_total", "") >= 10.0, "{metrics}");
+    // The store itself has etcd's names, whatever it is.
+    for (operation, least) in [("create", 10.0), ("list", 1.0)] {
+        let labels = format!("{{group=\"\",operation=\"{operation}\",resource=\"configmaps\"}}");
+        for name in ["etcd_request_duration_seconds_count", "etcd_requests_total"] {
+            assert!(value(&metrics, &format!("{name}{labels}")).unwrap_or_default() >= least, "{name} {metrics}");
+        }
+    }
     for (name, more, least) in [
         ("apiserver_watch_cache_initializations_total", "", 1.0),
         ("apiserver_watch_cache_resource_version", "", 10.0),

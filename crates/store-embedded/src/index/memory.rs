@@ -15,6 +15,11 @@ pub(crate) struct MemoryIndex {
 // === impl MemoryIndex ===
 
 impl MemoryIndex {
+    /// The keys come in order.
+    pub(super) fn of(keys: impl Iterator<Item = (Bytes, Entry)>) -> Self {
+        Self { keys: keys.collect() }
+    }
+
     /// The answer is the index's own copy of the key.
     pub(super) fn put(&mut self, key: &Bytes, live: Live) -> Bytes {
         let own = self.keys.get_key_value(key).map(|(own, _)| own.clone());
@@ -26,12 +31,7 @@ impl MemoryIndex {
 
     pub(super) fn delete(&mut self, key: &Bytes, revision: u64) {
         match self.keys.get_mut(key) {
-            Some(entry) => {
-                if let Some(live) = entry.live.take() {
-                    entry.past.push(Version::written(live.modified));
-                }
-                entry.past.push(Version::deleted(revision));
-            }
+            Some(entry) => entry.delete(revision),
             None => {
                 let entry = Entry { live: None, past: vec![Version::deleted(revision)] };
                 self.keys.insert(Bytes::copy_from_slice(key), entry);
@@ -77,16 +77,13 @@ impl MemoryIndex {
     }
 
     pub(super) fn compact_key(&mut self, key: &Bytes, compacted: u64) {
-        let Some(entry) = self.keys.get_mut(key) else { return };
-        let forgotten = entry.forgotten(compacted);
-        entry.past.drain(..forgotten);
-        if entry.past.is_empty() {
-            entry.past = Vec::new();
-            if entry.live.is_none() {
-                self.keys.remove(key);
-            }
-        } else if entry.past.capacity() > 2 * entry.past.len() + 8 {
-            entry.past.shrink_to_fit();
+        if self.keys.get_mut(key).is_some_and(|entry| entry.compact(compacted)) {
+            self.keys.remove(key);
         }
+    }
+
+    /// The same with each key of which it is wanted.
+    pub(super) fn compact(&mut self, compacted: u64, wanted: &mut dyn FnMut(&Entry) -> bool) {
+        self.keys.retain(|_, entry| !(wanted(entry) && entry.compact(compacted)));
     }
 }

@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::format::{Cover, End, FrameBuilder, Head, LENGTH, Notes, PAGE, StoreId, damaged};
-use super::segment::{Place, Records, Segment};
+use super::segment::{Bits, Place, Records, Segment};
 use super::spares::Spare;
-use super::table::Table;
+use super::table::{Moving, Table};
 use super::{Inner, LogOptions, read_places};
 use crate::files::{LogFile, write_all};
 use crate::record;
@@ -21,14 +21,25 @@ use crate::record;
 /// What is to be rewritten.
 struct Job {
     store: StoreId,
-    /// What it stands for: segments that follow each other.
-    covers: Vec<Cover>,
     cover: Cover,
     next_revision: u64,
     sequence: u64,
     before: End,
-    /// What is kept of each.
-    kept: Vec<(Arc<dyn LogFile>, Vec<Place>)>,
+    /// Segments that follow each other.
+    sources: Vec<Source>,
+}
+
+/// A segment that is rewritten.
+struct Source {
+    cover: Cover,
+    /// Among all segments.
+    place: usize,
+    file: Arc<dyn LogFile>,
+    /// What was dead when it was decided what goes. All decisions are of one moment: with a later one a deletion might go
+    /// while a put before it, that died in between, was kept.
+    dead: Bits,
+    /// Dead deletions go as well.
+    deletions_go: bool,
 }
 
 /// How much is copied between two syncs, and put into one frame. Writers have to wait for a sync of the same disk.
@@ -40,25 +51,69 @@ const PACE: u64 = 8 << 20;
 const MANY: usize = 8;
 /// On a full disk this is worth it.
 const LITTLE: u64 = 64 << 10;
-/// After a failure of the disk.
-const RESPITE: Duration = Duration::from_secs(10);
+/// How many records are looked at, or marked as dead, before writers get a turn.
+const TURN: usize = 4096;
 
 /// Rewrites what is most worth it. The answer says that something was done.
 pub(crate) fn step(inner: &Inner) -> bool {
+    if inner.options.background && inner.trouble.waits() {
+        return false;
+    }
+    if let Some(rewritten) = inner.unsettled.lock().take() {
+        return rewritten.settle(inner);
+    }
     let full = inner.counters.full.load(Ordering::Relaxed);
     let job = Job::choose(&mut inner.table.write(), &inner.options, full);
-    let Some(job) = job else { return false };
+    let Some(job) = job else {
+        // What could not be rewritten need not be any more.
+        inner.trouble.over();
+        return false;
+    };
     match job.carry_out(inner) {
-        Ok(done) => {
-            *inner.counters.stuck.lock() = None;
-            done
-        }
-        Err(error) => {
-            tracing::error!(%error, segment = job.covers[0].name(), "cannot rewrite a segment");
-            *inner.counters.stuck.lock() = Some(error.to_string());
-            inner.pause(RESPITE);
+        Ok(Some((segment, moved))) => Rewritten { job, segment, moved }.settle(inner),
+        Ok(None) => {
+            job.given_up(inner);
             false
         }
+        Err(error) => {
+            job.given_up(inner);
+            inner.trouble.happened(&error, &job.sources[0].cover.name());
+            false
+        }
+    }
+}
+
+/// A segment that is whole and has its name.
+pub(crate) struct Rewritten {
+    job: Job,
+    segment: Segment,
+    moved: u64,
+}
+
+// === impl Rewritten ===
+
+impl Rewritten {
+    /// Makes the name durable and lets readers use the file instead of the old ones. Until that is done a start may find
+    /// either, so that no other segment is rewritten before.
+    fn settle(self, inner: &Inner) -> bool {
+        if let Err(error) = inner.files.sync_dir() {
+            inner.trouble.happened(&error, &self.job.cover.name());
+            *inner.unsettled.lock() = Some(self);
+            return false;
+        }
+        let Self { job, segment, moved } = self;
+        install(inner, segment);
+        inner.counters.moving_bytes.store(0, Ordering::Relaxed);
+        inner.counters.moves.fetch_add(1, Ordering::Relaxed);
+        inner.counters.moved_bytes.fetch_add(moved, Ordering::Relaxed);
+        for source in &job.sources {
+            let name = source.cover.name();
+            if let Err(error) = inner.files.remove(&name) {
+                tracing::warn!(%error, segment = name, "cannot remove a segment that was rewritten");
+            }
+        }
+        inner.trouble.over();
+        true
     }
 }
 
@@ -74,57 +129,56 @@ impl Job {
         let first = if dead > enough { worst(sealed) } else { None };
         let first = first.or_else(|| crowded(sealed, capacity))?;
         let range = widen(sealed, first, capacity);
-        let older_are_clean = sealed[..range.start].iter().all(|segment| segment.records.usage.dead_puts == 0);
-        let chosen = &sealed[range];
-        let kept = chosen.iter().map(|segment| {
-            let records = &segment.records;
-            let goes = |n: usize| records.is_dead(n) && (older_are_clean || !records.is_deletion(n));
-            let kept = (0..records.len()).filter(|n| !goes(*n)).map(|n| records.place(n, segment.end.at)).collect();
-            (segment.file.clone(), kept)
-        });
+        let deletions_go = sealed[..range.start].iter().all(|segment| segment.records.usage.dead_puts == 0);
+        let source = |(place, segment): (usize, &Segment)| Source {
+            cover: segment.cover,
+            place,
+            file: segment.file.clone(),
+            dead: segment.records.dead(),
+            deletions_go,
+        };
+        let chosen = &sealed[range.clone()];
         let (oldest, newest) = (chosen.first()?, chosen.last()?);
         let generation = table.next_generation;
         let job = Self {
             store: table.store,
-            covers: chosen.iter().map(|segment| segment.cover).collect(),
             cover: Cover { first: oldest.cover.first, last: newest.cover.last, generation },
             next_revision: oldest.next_revision,
             sequence: oldest.sequence,
             before: oldest.before,
-            kept: kept.collect(),
+            sources: range.clone().zip(chosen).map(source).collect(),
         };
         table.next_generation += 1;
+        table.moving = Some(Moving { range, died: Vec::new() });
         Some(job)
     }
 
-    fn carry_out(&self, inner: &Inner) -> io::Result<bool> {
+    /// Nothing is rewritten after all.
+    fn given_up(&self, inner: &Inner) {
+        inner.table.write().moving = None;
+        inner.counters.moving_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Makes the new file, with its name, which is not durable yet. `None` when the log is being closed.
+    fn carry_out(&self, inner: &Inner) -> io::Result<Option<(Segment, u64)>> {
         let spare = inner.spares.take(inner)?;
-        let written = self.write(inner, &spare);
-        let (segment, moved) = match written {
-            Ok(Some(written)) => written,
-            Ok(None) => {
-                spare.remove(&*inner.files);
-                return Ok(false);
-            }
-            Err(error) => {
-                spare.remove(&*inner.files);
-                return Err(error);
-            }
-        };
-        inner.files.rename(&spare.name, &self.cover.name())?;
-        // Until this is done, a start may find the old files alone.
-        inner.files.sync_dir()?;
-        if !self.install(inner, segment) {
-            return Err(io::Error::other("the segments changed while they were rewritten"));
+        inner.counters.moving_bytes.store(spare.len, Ordering::Relaxed);
+        let written = self.write(inner, &spare).and_then(|written| match written {
+            Some(written) => match inner.files.rename(&spare.name, &self.cover.name()) {
+                // A start may find it now, refused or not.
+                Err(_) if self.has_name(inner) => Ok(Some(written)),
+                renamed => renamed.map(|()| Some(written)),
+            },
+            None => Ok(None),
+        });
+        if !matches!(written, Ok(Some(_))) {
+            spare.remove(&*inner.files);
         }
-        inner.counters.moves.fetch_add(1, Ordering::Relaxed);
-        inner.counters.moved_bytes.fetch_add(moved, Ordering::Relaxed);
-        for cover in &self.covers {
-            if let Err(error) = inner.files.remove(&cover.name()) {
-                tracing::warn!(%error, segment = cover.name(), "cannot remove a segment that was rewritten");
-            }
-        }
-        Ok(true)
+        written
+    }
+
+    fn has_name(&self, inner: &Inner) -> bool {
+        inner.files.list().is_ok_and(|names| names.contains(&self.cover.name()))
     }
 
     /// Fills a file, durably but for its name. `None` when the log is being closed.
@@ -140,11 +194,15 @@ impl Job {
             records: Records::default(),
         };
         let mut pace = Pace { started: Instant::now(), synced: 0 };
-        for (source, places) in &self.kept {
-            for run in runs(places) {
-                output.copy(&**source, run)?;
-                if !pace.keep(inner, &output)? {
-                    return Ok(None);
+        for source in &self.sources {
+            let mut next = 0;
+            while let Some(places) = source.kept(inner, &mut next) {
+                for run in runs(&places) {
+                    output.copy(&*source.file, run)?;
+                    inner.counters.moving_bytes.fetch_max(output.end.at, Ordering::Relaxed);
+                    if !pace.keep(inner, &output)? {
+                        return Ok(None);
+                    }
                 }
             }
         }
@@ -176,24 +234,46 @@ impl Job {
         };
         Ok(Some((segment, moved)))
     }
+}
 
-    /// Lets readers use the new file instead of the old ones.
-    fn install(&self, inner: &Inner, mut segment: Segment) -> bool {
+// === impl Source ===
+
+impl Source {
+    /// Where the next records are that are kept; `None` behind the last one.
+    fn kept(&self, inner: &Inner, next: &mut usize) -> Option<Vec<Place>> {
+        let table = inner.table.read();
+        let segment = &table.segments[self.place];
+        let records = &segment.records;
+        let turn = *next..records.len().min(*next + TURN);
+        if turn.is_empty() {
+            return None;
+        }
+        *next = turn.end;
+        let goes = |n: usize| self.dead.get(n) && (self.deletions_go || !records.is_deletion(n));
+        Some(turn.filter(|n| !goes(*n)).map(|n| records.place(n, segment.end.at)).collect())
+    }
+}
+
+/// Lets readers use the new file instead of the old ones.
+fn install(inner: &Inner, mut segment: Segment) {
+    loop {
         let mut table = inner.table.write();
-        let Some(first) = table.places_of(&self.covers) else { return false };
-        let range = first..first + self.covers.len();
-        // Some may have died meanwhile.
-        for n in 0..segment.records.len() {
-            let revision = segment.records.revision(n);
-            let died = table.segments[range.clone()]
-                .iter()
-                .any(|old| old.records.find(revision).is_some_and(|n| old.records.is_dead(n)));
-            if died {
+        let Some(moving) = &mut table.moving else { return };
+        let died = std::mem::take(&mut moving.died);
+        let range = moving.range.clone();
+        let few = died.len() <= TURN;
+        // Writers are not to wait for many.
+        let waiting = few.then_some(table);
+        for revision in died {
+            if let Some(n) = segment.records.find(revision) {
                 segment.records.bury(n, segment.end.at);
             }
         }
-        table.segments.splice(range, [segment]);
-        true
+        if let Some(mut table) = waiting {
+            table.segments.splice(range, [segment]);
+            table.moving = None;
+            return;
+        }
     }
 }
 
@@ -323,6 +403,7 @@ impl Pace {
         }
         self.synced = output.end.at;
         output.file.sync_data()?;
+        inner.spares.top_up(inner);
         inner.assess();
         // The nearer the files are to their bound, the faster.
         let most = inner.options.max_segment.max(1);

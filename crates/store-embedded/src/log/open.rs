@@ -38,8 +38,8 @@ pub(crate) struct Tail {
     pub(crate) unconfirmed: Vec<(FrameHeader, Bytes)>,
     /// The number of the next frame behind all of them.
     pub(crate) sequence: u64,
-    /// There are bytes behind them: a frame that was never finished.
-    pub(crate) torn: bool,
+    /// There are bytes behind them, up to here: a frame that was never finished.
+    pub(crate) torn: Option<u64>,
 }
 
 const READ: usize = 1 << 20;
@@ -106,7 +106,7 @@ fn choose(mut covers: Vec<Cover>) -> io::Result<(Vec<Cover>, Vec<Cover>)> {
     Ok((chosen, superseded))
 }
 
-fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Segment)> {
+pub(crate) fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Segment)> {
     let name = cover.name();
     let file = files.open(&name)?;
     let mut bytes = vec![0; PAGE];
@@ -168,7 +168,7 @@ fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes
     if let Some(detail) = broken {
         match walk.rest()? {
             Rest::Empty => {}
-            Rest::Torn => tail.torn = true,
+            Rest::Torn(end) => tail.torn = Some(end),
             // Each frame is made durable before the next one is begun.
             Rest::Frame(at) => return Err(damaged(format!("{detail}, and the log goes on at byte {at}"))),
         }
@@ -253,7 +253,8 @@ pub(crate) enum Step {
 /// What comes behind the last whole frame.
 enum Rest {
     Empty,
-    Torn,
+    /// Something, up to this place.
+    Torn(u64),
     Frame(u64),
 }
 
@@ -261,17 +262,15 @@ enum Rest {
 
 impl Walk {
     pub(crate) fn new(store: StoreId, segment: &Segment, limit: u64) -> Self {
-        Self {
-            store,
-            cover: segment.cover,
-            file: segment.file.clone(),
-            at: segment.begin,
-            chain: segment.before.chain,
-            sequence: if segment.cover.generation == 0 { segment.sequence } else { 0 },
-            limit,
-            buffer: Bytes::new(),
-            buffer_at: 0,
-        }
+        let mut walk = Self::over(store, segment.cover, segment.file.clone(), segment.begin, limit);
+        walk.chain = segment.before.chain;
+        walk.sequence = if segment.cover.generation == 0 { segment.sequence } else { 0 };
+        walk
+    }
+
+    /// Through a file of which nothing else is known.
+    pub(crate) fn over(store: StoreId, cover: Cover, file: Arc<dyn LogFile>, begin: u64, limit: u64) -> Self {
+        Self { store, cover, file, at: begin, chain: 0, sequence: 0, limit, buffer: Bytes::new(), buffer_at: 0 }
     }
 
     pub(crate) fn next(&mut self) -> io::Result<Step> {
@@ -292,7 +291,7 @@ impl Walk {
     }
 
     /// A whole frame that was written for this place.
-    fn frame_at(&mut self, at: u64) -> io::Result<Option<(FrameHeader, Bytes)>> {
+    pub(crate) fn frame_at(&mut self, at: u64) -> io::Result<Option<(FrameHeader, Bytes)>> {
         let Some(header) = self.bytes(at, FRAME_HEADER)? else { return Ok(None) };
         let Some(header) = FrameHeader::read(&header) else { return Ok(None) };
         let Some(bytes) = self.bytes(at, header.frame_len())? else { return Ok(None) };
@@ -300,7 +299,7 @@ impl Walk {
     }
 
     /// Bytes of the file, if it has them all before the limit.
-    fn bytes(&mut self, at: u64, len: usize) -> io::Result<Option<Bytes>> {
+    pub(crate) fn bytes(&mut self, at: u64, len: usize) -> io::Result<Option<Bytes>> {
         if self.limit.saturating_sub(at) < len as u64 {
             return Ok(None);
         }
@@ -320,24 +319,32 @@ impl Walk {
     }
 
     fn rest(&mut self) -> io::Result<Rest> {
-        let mut rest = Rest::Empty;
-        let mut at = self.at;
+        Ok(match self.next_frame(self.at)? {
+            (Some(at), _) => Rest::Frame(at),
+            (None, end) if end > self.at => Rest::Torn(end),
+            (None, _) => Rest::Empty,
+        })
+    }
+
+    /// The next whole frame from a place on, and behind which byte there are only zeros as far as was looked.
+    pub(crate) fn next_frame(&mut self, mut at: u64) -> io::Result<(Option<u64>, u64)> {
+        let mut end = at;
         while at < self.limit {
             let len = (self.limit - at).min(READ as u64) as usize;
             let Some(chunk) = self.bytes(at, len)? else { break };
-            if chunk.iter().any(|byte| *byte != 0) {
-                rest = Rest::Torn;
+            if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
+                end = at + last as u64 + 1;
                 for from in (0..chunk.len()).step_by(ALIGN) {
                     let candidate = at + from as u64;
                     let looks_like_one = FrameHeader::read(&self.bytes(candidate, FRAME_HEADER)?.unwrap_or_default());
                     if looks_like_one.is_some() && self.frame_at(candidate)?.is_some() {
-                        return Ok(Rest::Frame(candidate));
+                        return Ok((Some(candidate), end));
                     }
                 }
             }
             at += len as u64;
         }
-        Ok(rest)
+        Ok((None, end))
     }
 
     pub(crate) fn damaged(&self, what: &str) -> io::Error {

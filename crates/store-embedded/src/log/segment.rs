@@ -45,8 +45,9 @@ pub(crate) struct Usage {
     pub(crate) dead_deletions: u64,
 }
 
-#[derive(Default)]
-struct Bits(Vec<u64>);
+/// One bit for each record.
+#[derive(Clone, Default)]
+pub(crate) struct Bits(Vec<u64>);
 
 /// Where a record is: its length comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +121,11 @@ impl Records {
         Place { revision: self.revision(n), at, room: next.saturating_sub(at) }
     }
 
+    /// Which records are dead now.
+    pub(crate) fn dead(&self) -> Bits {
+        self.dead.clone()
+    }
+
     pub(crate) fn is_dead(&self, n: usize) -> bool {
         self.dead.get(n)
     }
@@ -182,7 +188,7 @@ impl Bits {
         self.0[n / 64] |= 1 << (n % 64);
     }
 
-    fn get(&self, n: usize) -> bool {
+    pub(crate) fn get(&self, n: usize) -> bool {
         self.0[n / 64] & 1 << (n % 64) != 0
     }
 }

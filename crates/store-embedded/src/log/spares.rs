@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::Inner;
+use super::trouble::Trouble;
 use crate::files::{Files, LogFile, is_full};
 
-#[derive(Default)]
 pub(crate) struct Spares {
     ready: Mutex<Vec<Spare>>,
     made: AtomicU64,
+    /// Of making them, other than that the disk is full.
+    trouble: Trouble,
 }
 
 /// A file with nothing in it that counts.
@@ -28,14 +30,21 @@ const WANTED: usize = 2;
 
 // === impl Spares ===
 
+impl Default for Spares {
+    fn default() -> Self {
+        let trouble = Trouble::with("make the next segment ahead");
+        Self { ready: Mutex::default(), made: AtomicU64::new(0), trouble }
+    }
+}
+
 impl Spares {
-    /// Takes one, or makes one now: on a full disk one without any room, that grows as far as it can.
+    /// Takes one, or makes one now, which is small, as somebody waits for it: on a full disk one without any room, that
+    /// grows as far as it can.
     pub(crate) fn take(&self, inner: &Inner) -> io::Result<Spare> {
         if let Some(spare) = self.ready.lock().pop() {
             return Ok(spare);
         }
-        let capacity = inner.table.read().capacity(&inner.options);
-        match self.make(&*inner.files, capacity) {
+        match self.make(&*inner.files, inner.options.min_segment) {
             Err(error) if is_full(&error) => self.make(&*inner.files, 0),
             made => made,
         }
@@ -53,14 +62,27 @@ impl Spares {
                         let free = inner.files.free_bytes().unwrap_or_default() >> 10;
                         tracing::error!(%error, free_kib = free, "no room for the next segment: only deletions are taken");
                     } else if !is_full(&error) {
-                        tracing::warn!(%error, "cannot make the next segment ahead");
+                        self.trouble.happened(&error, PREFIX);
                     }
                     return;
                 }
             }
         }
+        self.trouble.over();
         if full.swap(false, Ordering::Relaxed) {
             tracing::info!("there is room for the next segment again: everything is taken");
+        }
+    }
+
+    /// While a segment is rewritten: whoever writes is not to make the next one.
+    pub(crate) fn top_up(&self, inner: &Inner) {
+        if !self.ready.lock().is_empty() || inner.counters.full.load(Ordering::Relaxed) {
+            return;
+        }
+        let capacity = inner.table.read().capacity(&inner.options);
+        match self.make(&*inner.files, capacity) {
+            Ok(spare) => self.ready.lock().push(spare),
+            Err(error) => tracing::debug!(%error, "cannot make a segment ahead while another is rewritten"),
         }
     }
 

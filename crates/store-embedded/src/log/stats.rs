@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use super::Inner;
 
 /// The upper bounds of the buckets in which the time of syncs is counted, in seconds.
@@ -47,15 +45,18 @@ pub(crate) struct Counters {
     pub(crate) delay_micros: AtomicU64,
     /// The log takes more than twice what it needs, and two segments.
     over: AtomicBool,
-    /// Why segments are not rewritten any more, or not now.
-    pub(crate) stuck: Mutex<Option<String>>,
+    /// What the file that is being rewritten into takes.
+    pub(crate) moving_bytes: AtomicU64,
     syncs: AtomicU64,
     sync_micros: AtomicU64,
     sync_buckets: [AtomicU64; SYNC_BOUNDS.len()],
 }
 
-/// The longest that a group of writes is held up so that rewriting catches up.
-const MAX_DELAY: Duration = Duration::from_millis(40);
+/// The longest that a group of writes is held up so that rewriting catches up. Who comes just behind a group waits for it
+/// and then for their own.
+const MAX_DELAY: Duration = Duration::from_millis(16);
+/// A group of so many bytes is held up for all of that.
+const SLOWEST: u64 = 1 << 20;
 
 // === impl Counters ===
 
@@ -80,22 +81,25 @@ impl Inner {
         2 * needed + 2 * self.options.max_segment
     }
 
-    /// How far the files are below their bound.
-    pub(crate) fn slack(&self) -> u64 {
+    /// What all files take, and what has to be kept.
+    fn disk_and_needed(&self) -> (u64, u64) {
         let (needed, allocated) = {
             let table = self.table.read();
             (table.usage().needed(), table.allocated())
         };
-        self.bound(needed).saturating_sub(allocated + self.spares.bytes())
+        (allocated + self.spares.bytes() + self.counters.moving_bytes.load(Ordering::Relaxed), needed)
+    }
+
+    /// How far the files are below their bound.
+    pub(crate) fn slack(&self) -> u64 {
+        let (disk, needed) = self.disk_and_needed();
+        self.bound(needed).saturating_sub(disk)
     }
 
     /// Compares the size of the files with its bound.
     pub(crate) fn assess(&self) {
-        let (needed, allocated) = {
-            let table = self.table.read();
-            (table.usage().needed(), table.allocated())
-        };
-        let (disk, bound) = (allocated + self.spares.bytes(), self.bound(needed));
+        let (disk, needed) = self.disk_and_needed();
+        let bound = self.bound(needed);
         // Held up before the bound is reached, more and more.
         let near = self.options.max_segment / 2;
         let excess = (disk + near).saturating_sub(bound).min(2 * near);
@@ -104,8 +108,15 @@ impl Inner {
         self.counters.over.store(disk > bound + near, Ordering::Relaxed);
     }
 
+    /// How long a group of writes waits, so that segments are rewritten as fast as new ones come.
+    pub(crate) fn delay_of(&self, bytes: u64) -> Duration {
+        let most = self.counters.delay_micros.load(Ordering::Relaxed);
+        // A group of little bytes brings the bound little nearer.
+        Duration::from_micros((most * bytes / SLOWEST).clamp(most / 16, most))
+    }
+
     pub(crate) fn health(&self) -> Result<(), String> {
-        if let Some(why) = self.counters.stuck.lock().as_ref() {
+        if let Some(why) = self.trouble.lasting() {
             return Err(format!("segments of the store cannot be rewritten: {why}"));
         }
         if self.counters.over.load(Ordering::Relaxed) {
@@ -126,7 +137,7 @@ impl Inner {
             segments,
             needed_bytes: usage.needed(),
             dead_bytes: usage.dead(),
-            disk_bytes: allocated + reserve_bytes,
+            disk_bytes: allocated + reserve_bytes + load(&counters.moving_bytes),
             reserve_bytes,
             moves: load(&counters.moves),
             moved_bytes: load(&counters.moved_bytes),

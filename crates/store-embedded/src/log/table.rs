@@ -1,9 +1,10 @@
 //! All segments, in order, and where a revision is among them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::LogOptions;
-use super::format::{Cover, StoreId};
+use super::format::StoreId;
 use super::segment::{Place, Segment, Usage};
 use crate::files::LogFile;
 
@@ -12,13 +13,22 @@ pub(crate) struct Table {
     /// The last one is being written to.
     pub(crate) segments: Vec<Segment>,
     pub(crate) next_generation: u64,
+    /// What is being rewritten.
+    pub(crate) moving: Option<Moving>,
+}
+
+/// Segments that are being rewritten, by their place among all; it does not change, as others are added behind them.
+pub(crate) struct Moving {
+    pub(crate) range: Range<usize>,
+    /// What died in them since it was decided what is kept.
+    pub(crate) died: Vec<u64>,
 }
 
 // === impl Table ===
 
 impl Default for Table {
     fn default() -> Self {
-        Self { store: StoreId::fresh(), segments: Vec::new(), next_generation: 1 }
+        Self { store: StoreId::fresh(), segments: Vec::new(), next_generation: 1, moving: None }
     }
 }
 
@@ -67,10 +77,12 @@ impl Table {
 
     pub(crate) fn bury(&mut self, revisions: &[u64]) {
         for revision in revisions {
-            let Some(n) = self.segment_of(*revision) else { continue };
-            let segment = &mut self.segments[n];
-            if let Some(n) = segment.records.find(*revision) {
-                segment.records.bury(n, segment.end.at);
+            let Some(place) = self.segment_of(*revision) else { continue };
+            let segment = &mut self.segments[place];
+            let Some(n) = segment.records.find(*revision) else { continue };
+            segment.records.bury(n, segment.end.at);
+            if let Some(moving) = self.moving.as_mut().filter(|moving| moving.range.contains(&place)) {
+                moving.died.push(*revision);
             }
         }
     }
@@ -90,12 +102,5 @@ impl Table {
     /// How large the next segment is to be.
     pub(crate) fn capacity(&self, options: &LogOptions) -> u64 {
         (self.usage().needed() / 4).clamp(options.min_segment, options.max_segment)
-    }
-
-    /// The places of segments that stand for `covers`, which follow each other.
-    pub(crate) fn places_of(&self, covers: &[Cover]) -> Option<usize> {
-        let first = self.segments.iter().position(|segment| Some(&segment.cover) == covers.first())?;
-        let same = self.segments[first..].iter().map(|segment| &segment.cover).take(covers.len()).eq(covers);
-        same.then_some(first)
     }
 }

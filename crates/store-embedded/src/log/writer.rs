@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::acknowledged::{Acknowledged, AcknowledgedFile, UNFINISHED};
 use super::format::{
-    Cover, End, FRAME_HEADER, FrameBuilder, FrameHeader, Head, LENGTH, Notes, StoreId, each_note, record_places,
+    ALIGN, Cover, End, FRAME_HEADER, FrameBuilder, FrameHeader, Head, LENGTH, Notes, StoreId, each_note, record_places,
 };
 use super::segment::{Records, Segment};
 use super::spares::{PREFIX, Spare};
@@ -29,6 +29,8 @@ pub(crate) struct Writer {
     limit: u64,
     /// A write or a sync failed: nobody knows what is behind `end`. Nothing is written to this segment any more.
     broken: bool,
+    /// It is broken only because an earlier process did not finish a frame, of which there are bytes up to this place.
+    torn: Option<u64>,
     sequence: u64,
     next_revision: u64,
     head: AcknowledgedFile,
@@ -44,6 +46,16 @@ enum Failed {
     Begin(io::Error),
     /// The segment it was written to cannot be used any more.
     Write(io::Error),
+}
+
+// === impl Failed ===
+
+impl Failed {
+    fn error(self) -> io::Error {
+        match self {
+            Self::Begin(error) | Self::Write(error) => error,
+        }
+    }
 }
 
 // === impl Writer ===
@@ -86,7 +98,8 @@ impl Writer {
                 file: segment.file.clone(),
                 end: segment.end,
                 limit: segment.allocated,
-                broken: pending.tail.torn,
+                broken: pending.tail.torn.is_some(),
+                torn: pending.tail.torn,
                 sequence: pending.tail.sequence - pending.tail.unconfirmed.len() as u64,
                 next_revision: next.map_or(segment.next_revision, |last| last + 1).max(known.revision + 1),
                 head,
@@ -119,21 +132,47 @@ impl Writer {
         let before = self.number;
         match self.append(inner, batch) {
             Ok(()) => {}
-            Err(Failed::Begin(error)) if may_pass(&error) => return Err(error),
+            Err(Failed::Begin(error)) if may_pass(&error) => {
+                // Deletions are not to wait for room where there is some.
+                if !self.wipe_torn(inner, batch) {
+                    return Err(error);
+                }
+                self.append(inner, batch).map_err(Failed::error)?;
+            }
             // Once more in a new segment, and only once: a disk that fails twice in a row is not to be trusted.
             Err(Failed::Begin(error) | Failed::Write(error)) => {
                 inner.counters.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(%error, segment = self.number, "writing failed, going on in a new segment");
-                self.append(inner, batch).map_err(|failed| match failed {
-                    Failed::Begin(error) | Failed::Write(error) => error,
-                })?;
+                self.append(inner, batch).map_err(Failed::error)?;
             }
         }
         Ok(self.number != before)
     }
 
+    /// Overwrites what an earlier process did not finish with zeros, so that the segment is as if that had never been
+    /// begun. It needs no room. True when a group can be written there.
+    fn wipe_torn(&mut self, inner: &Inner, batch: &Batch) -> bool {
+        let Some(end) = self.torn.filter(|_| self.end.at + batch_room(batch) <= self.limit) else { return false };
+        // Where a new segment has its name, that says that this one ends here.
+        let next = Cover::one(self.number + 1).name();
+        if inner.files.list().is_ok_and(|names| !names.contains(&next)) {
+            // Only once: if it fails, nobody knows what is there.
+            self.torn = None;
+            let zeros = vec![0; end.saturating_sub(self.end.at) as usize];
+            match write_all(&*self.file, &zeros, self.end.at).and_then(|()| self.file.sync_data()) {
+                Ok(()) => {
+                    tracing::info!(segment = self.number, at = self.end.at, "no room for a new segment: going on here");
+                    self.broken = false;
+                }
+                Err(error) => tracing::error!(%error, segment = self.number, "cannot wipe an unfinished write"),
+            }
+        }
+        !self.broken
+    }
+
     fn append(&mut self, inner: &Inner, batch: &Batch) -> Result<(), Failed> {
         let mut frame = std::mem::take(&mut self.frame);
+        frame.reserve(usize::try_from(batch_room(batch)).unwrap_or_default());
         let mut builder = FrameBuilder::new(&mut frame);
         for (name, value) in &batch.meta {
             builder.note(name, value.as_ref());
@@ -207,7 +246,7 @@ impl Writer {
         self.limit = segment.allocated;
         let old = std::mem::replace(&mut self.file, segment.file.clone());
         let old_end = std::mem::replace(&mut self.end, segment.end);
-        self.broken = false;
+        (self.broken, self.torn) = (false, None);
         let mut table = inner.table.write();
         if let Some(sealed) = table.segments.last_mut() {
             sealed.records.shrink();
@@ -267,6 +306,14 @@ impl Writer {
         let batch = Batch { records: records.ok_or_else(damaged)?, meta };
         self.commit(inner, &batch).map(drop)
     }
+}
+
+/// How many bytes the frame of a group takes at most.
+fn batch_room(batch: &Batch) -> u64 {
+    let note = |(name, value): &(Bytes, Option<Bytes>)| 8 + name.len() + value.as_ref().map_or(0, Bytes::len);
+    let notes: usize = batch.meta.iter().map(note).sum();
+    let records: usize = batch.records.iter().map(|(_, record)| record.len() + LENGTH).sum();
+    (FRAME_HEADER + notes + records + ALIGN) as u64
 }
 
 fn head_of(store: StoreId, number: u64, next_revision: u64, sequence: u64, before: End, notes: Notes) -> Head {

@@ -4,6 +4,8 @@
 
 pub(crate) mod model;
 pub(crate) mod recording;
+#[path = "../../../testkit/src/seccomp.rs"]
+pub(crate) mod seccomp;
 pub(crate) mod sim_files;
 pub(crate) mod victim;
 pub(crate) mod work;

@@ -1,63 +1,14 @@
-"""Runs a program and records what it asks of the file system: recorder.py RECORD DIRECTORY PROGRAM [ARGUMENT...]
+"""Runs a program and records what it asks of the file system: RECORD DIRECTORY PROGRAM [ARGUMENT...]. Follows seccomp.py.
 
 RECORD becomes a row of entries, in the order in which the calls were made: a line of JSON, and after it as many bytes as its
-`len` says. Calls about files outside of DIRECTORY are left out, but for what is written to the standard output. The
-kernel hands the calls to a second process (seccomp's user notification), which notes them and has them carried out. The
-second process ends with the program.
+`len` says. Calls about files outside of DIRECTORY are left out, but for what is written to the standard output.
 """
 
-import array
-import ctypes
-import fcntl
 import json
-import os
-import platform
-import select
-import socket
-import struct
-import sys
 
-SECCOMP = {"x86_64": 317, "aarch64": 277}[platform.machine()]
-NUMBERS = {
-    "x86_64": {
-        "write": 1, "pwrite64": 18, "ftruncate": 77, "fallocate": 285, "fsync": 74, "fdatasync": 75, "openat": 257,
-        "rename": 82, "renameat": 264, "renameat2": 316, "unlink": 87, "unlinkat": 263,
-    },
-    "aarch64": {
-        "write": 64, "pwrite64": 68, "ftruncate": 46, "fallocate": 47, "fsync": 82, "fdatasync": 83, "openat": 56,
-        "renameat": 38, "renameat2": 276, "unlinkat": 35,
-    },
-}[platform.machine()]
-NAMES = {number: name for name, number in NUMBERS.items()}
-PR_SET_NO_NEW_PRIVS = 38
-SECCOMP_SET_MODE_FILTER, NEW_LISTENER = 1, 8
-ALLOW, NOTIFY = 0x7FFF0000, 0x7FC00000
-LOAD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
-RECEIVE, SEND = 0xC0502100, 0xC0182101
-CARRY_OUT = 1
 O_CREAT = 0o100
-
-libc = ctypes.CDLL(None, use_errno=True)
-libc.syscall.restype = ctypes.c_long
-
-
-class Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-
-
-def install():
-    """Sends the calls of this process to the file descriptor that is returned."""
-    calls = list(NUMBERS.values())
-    tests = [(JUMP_IF_EQUAL, len(calls) - at, 0, call) for at, call in enumerate(calls)]
-    steps = [(LOAD, 0, 0, 0)] + tests + [(RETURN, 0, 0, ALLOW), (RETURN, 0, 0, NOTIFY)]
-    text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
-    program = Program(len(steps), ctypes.addressof(text))
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        sys.exit("recorder: prctl: errno %d" % ctypes.get_errno())
-    listener = libc.syscall(SECCOMP, SECCOMP_SET_MODE_FILTER, NEW_LISTENER, ctypes.byref(program))
-    if listener < 0:
-        sys.exit("recorder: seccomp: errno %d" % ctypes.get_errno())
-    return listener
+# All that change a file or a directory.
+CALLS = [name for name in NUMBERS if name != "pwritev"]
 
 
 class Recorder:
@@ -65,27 +16,12 @@ class Recorder:
         self.listener, self.directory = listener, directory
         self.record = open(record, "wb", buffering=0)
 
-    def run(self):
-        poll = select.poll()
-        poll.register(self.listener, select.POLLIN)
-        while True:
-            for _, events in poll.poll():
-                if not events & select.POLLIN:
-                    return
-                notification = bytearray(80)
-                try:
-                    fcntl.ioctl(self.listener, RECEIVE, notification)
-                except OSError:  # The caller was killed while it waited.
-                    continue
-                call, pid, _, number, _, _, *arguments = struct.unpack("QIIiIQ6Q", notification)
-                try:
-                    self.note(pid, NAMES[number], arguments)
-                except OSError:  # The caller is gone.
-                    pass
-                try:
-                    fcntl.ioctl(self.listener, SEND, bytearray(struct.pack("QqiI", call, 0, 0, CARRY_OUT)))
-                except OSError:
-                    pass
+    def handle(self, call, thread, name, arguments):
+        try:
+            self.note(thread, name, arguments)
+        except OSError:  # The caller is gone.
+            pass
+        answer(self.listener, call)
 
     def note(self, pid, name, arguments):
         if name == "write":
@@ -158,28 +94,4 @@ class Recorder:
             return data
 
 
-def main():
-    record, directory, command = sys.argv[1], os.path.realpath(sys.argv[2]), sys.argv[3:]
-    here, there = socket.socketpair()
-    # The program keeps this process's number, so that whoever started it can stop it and kill it.
-    if os.fork() == 0:
-        there.close()
-        _, ancillary, _, _ = here.recvmsg(1, socket.CMSG_SPACE(4))
-        if not ancillary:
-            os._exit(1)
-        # Whoever reads what the program writes must not wait for us.
-        quiet = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(quiet, stream)
-        os.setsid()
-        Recorder(array.array("i", ancillary[0][2])[0], record, directory).run()
-        os._exit(0)
-    here.close()
-    listener = install()
-    there.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
-    there.close()
-    os.close(listener)
-    os.execvp(command[0], command)
-
-
-main()
+run(CALLS, sys.argv[3:], lambda listener: Recorder(listener, sys.argv[1], os.path.realpath(sys.argv[2])).handle)

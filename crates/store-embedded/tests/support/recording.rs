@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use super::seccomp;
 use super::work::Rng;
 
 const SCRIPT: &str = include_str!("recorder.py");
@@ -60,27 +61,19 @@ impl Recording {
     /// True when processes can be recorded here. Says so when not: the test does without.
     pub(crate) fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
-        *AVAILABLE.get_or_init(|| {
-            let mut probe = Command::new("python3");
-            probe.args(["-c", SCRIPT, "/dev/null", "/", "true"]).stdin(Stdio::null()).stderr(Stdio::null());
-            let available = probe.status().is_ok_and(|status| status.success());
-            if !available {
-                eprintln!("nothing can be recorded: python3 or seccomp's user notification is missing");
-            }
-            available
-        })
+        seccomp::available(&AVAILABLE, SCRIPT, &["/dev/null", "/"], "nothing can be recorded")
     }
 
     /// The command with a recorder around it; to the system it is the same process.
     pub(crate) fn around(command: &Command, record: &Path, dir: &Path) -> Command {
-        let mut recorded = Command::new("python3");
-        recorded.arg("-c").arg(SCRIPT).arg(record).arg(dir).arg(command.get_program()).args(command.get_args());
+        let mut recorded = seccomp::command(SCRIPT);
+        recorded.arg(record).arg(dir).arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             if let Some(value) = value {
                 recorded.env(name, value);
             }
         }
-        recorded.stdin(Stdio::null()).stdout(Stdio::piped());
+        recorded.stdout(Stdio::piped());
         recorded
     }
 

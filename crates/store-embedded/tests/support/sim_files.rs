@@ -29,6 +29,11 @@ struct Inner {
     dead: bool,
     /// How many bytes all files may have.
     space: Option<u64>,
+    /// Files of the log get no names.
+    renames_fail: bool,
+    /// Files of which an operation failed, and the name of a segment that was written to after that.
+    failed: BTreeSet<u64>,
+    written_after_failure: Option<String>,
 }
 
 #[derive(Clone)]
@@ -101,6 +106,15 @@ impl SimFiles {
         self.inner.lock().space = space;
     }
 
+    /// A segment of which a write or a sync had failed when it was written to.
+    pub(crate) fn written_after_failure(&self) -> Option<String> {
+        self.inner.lock().written_after_failure.clone()
+    }
+
+    pub(crate) fn refuse_renames(&self, refused: bool) {
+        self.inner.lock().renames_fail = refused;
+    }
+
     pub(crate) fn used(&self) -> u64 {
         self.inner.lock().used()
     }
@@ -113,6 +127,7 @@ impl SimFiles {
     pub(crate) fn restarted(&self, survives: Survives) -> Self {
         let mut inner = self.inner.lock().clone();
         (inner.operations, inner.plan, inner.dead) = (0, None, false);
+        (inner.failed, inner.written_after_failure) = (BTreeSet::new(), None);
         if survives != Survives::Everything {
             let mut rng = match survives {
                 Survives::Some(seed) => Some(Rng::new(seed)),
@@ -184,6 +199,9 @@ impl Files for SimFiles {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.change_names(|inner| {
             let id = *inner.names.get(from).ok_or(io::ErrorKind::NotFound)?;
+            if inner.renames_fail {
+                return Err(io::Error::from_raw_os_error(EIO));
+            }
             Ok(Change::Rename(from.to_owned(), to.to_owned(), id))
         })
     }
@@ -223,10 +241,14 @@ impl Files for SimFiles {
 impl Handle {
     fn change<T>(&self, change: impl FnOnce(&mut Inner, Option<Fault>) -> io::Result<T>) -> io::Result<T> {
         let mut inner = self.files.inner.lock();
-        let fault = inner.begin()?;
-        let changed = change(&mut inner, fault)?;
-        inner.end(fault)?;
-        Ok(changed)
+        let done = inner.begin().and_then(|fault| {
+            let changed = change(&mut inner, fault)?;
+            inner.end(fault).map(|()| changed)
+        });
+        if done.is_err() {
+            inner.failed.insert(self.id);
+        }
+        done
     }
 }
 
@@ -244,6 +266,10 @@ impl LogFile for Handle {
         self.change(|inner, fault| {
             let bytes = if fault == Some(Fault::Short) { &bytes[..bytes.len() / 2] } else { bytes };
             let (at, end) = (at as usize, at as usize + bytes.len());
+            if inner.failed.contains(&self.id) {
+                let name = inner.names.iter().find(|(name, id)| **id == self.id && name.starts_with("log-"));
+                inner.written_after_failure = name.map(|(name, _)| name.clone());
+            }
             inner.grow(self.id, end)?;
             let file = inner.file(self.id);
             file.now[at..end].copy_from_slice(bytes);

@@ -1,0 +1,97 @@
+//! The embedded store with its requests counted and timed under the names that dashboards know from etcd.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use binnacle_store::{
+    Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+};
+use binnacle_store_embedded::EmbeddedStore;
+use binnacle_store_etcd::Metrics;
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+pub(crate) struct TimedStore {
+    store: Arc<EmbeddedStore>,
+    metrics: Metrics,
+}
+
+impl TimedStore {
+    pub(crate) fn new(store: Arc<EmbeddedStore>, metrics: Metrics) -> Self {
+        Self { store, metrics }
+    }
+
+    async fn timed<T>(
+        &self,
+        operation: &str,
+        key: Bytes,
+        answer: BoxFuture<'_, Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let begun = Instant::now();
+        let answer = answer.await;
+        self.metrics.request(operation, &key, begun, answer.is_err());
+        answer
+    }
+}
+
+impl Store for TimedStore {
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        self.store.current_revision()
+    }
+
+    fn get(
+        &self,
+        key: Bytes,
+        revision: Option<Revision>,
+    ) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
+        self.timed("get", key.clone(), self.store.get(key, revision)).boxed()
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
+        let operation = if request.count_only { "listWithCount" } else { "list" };
+        self.timed(operation, request.range.start.clone(), self.store.range(request)).boxed()
+    }
+
+    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
+        let operation = match (&txn.op, txn.expect) {
+            (Op::Delete, _) => "delete",
+            (Op::Put { .. }, Expect::Absent) => "create",
+            (Op::Put { .. }, _) => "update",
+        };
+        self.timed(operation, txn.key.clone(), self.store.txn(txn)).boxed()
+    }
+
+    fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
+        self.store.watch(range, after)
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.compact(revision)
+    }
+
+    fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        self.store.compacted_revision()
+    }
+
+    fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
+        self.store.grant_lease(ttl_seconds)
+    }
+
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.revoke_lease(lease)
+    }
+
+    fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>> {
+        self.store.lease_remaining(lease)
+    }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.health()
+    }
+
+    fn readiness(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.readiness()
+    }
+}

@@ -1,0 +1,209 @@
+//! An index while a start fills it. In memory keys are found by their hash and put in order once, at the end: a million of
+//! them take less than half as long as when each of them is put in its place, and the ordered map is filled densely.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::io;
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::memory::MemoryIndex;
+use super::{DiskIndex, Entry, Index, Live};
+
+pub(crate) enum Loading {
+    Memory(Gathered),
+    Disk(DiskIndex),
+}
+
+/// Keys in the order in which they came.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    seed: Seed,
+    /// The newest key with this hash.
+    places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
+    keys: Vec<Key>,
+}
+
+struct Key {
+    key: Bytes,
+    entry: Entry,
+    /// Another one with the same hash.
+    other: Option<usize>,
+}
+
+/// Keys are chosen by users, so that nobody may know beforehand which of them meet.
+struct Seed(u64);
+
+/// What is a hash already.
+#[derive(Default)]
+struct Hashed(u64);
+
+/// How keys are put in order without looking at them: the bytes behind what they all begin with.
+type Start = [u64; 5];
+
+/// Fewer keys are put in order by one thread.
+const MANY: usize = 64 << 10;
+
+// === impl Loading ===
+
+impl Loading {
+    /// True when values are left where they are.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        matches!(self, Self::Disk(_))
+    }
+
+    pub(crate) fn put(&mut self, key: &Bytes, live: Live) -> io::Result<()> {
+        match self {
+            Self::Memory(gathered) => {
+                gathered.entry(key).replace(live);
+                Ok(())
+            }
+            Self::Disk(index) => index.put(key, &live),
+        }
+    }
+
+    pub(crate) fn delete(&mut self, key: &Bytes, revision: u64) -> io::Result<()> {
+        match self {
+            Self::Memory(gathered) => {
+                gathered.entry(key).delete(revision);
+                Ok(())
+            }
+            Self::Disk(index) => index.delete(key, revision),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Index {
+        match self {
+            Self::Memory(gathered) => Index::Memory(gathered.in_order()),
+            Self::Disk(index) => Index::Disk(index),
+        }
+    }
+}
+
+// === impl Gathered ===
+
+impl Gathered {
+    fn entry(&mut self, key: &[u8]) -> &mut Entry {
+        let hash = xxh3_64_with_seed(key, self.seed.0);
+        let first = self.places.get(&hash).copied();
+        let same = std::iter::successors(first, |place| self.keys[*place].other).find(|n| self.keys[*n].key == key);
+        let place = same.unwrap_or_else(|| {
+            let place = self.keys.len();
+            self.places.insert(hash, place);
+            // Copied: the caller's bytes are a slice of something larger.
+            self.keys.push(Key { key: Bytes::copy_from_slice(key), entry: Entry::default(), other: first });
+            place
+        });
+        &mut self.keys[place].entry
+    }
+
+    fn in_order(self) -> MemoryIndex {
+        let Self { mut keys, places, .. } = self;
+        drop(places);
+        let common = common_start(&keys);
+        let mut order: Vec<(Start, usize)> =
+            keys.iter().enumerate().map(|(place, key)| (start_of(&key.key[common..]), place)).collect();
+        let compare = |(start, a): &(Start, usize), (other, b): &(Start, usize)| {
+            start.cmp(other).then_with(|| keys[*a].key.cmp(&keys[*b].key))
+        };
+        if order.len() > MANY {
+            let half = order.len() / 2;
+            let (left, right) = order.split_at_mut(half);
+            std::thread::scope(|scope| {
+                scope.spawn(|| left.sort_unstable_by(compare));
+                right.sort_unstable_by(compare);
+            });
+        }
+        // Two halves in order are merged by this.
+        order.sort_by(compare);
+        MemoryIndex::of(order.into_iter().map(|(_, place)| {
+            let key = &mut keys[place];
+            (std::mem::take(&mut key.key), std::mem::take(&mut key.entry))
+        }))
+    }
+}
+
+/// How many bytes all keys begin with.
+fn common_start(keys: &[Key]) -> usize {
+    let Some(first) = keys.first() else { return 0 };
+    keys.iter().fold(first.key.len(), |common, key| {
+        let same = key.key.iter().zip(&first.key[..common]).take_while(|(a, b)| a == b);
+        same.count()
+    })
+}
+
+/// The first bytes of a key. Keys that differ in them are in their order.
+fn start_of(key: &[u8]) -> Start {
+    let mut bytes = [0; 40];
+    let len = key.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&key[..len]);
+    let mut start = Start::default();
+    for (number, bytes) in start.iter_mut().zip(bytes.as_chunks().0) {
+        *number = u64::from_be_bytes(*bytes);
+    }
+    start
+}
+
+// === impl Seed ===
+
+impl Default for Seed {
+    fn default() -> Self {
+        Self(RandomState::new().hash_one(0_u8))
+    }
+}
+
+// === impl Hashed ===
+
+impl Hasher for Hashed {
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+
+    /// Puts and deletions, in order: what is gathered is what an ordered index has after the same.
+    #[test]
+    fn what_was_gathered_is_in_order_and_complete() {
+        let count = MANY as u64 + 1000;
+        let mut gathered = Index::default().loading();
+        let mut ordered = Index::default();
+        for revision in 2..2 * count {
+            let key = Bytes::from(format!(
+                "/k/{}",
+                "long".repeat(revision as usize % 13) + &(revision * 7919 % count).to_string()
+            ));
+            if revision % 11 == 0 {
+                gathered.delete(&key, revision).expect("a deletion");
+                ordered.delete(&key, revision).expect("a deletion");
+                continue;
+            }
+            let live = Live { value: Some(key.clone()), modified: revision, created: revision, lease: 0 };
+            gathered.put(&key, live.clone()).expect("a put");
+            ordered.put(&key, live).expect("a put");
+        }
+        let told = |index: &Index| {
+            let mut told = Vec::new();
+            let walked = index.after(None, &mut |key, entry| {
+                let past: Vec<_> = entry.past.iter().map(|version| version.0).collect();
+                told.push((key.clone(), entry.newest(), entry.is_there(), past));
+                ControlFlow::Continue(())
+            });
+            walked.expect("a walk");
+            told
+        };
+        assert!(told(&gathered.finish()) == told(&ordered));
+    }
+}

@@ -1,0 +1,133 @@
+//! A check names what is damaged and goes on behind it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use binnacle_store::{Expect, Op, Store, Txn};
+use binnacle_store_embedded::disk::LogOptions;
+use binnacle_store_embedded::{DamagedObject, EmbeddedStore, Options, check};
+use bytes::Bytes;
+
+const SEGMENT: u64 = 256 << 10;
+
+async fn put(store: &EmbeddedStore, key: &str, value: &[u8]) {
+    let op = Op::Put { value: Bytes::copy_from_slice(value), lease: None };
+    let txn = Txn { key: Bytes::copy_from_slice(key.as_bytes()), expect: Expect::Anything, op };
+    store.txn(txn).await.expect("a put");
+}
+
+/// Forty objects in several segments: each is written twice, so that revision 2 + n and 42 + n are of object n.
+async fn make(dir: &Path) {
+    let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
+    let store = EmbeddedStore::open(Options { log, ..Options::new(dir) }).expect("it opens");
+    for n in 0..80 {
+        let value = format!("value {n} ").repeat(2000);
+        put(&store, &format!("/k/{:02}", n % 40), value.as_bytes()).await;
+    }
+    store.close().await;
+}
+
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let mut segments: Vec<_> = entries
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("log-")))
+        .collect();
+    segments.sort();
+    segments
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().expect("a name").to_string_lossy().into_owned()
+}
+
+/// Where text first is in the segments.
+fn find(dir: &Path, text: &str) -> (PathBuf, usize) {
+    let mut found = segments(dir).into_iter().filter_map(|path| {
+        let bytes = fs::read(&path).expect("a segment");
+        Some((path, bytes.windows(text.len()).position(|window| window == text.as_bytes())?))
+    });
+    found.next().expect("it is somewhere")
+}
+
+fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).expect("a file");
+    change(&mut bytes);
+    fs::write(path, bytes).expect("a file");
+}
+
+/// The length before the record, and its header up to the key's length.
+const BEFORE_KEY: usize = 4 + 46;
+
+#[tokio::test]
+async fn a_damaged_value_is_named_and_all_else_is_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    make(dir.path()).await;
+    let whole = check(dir.path()).expect("it is read");
+    assert_eq!((whole.problems, whole.records, whole.keys), (Vec::new(), 80, 40));
+    let mut expected = Vec::new();
+    for (n, revision) in [(7, 9), (8, 10), (75, 77)] {
+        let (path, at) = find(dir.path(), &format!("value {n} "));
+        change(&path, |bytes| bytes[at + 3] ^= 1);
+        let key = format!("/k/{:02}", n % 40);
+        let place = Some((name(&path), (at - key.len() - BEFORE_KEY) as u64));
+        expected.push(DamagedObject { key: Some(key), revision, place });
+    }
+    let checked = check(dir.path()).expect("it is read");
+    assert_eq!(checked.damaged, expected);
+    assert_eq!((checked.records, checked.keys, checked.unreadable_bytes), (77, 40, 0), "{:?}", checked.problems);
+    let first = &expected[0].place.clone().expect("a place");
+    let named = format!("revision 9 of \"/k/07\" is damaged ({}, byte {})", first.0, first.1);
+    assert!(checked.problems.contains(&named), "{:?}", checked.problems);
+}
+
+#[tokio::test]
+async fn what_cannot_be_told_apart_is_counted_and_named_by_what_follows() {
+    let dir = tempfile::tempdir().expect("a directory");
+    make(dir.path()).await;
+    // The frames of revisions 12 and 13 have neither headers nor records any more.
+    let (path, first) = find(dir.path(), "value 10 ");
+    let (_, behind) = find(dir.path(), "value 12 ");
+    let header = 48;
+    let key = 5;
+    let (from, to) = (first - key - BEFORE_KEY - header, behind - key - BEFORE_KEY - header);
+    change(&path, |bytes| bytes[from..to].fill(0xEE));
+    let checked = check(dir.path()).expect("it is read");
+    let lost = |n: u64| DamagedObject { key: Some(format!("/k/{n}")), revision: n + 2, place: None };
+    assert_eq!(checked.damaged, [lost(10), lost(11)]);
+    assert_eq!(checked.unreadable_bytes, (to - from) as u64);
+    assert_eq!((checked.records, checked.keys), (78, 40));
+    for text in [
+        format!("{}: {} bytes from byte {from} cannot be read", name(&path), to - from),
+        "the log lacks the revisions 12 to 13".to_owned(),
+        "revision 12 of \"/k/10\" is lost".to_owned(),
+    ] {
+        assert!(checked.problems.contains(&text), "{text}: {:?}", checked.problems);
+    }
+}
+
+#[tokio::test]
+async fn heads_and_segments_that_are_gone_hide_nothing_else() {
+    let dir = tempfile::tempdir().expect("a directory");
+    make(dir.path()).await;
+    let all = segments(dir.path());
+    assert!(all.len() > 3, "{all:?}");
+    change(&all[1], |bytes| bytes[100] ^= 1);
+    let checked = check(dir.path()).expect("it is read");
+    assert_eq!((checked.records, checked.keys, checked.damaged.len()), (80, 40, 0), "{:?}", checked.problems);
+    assert!(checked.problems[0].contains("is damaged: its head"), "{:?}", checked.problems);
+    fs::remove_file(&all[1]).expect("it goes");
+    let checked = check(dir.path()).expect("it is read");
+    assert_eq!(checked.problems[0], "the segments 1 to 1 of the log are missing");
+    assert!(checked.records > 40 && checked.records < 80, "{}", checked.records);
+    assert!(!checked.damaged.is_empty() && checked.damaged.iter().all(|object| object.key.is_some()));
+    // Without any head nothing is told apart from a user's bytes.
+    for path in segments(dir.path()) {
+        change(&path, |bytes| bytes[30] ^= 1);
+    }
+    let checked = check(dir.path()).expect("it is read");
+    assert!(
+        checked.problems.iter().any(|problem| problem.starts_with("no segment has a head")),
+        "{:?}",
+        checked.problems
+    );
+}
