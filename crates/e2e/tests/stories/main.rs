@@ -16,6 +16,7 @@ mod bad_input;
 mod cluster;
 mod compression;
 mod controller;
+mod custom_resources;
 mod distributed_claims;
 mod durability;
 mod election;

@@ -1,0 +1,163 @@
+//! Custom resources, as those meet them who install an operator: a definition is created, its resource is served at once,
+//! survives a kill, is seen by other servers of the same store, and goes with its definition.
+
+use binnacle_testkit::{Etcd, Kubectl, Server, wait_until_blocking};
+use serde_json::{Value, json};
+
+/// A definition in which much of what a schema can say is said.
+fn definition() -> Value {
+    let schema = |field: &str| {
+        json!({"openAPIV3Schema": {"type": "object", "properties": {
+            "spec": {
+                "type": "object",
+                "required": [field],
+                "x-kubernetes-validations": [{"rule": format!("self.{field} <= self.limit"), "message": "too many"}],
+                "properties": {
+                    field: {"type": "integer", "minimum": 0},
+                    "limit": {"type": "integer", "default": 5},
+                    "ports": {
+                        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                        "items": {"type": "object", "required": ["name"], "properties": {
+                            "name": {"type": "string"}, "port": {"type": "integer"}
+                        }}
+                    }
+                }
+            },
+            "status": {"type": "object", "properties": {"ready": {"type": "integer"}, "selector": {"type": "string"}}}
+        }}})
+    };
+    let version = |name: &str, storage: bool| {
+        json!({
+            "name": name, "served": true, "storage": storage, "schema": schema("size"),
+            "selectableFields": [{"jsonPath": ".spec.size"}],
+            "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+            "subresources": {"status": {}, "scale": {
+                "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.ready",
+                "labelSelectorPath": ".status.selector"
+            }}
+        })
+    };
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.shop.test"},
+        "spec": {
+            "group": "shop.test", "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"], "categories": ["all"]},
+            "versions": [version("v1", true), version("v1beta1", false)]
+        }
+    })
+}
+
+fn widget(name: &str, size: i64) -> Value {
+    json!({"apiVersion": "shop.test/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": size}})
+}
+
+fn install(kubectl: &Kubectl) {
+    kubectl.ok_with(&["apply", "-f", "-"], &definition().to_string());
+    kubectl.ok(&["wait", "--for=condition=Established", "crd/widgets.shop.test", "--timeout=30s"]);
+}
+
+#[test]
+fn an_operator_is_installed() {
+    let mut server = Server::durable();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    install(&kubectl);
+    kubectl.ok_with(&["create", "-f", "-"], &widget("one", 3).to_string());
+    let one = kubectl.json(&["get", "wd", "one"]);
+    assert_eq!((&one["spec"]["limit"], &one["metadata"]["generation"]), (&json!(5), &json!(1)), "{one}");
+    let table = kubectl.ok(&["get", "all"]);
+    assert!(table.contains("SIZE") && table.contains("widget.shop.test/one   3"), "{table}");
+
+    // What does not fit is refused, in words that say where.
+    let large = kubectl.run_with(&["create", "-f", "-"], &widget("two", 6).to_string());
+    assert!(large.err.contains("spec: Invalid value: too many"), "{}", large.err);
+    let mut odd = widget("two", 1);
+    odd["spec"]["colour"] = json!("red");
+    let odd = kubectl.run_with(&["create", "-f", "-"], &odd.to_string());
+    assert!(odd.err.contains("unknown field \"spec.colour\""), "{}", odd.err);
+
+    // Lists are merged by their keys, by whoever applies.
+    let mut applied = widget("one", 3);
+    for (manager, port) in [("a", "http"), ("b", "https")] {
+        applied["spec"] = json!({"size": 3, "ports": [{"name": port, "port": 1}]});
+        let manager = format!("--field-manager={manager}");
+        kubectl.ok_with(&["apply", "--server-side", "--force-conflicts", &manager, "-f", "-"], &applied.to_string());
+    }
+    let one = kubectl.json(&["get", "wd", "one"]);
+    assert_eq!(one["spec"]["ports"].as_array().map(Vec::len), Some(2), "{one}");
+
+    kubectl.ok(&["scale", "widget/one", "--replicas=4"]);
+    kubectl.ok(&["patch", "widget", "one", "--subresource=status", "--type=merge", "-p", r#"{"status":{"ready":2}}"#]);
+    let other = kubectl.json(&["get", "widgets.v1beta1.shop.test", "one"]);
+    assert_eq!(other["apiVersion"], "shop.test/v1beta1");
+    assert_eq!((&other["spec"]["size"], &other["status"]["ready"]), (&json!(4), &json!(2)), "{other}");
+    assert_eq!(kubectl.ok(&["get", "wd", "--field-selector=spec.size=4", "-o", "name"]), "widget.shop.test/one\n");
+    assert_eq!(kubectl.ok(&["get", "wd", "--field-selector=spec.size=3", "-o", "name"]), "");
+    wait_until_blocking("the group has an APIService", || {
+        let service = kubectl.run(&["get", "apiservice", "v1.shop.test", "-o", "json"]);
+        service.out.contains("\"kube-aggregator.kubernetes.io/automanaged\": \"true\"").then_some(())
+    });
+
+    // A kill loses nothing: the resource is there when the server is ready.
+    server.kill();
+    server.restart();
+    let after = kubectl.json(&["get", "wd", "one"]);
+    assert_eq!((&after["metadata"]["uid"], &after["spec"]), (&one["metadata"]["uid"], &other["spec"]));
+
+    // The definition goes when its last object is gone, and not before.
+    kubectl.ok(&["patch", "wd", "one", "--type=merge", "-p", r#"{"metadata":{"finalizers":["shop.test/hold"]}}"#]);
+    kubectl.ok(&["delete", "crd", "widgets.shop.test", "--wait=false"]);
+    let late = kubectl.run_with(&["create", "-f", "-"], &widget("late", 1).to_string());
+    assert!(late.err.contains("create not allowed while custom resource definition is terminating"), "{}", late.err);
+    wait_until_blocking("the object is told to go", || {
+        let one = kubectl.json(&["get", "wd", "one"]);
+        one["metadata"]["deletionTimestamp"].is_string().then_some(())
+    });
+    kubectl.ok(&["get", "crd", "widgets.shop.test"]);
+    kubectl.ok(&["patch", "wd", "one", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
+    wait_until_blocking("the definition is gone", || {
+        kubectl.run(&["get", "crd", "widgets.shop.test"]).err.contains("NotFound").then_some(())
+    });
+    let gone = kubectl.fails(&["get", "--raw", "/apis/shop.test/v1/widgets"]);
+    assert!(gone.contains("could not find the requested resource") || gone.contains("404"), "{gone}");
+}
+
+/// What one server establishes the other serves, and what it changes changes there too.
+#[test]
+fn two_servers_share_definitions() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let servers = [(); 2].map(|()| Server::durable_with(&[&etcd.servers()]));
+    let [Some(first), Some(second)] = servers.each_ref().map(Kubectl::new) else { return };
+    install(&first);
+    first.ok_with(&["create", "-f", "-"], &widget("one", 3).to_string());
+    wait_until_blocking("the other server serves it", || {
+        let one = second.run(&["get", "widgets.shop.test", "one", "-o", "jsonpath={.spec.size}"]);
+        (one.out == "3").then_some(())
+    });
+    // In etcd it is JSON with sorted members, in the stored version and without a resourceVersion, as a Go server has it.
+    let stored = String::from_utf8(etcd.value("/registry/shop.test/widgets/default/one")).unwrap();
+    assert!(stored.starts_with(r#"{"apiVersion":"shop.test/v1","kind":"Widget","metadata":{"creationTimestamp":"#));
+    assert!(!stored.contains("resourceVersion") && stored.ends_with("}\n"), "{stored}");
+
+    let mut stricter = definition();
+    for version in stricter["spec"]["versions"].as_array_mut().unwrap() {
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]["minimum"] = json!(2);
+    }
+    second.ok_with(&["replace", "-f", "-"], &with_version(&second, stricter).to_string());
+    wait_until_blocking("the first server has the new schema", || {
+        let small = first.run_with(&["create", "--dry-run=server", "-f", "-"], &widget("small", 1).to_string());
+        small.err.contains("should be greater than or equal to 2").then_some(())
+    });
+    second.ok(&["delete", "crd", "widgets.shop.test"]);
+    wait_until_blocking("the first server serves it no more", || {
+        first.run(&["get", "--raw", "/apis/shop.test"]).err.contains("NotFound").then_some(())
+    });
+    assert!(etcd.value("/registry/shop.test/widgets/default/one").is_empty());
+}
+
+/// The definition with the version that it has now.
+fn with_version(kubectl: &Kubectl, mut definition: Value) -> Value {
+    let now = kubectl.json(&["get", "crd", "widgets.shop.test"]);
+    definition["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();
+    definition
+}
