@@ -1,7 +1,8 @@
-//! `cargo xtask dependencies`: where dependencies come from, under which licences, which must not be there, and which
-//! nobody uses. `deny.toml` is the list for both this task, which takes a second everywhere, and `cargo deny`, which also
+//! `cargo xtask dependencies`: where dependencies come from, under which licences, which must not be there, which nobody
+//! uses, and that the crates lean on each other as ARCHITECTURE.md says. `deny.toml` is the list for both this task, which takes a second everywhere, and `cargo deny`, which also
 //! knows advisories where it is installed.
 
+mod layers;
 mod licence;
 mod unused;
 
@@ -14,7 +15,7 @@ use serde_json::Value;
 type Findings = Vec<String>;
 
 pub(crate) fn command() -> clap::Command {
-    clap::Command::new("dependencies").about("Checks sources, licences, bans and use of all dependencies")
+    clap::Command::new("dependencies").about("Checks sources, licences, bans, use and layers of all dependencies")
 }
 
 pub(crate) fn run() -> Result<(), String> {
@@ -32,6 +33,7 @@ pub(crate) fn run() -> Result<(), String> {
     let packages = metadata["packages"].as_array().ok_or("cargo metadata tells no packages")?;
     findings.extend(licences(packages, &allowed));
     findings.extend(bans(&lock, &banned));
+    findings.extend(layers::check(&read("ARCHITECTURE.md")?, packages));
     findings.extend(unused::of_members(packages));
     findings.extend(unused::of_workspace(&read("Cargo.toml")?, packages));
     if !findings.is_empty() {
