@@ -53,8 +53,8 @@ fn find(text: &str, parent: &str, name: &str) -> Result<Option<Place>, Malformed
 
 fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<Place, Malformed> {
     let mut more = cursor.open(b'}')?;
-    // Behind what opens the object, or behind the last member that is skipped.
-    let mut end = cursor.position();
+    // Behind what opens the object, or behind the last member that is skipped. An empty object has been read whole.
+    let mut end = if more { cursor.position() } else { cursor.position() - 1 };
     let mut skipped = false;
     while more {
         cursor.peek()?;
