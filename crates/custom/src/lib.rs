@@ -9,6 +9,7 @@ mod columns;
 mod definition;
 mod json_path;
 pub mod names;
+mod published;
 mod schema;
 mod strategy;
 mod types;

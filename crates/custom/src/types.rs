@@ -14,6 +14,7 @@ use binnacle_structural::{Interner, Structural};
 
 use crate::columns::CustomColumns;
 use crate::definition::{Definition, Scale, Version};
+use crate::published::PublishedVersion;
 use crate::schema::VersionSchema;
 use crate::strategy::CustomStrategy;
 
@@ -112,6 +113,7 @@ fn kind_type(
         watch_cache: true,
     };
     description.storage = Some(place.clone());
+    description.published = Some(Arc::new(PublishedVersion::new(definition, version)));
     let strategy = CustomStrategy {
         schema: schema.clone(),
         kind: names.kind.clone(),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha512};
 
 use crate::accept::{Form, Wanted, negotiate};
+use crate::custom::{self, WithCustom};
 use crate::definitions::BuiltIn;
 use crate::documents::{self, Place};
 use crate::gzip;
@@ -22,7 +23,7 @@ pub struct OpenApi {
     kinds: Shared<dyn Kinds>,
     index: OnceLock<Bytes>,
     /// By name in the index.
-    v3: BTreeMap<String, Slot>,
+    v3: BTreeMap<String, Arc<Slot>>,
     v2: OnceLock<(String, Bytes)>,
     v2_protobuf: OnceLock<Option<Bytes>>,
     /// Compressed: JSON and protobuf. Nothing if that failed.
@@ -101,6 +102,26 @@ const V3_PROTOBUF: [&str; 2] =
 impl OpenApi {
     pub fn new(served: Arc<Served>, kinds: Shared<dyn Kinds>) -> Self {
         let v3 = documents::all(&served).into_iter().map(|(name, place)| (name, Slot::new(place))).collect();
+        Self::of(served, kinds, v3)
+    }
+
+    /// The documents of what is served now: those that are about the same as before are kept.
+    #[must_use]
+    pub fn follow(&self, served: Arc<Served>) -> Self {
+        let same = |slot: &Slot, place: &Place| {
+            let (before, now) = (slot.place.resources(&self.served), place.resources(&served));
+            slot.place == *place && before.len() == now.len() && before.iter().zip(now).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        let slots = documents::all(&served).into_iter().map(|(name, place)| {
+            let known = self.v3.get(&name).filter(|slot| same(slot, &place));
+            let slot = known.cloned().unwrap_or_else(|| Slot::new(place));
+            (name, slot)
+        });
+        let v3 = slots.collect();
+        Self::of(served, self.kinds.clone(), v3)
+    }
+
+    fn of(served: Arc<Served>, kinds: Shared<dyn Kinds>, v3: BTreeMap<String, Arc<Slot>>) -> Self {
         Self {
             served,
             kinds,
@@ -168,7 +189,9 @@ impl OpenApi {
         let Wanted::Form(form) = negotiate(ask.accept, V2_PROTOBUF) else { return Answer::NotAcceptable };
         let (hash, json) = self.v2.get_or_init(|| {
             let paths = self.v3.values().flat_map(|slot| slot.place.paths(&self.served, &*self.kinds)).collect();
-            let json = Bytes::from(v2::document(paths, &BuiltIn::new(&*self.kinds, None)));
+            let definitions =
+                WithCustom::new(BuiltIn::new(&*self.kinds, None), &*self.kinds, custom::all(&self.served));
+            let json = Bytes::from(v2::document(paths, &definitions));
             (digest(&json), json)
         });
         let (etag, content_type) = (format!("\"{hash}\""), form.choose(JSON, V2_PROTOBUF_TYPE));
@@ -205,13 +228,19 @@ impl OpenApi {
     }
 
     fn make_v3(&self, place: &Place) -> Bytes {
-        v3::document(&place.paths(&self.served, &*self.kinds), &BuiltIn::new(&*self.kinds, place.scope())).into()
+        let paths = place.paths(&self.served, &*self.kinds);
+        let built_in = BuiltIn::new(&*self.kinds, place.scope());
+        if let Place::Custom(..) = place {
+            let definitions = WithCustom::new(built_in, &*self.kinds, place.resources(&self.served));
+            return v3::document(&paths, &definitions, true).into();
+        }
+        v3::document(&paths, &built_in, false).into()
     }
 }
 
 impl Slot {
-    fn new(place: Place) -> Self {
-        Self { place, hash: OnceLock::new(), json: OnceLock::new(), protobuf: OnceLock::new() }
+    fn new(place: Place) -> Arc<Self> {
+        Arc::new(Self { place, hash: OnceLock::new(), json: OnceLock::new(), protobuf: OnceLock::new() })
     }
 }
 

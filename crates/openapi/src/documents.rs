@@ -5,6 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::Text;
 use binnacle_scheme::{Kinds, ResourceDescription, Resources, Served, ServedVersion};
 
+use crate::custom;
 use crate::names::id_and_tag;
 use crate::operation::{Content, Method, Operation, Path, Response};
 use crate::routes::{self, OBJECTS};
@@ -22,6 +23,8 @@ pub(crate) enum Place {
     Groups,
     Group(Text),
     GroupVersion(Text, Text),
+    /// A group version of custom resources.
+    Custom(Text, Text),
 }
 
 /// All documents under the names they have in the index.
@@ -35,7 +38,12 @@ pub(crate) fn all(served: &Served) -> Vec<(String, Place)> {
         let versions: Vec<_> =
             built_in.map(|version| Place::GroupVersion(group.name.clone(), version.version.clone())).collect();
         let whole = (!versions.is_empty() && !group.name.is_empty()).then(|| Place::Group(group.name.clone()));
-        all.extend(whole.into_iter().chain(versions).map(|place| (place.name(), place)));
+        let custom = group
+            .versions
+            .iter()
+            .filter(|version| matches!(&version.resources, Resources::Custom(resources) if !resources.is_empty()));
+        let custom = custom.map(|version| Place::Custom(group.name.clone(), version.version.clone()));
+        all.extend(whole.into_iter().chain(versions).chain(custom).map(|place| (place.name(), place)));
     }
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     all
@@ -51,11 +59,13 @@ impl Place {
             Self::Core => "api".to_owned(),
             Self::Groups => "apis".to_owned(),
             Self::Group(group) => format!("apis/{group}"),
-            Self::GroupVersion(group, version) => routes::root(group, version)[1..].to_owned(),
+            Self::GroupVersion(group, version) | Self::Custom(group, version) => {
+                routes::root(group, version)[1..].to_owned()
+            }
         }
     }
 
-    /// Group and version, if the document is one's.
+    /// Group and version, if the document is one's of built-in resources.
     pub(crate) fn scope(&self) -> Option<(&str, &str)> {
         match self {
             Self::GroupVersion(group, version) => Some((group, version)),
@@ -63,8 +73,21 @@ impl Place {
         }
     }
 
+    /// The resources that the document is about.
+    pub(crate) fn resources<'a>(&self, served: &'a Served) -> &'a [Arc<ResourceDescription>] {
+        match self {
+            Self::GroupVersion(group, version) | Self::Custom(group, version) => {
+                served.version(group, version).map(resources).unwrap_or_default()
+            }
+            _ => &[],
+        }
+    }
+
     /// The paths of the document, in order.
     pub(crate) fn paths(&self, served: &Served, kinds: &dyn Kinds) -> Vec<Path> {
+        if let Self::Custom(..) = self {
+            return custom::paths(kinds, self.resources(served));
+        }
         let path = format!("/{}/", self.name());
         let (subject, description, content) = match self {
             Self::OpenIdConfiguration => (
@@ -85,7 +108,9 @@ impl Place {
             Self::Core => ("APIVersions", "get available API versions", meta("APIVersions")),
             Self::Groups => ("APIVersions", "get available API versions", meta("APIGroupList")),
             Self::Group(_) => ("APIGroup", "get information of a group", meta("APIGroup")),
-            Self::GroupVersion(..) => ("APIResources", "get available resources", meta("APIResourceList")),
+            Self::GroupVersion(..) | Self::Custom(..) => {
+                ("APIResources", "get available resources", meta("APIResourceList"))
+            }
         };
         let (consumes, produces) = match self {
             Self::OpenIdConfiguration => (NOTHING, JSON),
@@ -108,18 +133,15 @@ impl Place {
         };
         let mut paths = vec![Path::new(path, vec![get])];
         if let Self::GroupVersion(group, version) = self {
-            let resources = served.version(group, version).map(resources).unwrap_or_default();
-            paths.extend(routes::paths(kinds, group, version, resources));
+            paths.extend(routes::paths(kinds, group, version, self.resources(served)));
         }
         paths
     }
 }
 
-fn resources(version: &ServedVersion) -> &[Arc<ResourceDescription>] {
-    match &version.resources {
-        Resources::BuiltIn(resources) => resources,
-        Resources::Custom(_) | Resources::Remote(_) => &[],
-    }
+/// The resources that this server serves itself.
+pub(crate) fn resources(version: &ServedVersion) -> &[Arc<ResourceDescription>] {
+    version.resources.own()
 }
 
 fn definition(name: &'static str) -> Content {

@@ -5,6 +5,7 @@
 
 mod accept;
 mod answer;
+mod custom;
 mod definitions;
 mod documents;
 mod enum_words;
@@ -23,5 +24,7 @@ mod words;
 pub use answer::{Answer, Ask, Document, OpenApi};
 pub use link::OpenApiLink;
 
-/// Title and version of all documents.
+/// Title and version of documents.
 const TITLE: [&str; 2] = ["Kubernetes", "1.36"];
+/// Those of documents of version 3 about custom resources.
+const CUSTOM_TITLE: [&str; 2] = ["Kubernetes CRD Swagger", "v0.1.0"];

@@ -18,7 +18,6 @@ use crate::{Answer, Ask, OpenApi};
 pub struct OpenApiLink {
     /// Tells what is served now.
     served: Box<dyn Fn() -> Arc<Served> + Send + Sync>,
-    kinds: Shared<dyn Kinds>,
     /// The documents of what was served when they were last asked for.
     documents: ArcSwap<OpenApi>,
     since: SystemTime,
@@ -29,8 +28,8 @@ const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 impl OpenApiLink {
     /// `served` tells what is served now.
     pub fn new(served: impl Fn() -> Arc<Served> + Send + Sync + 'static, kinds: Shared<dyn Kinds>) -> Self {
-        let documents = ArcSwap::from_pointee(OpenApi::new(served(), kinds.clone()));
-        Self { served: Box::new(served), kinds, documents, since: SystemTime::now() }
+        let documents = ArcSwap::from_pointee(OpenApi::new(served(), kinds));
+        Self { served: Box::new(served), documents, since: SystemTime::now() }
     }
 
     fn documents(&self) -> Arc<OpenApi> {
@@ -38,7 +37,7 @@ impl OpenApiLink {
         if Arc::ptr_eq(known.served(), &served) {
             return known;
         }
-        let documents = Arc::new(OpenApi::new(served, self.kinds.clone()));
+        let documents = Arc::new(known.follow(served));
         self.documents.store(documents.clone());
         documents
     }

@@ -2,19 +2,21 @@
 
 use binnacle_meta::GroupVersionKind;
 
-use crate::TITLE;
 use crate::definitions::{Definitions, Dialect, reachable};
 use crate::json::Json;
 use crate::operation::{Content, Operation, Parameter, Path, Place};
+use crate::{CUSTOM_TITLE, TITLE};
 
-/// The document of these paths.
-pub(crate) fn document(paths: &[Path], definitions: &dyn Definitions) -> Vec<u8> {
+/// The document of these paths; `custom` is true where they are of custom resources, whose documents say nothing of
+/// authentication.
+pub(crate) fn document(paths: &[Path], definitions: &dyn Definitions, custom: bool) -> Vec<u8> {
+    let title = if custom { CUSTOM_TITLE } else { TITLE };
     let mut json = Json::new();
     json.object(|json| {
         json.text_member("openapi", "3.0.0");
         json.name("info").object(|json| {
-            json.text_member("title", TITLE[0]);
-            json.text_member("version", TITLE[1]);
+            json.text_member("title", title[0]);
+            json.text_member("version", title[1]);
         });
         json.name("paths").object(|json| {
             for path in paths {
@@ -29,6 +31,9 @@ pub(crate) fn document(paths: &[Path], definitions: &dyn Definitions) -> Vec<u8>
                         definitions.write(name, Dialect::V3, json.name(name));
                     }
                 });
+            }
+            if custom {
+                return;
             }
             json.name("securitySchemes").object(|json| {
                 json.name("BearerToken").object(|json| {

@@ -7,6 +7,7 @@ use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Gr
 
 use crate::fields::{FieldLabels, METADATA, METADATA_NAME, SelectableField};
 use crate::lifecycle::Lifecycle;
+use crate::published::Published;
 use crate::verbs::{VerbOrder, Verbs};
 
 /// An API group with all versions the release knows, served or not.
@@ -75,6 +76,8 @@ pub struct ResourceDescription {
     pub puts_back: Vec<Text>,
     /// Fields that managed fields never assign to a writer of the main path. The same but for a few kinds.
     pub resets: Vec<Text>,
+    /// Its definitions in documents of OpenAPI; `None` where the field tables tell of its kind.
+    pub published: Option<Arc<dyn Published>>,
 }
 
 /// A path below an object.
@@ -241,6 +244,7 @@ impl ResourceDescription {
             garbage_collection: GarbageCollection::Default,
             puts_back: Vec::new(),
             resets: Vec::new(),
+            published: None,
         }
     }
 

@@ -11,6 +11,7 @@ mod description;
 pub mod fields;
 mod kinds;
 mod lifecycle;
+mod published;
 mod resource_type;
 mod served;
 mod shared;
@@ -27,6 +28,7 @@ pub use description::{
 pub use fields::{FieldLabels, FieldValue, SelectableField, UnknownLabel};
 pub use kinds::{Kinds, KnownKind, NoKinds};
 pub use lifecycle::{Lifecycle, Release};
+pub use published::{OpenApiVersion, Published};
 pub use resource_type::{ResourceType, ScaleFields, StoredType, Written};
 pub use served::{
     CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, Served, ServedGroup, ServedVersion,

@@ -25,12 +25,37 @@ pub struct Published<'a> {
     pub selectable: Vec<&'a str>,
 }
 
+/// The name of the definition of a kind: the parts of its group backwards, version and kind.
+pub fn definition_name(kind: &GroupVersionKind) -> String {
+    let mut name = String::new();
+    for part in kind.group.rsplit('.') {
+        name.push_str(part);
+        name.push('.');
+    }
+    name.push_str(&kind.version);
+    name.push('.');
+    name.push_str(&kind.kind);
+    name
+}
+
+impl Form {
+    /// What stands before the name of a definition in a reference to it.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::V2 => "#/definitions/",
+            Self::V3 => "#/components/schemas/",
+        }
+    }
+}
+
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const ALTERNATIVES: [&str; 4] = ["allOf", "oneOf", "anyOf", "not"];
 
 const METADATA: &str = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+const LIST_METADATA: &str = "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const CONVENTIONS: &str = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
 const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
@@ -54,16 +79,42 @@ impl Published<'_> {
             }
             None => value!({"type": "object"}),
         };
-        let kind = &self.kind;
-        let names = [("group", &kind.group), ("kind", &kind.kind), ("version", &kind.version)];
+        self.extend(&mut root, &self.kind.kind);
+        root
+    }
+
+    /// The definition of lists of the kind, which are called `list_kind` and hold what is called `plural`.
+    pub fn list_definition(&self, form: Form, list_kind: &Text, plural: &str) -> Value {
+        let GroupVersionKind { kind, .. } = self.kind;
+        let element = format!("{}{}", form.prefix(), definition_name(self.kind));
+        let items = format!("List of {plural}. More info: {CONVENTIONS}");
+        let mut root = value!({"type": "object", "required": ["items"]});
+        let list = root.make_object();
+        list.insert("description", Text::from(format!("{list_kind} is a list of {kind}")));
+        let reference: Object = [("$ref", Text::from(element))].into_iter().collect();
+        let mut array = value!({"type": "array"});
+        array.make_object().insert("description", Text::from(items));
+        array.make_object().insert("items", reference);
+        let properties = list.object_entry("properties");
+        properties.insert("items", array);
+        properties.insert("metadata", reference_with(LIST_METADATA, "ListMeta", form));
+        properties.insert("apiVersion", text(API_VERSION));
+        properties.insert("kind", text(KIND));
+        self.extend(&mut root, list_kind);
+        root
+    }
+
+    /// Says which kind a definition is of and what its objects can be selected by.
+    fn extend(&self, definition: &mut Value, kind: &Text) {
+        let names = [("group", &self.kind.group), ("kind", kind), ("version", &self.kind.version)];
         let kind: Object = names.into_iter().map(|(name, text)| (name, text.clone())).collect();
-        root.make_object().insert("x-kubernetes-group-version-kind", vec![kind]);
+        let definition = definition.make_object();
+        definition.insert("x-kubernetes-group-version-kind", vec![kind]);
         if !self.selectable.is_empty() {
             let field = |path: &&str| [("fieldPath", *path)].into_iter().collect::<Object>();
             let fields: Vec<Object> = self.selectable.iter().map(field).collect();
-            root.make_object().insert("x-kubernetes-selectable-fields", fields);
+            definition.insert("x-kubernetes-selectable-fields", fields);
         }
-        root
     }
 }
 
@@ -72,15 +123,20 @@ fn text(description: &str) -> Value {
 }
 
 fn metadata(form: Form) -> Value {
+    reference_with(METADATA, "ObjectMeta", form)
+}
+
+/// A reference to a definition of `meta/v1`. In version 3 nothing may stand beside one.
+fn reference_with(description: &'static str, name: &str, form: Form) -> Value {
+    let mut out = value!({});
+    let object = out.make_object();
+    object.insert("description", Text::new_static(description));
+    let target = Text::from(format!("{}io.k8s.apimachinery.pkg.apis.meta.v1.{name}", form.prefix()));
     match form {
-        Form::V2 => {
-            value!({"description": METADATA, "$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"})
-        }
-        Form::V3 => value!({
-            "description": METADATA,
-            "allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}],
-        }),
-    }
+        Form::V2 => object.insert("$ref", target),
+        Form::V3 => object.insert("allOf", vec![[("$ref", target)].into_iter().collect::<Object>()]),
+    };
+    out
 }
 
 /// A schema with all below it.

@@ -1,0 +1,70 @@
+//! What documents of OpenAPI say of a version.
+
+use std::fmt;
+
+use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_schema::{Limits, Value, json};
+use binnacle_scheme::{OpenApiVersion, Published};
+use binnacle_structural::openapi::{self, Form};
+
+use crate::definition::{Definition, Version};
+
+/// One version of a definition. The schema is kept as text: documents are rarely made, and a tree takes a multiple.
+pub(crate) struct PublishedVersion {
+    kind: GroupVersionKind,
+    list_kind: Text,
+    plural: Text,
+    schema: Option<Box<str>>,
+    preserve_unknown: bool,
+    /// The paths of selectable fields.
+    selectable: Vec<Text>,
+}
+
+impl PublishedVersion {
+    pub(crate) fn new(definition: &Definition, version: &Version) -> Self {
+        let names = &definition.accepted;
+        Self {
+            kind: GroupVersionKind::new(definition.group.clone(), version.name.clone(), names.kind.clone()),
+            list_kind: names.list_kind.clone(),
+            plural: names.plural.clone(),
+            schema: version.schema.as_ref().map(|schema| json::to_string(schema).into()),
+            preserve_unknown: definition.preserve_unknown,
+            selectable: version.selectable.clone(),
+        }
+    }
+
+    fn with<T>(&self, schema: Option<&Value>, make: impl FnOnce(openapi::Published<'_>) -> T) -> T {
+        let selectable = self.selectable.iter().map(|path| path.strip_prefix('.').unwrap_or(path));
+        make(openapi::Published {
+            kind: &self.kind,
+            schema,
+            preserve_unknown: self.preserve_unknown,
+            selectable: selectable.collect(),
+        })
+    }
+}
+
+impl fmt::Debug for PublishedVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PublishedVersion").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl Published for PublishedVersion {
+    fn object(&self, version: OpenApiVersion) -> Value {
+        // It is text of our own; as in Go, what cannot be read is an object of which nothing is known.
+        let schema = self.schema.as_ref().and_then(|text| json::parse(text.as_bytes(), &Limits::default()).ok());
+        self.with(schema.as_ref(), |published| published.definition(form(version)))
+    }
+
+    fn list(&self, version: OpenApiVersion) -> Value {
+        self.with(None, |published| published.list_definition(form(version), &self.list_kind, &self.plural))
+    }
+}
+
+fn form(version: OpenApiVersion) -> Form {
+    match version {
+        OpenApiVersion::V2 => Form::V2,
+        OpenApiVersion::V3 => Form::V3,
+    }
+}

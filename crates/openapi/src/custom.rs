@@ -1,0 +1,296 @@
+//! The paths and definitions of custom resources, which differ from those of built-in ones as apiextensions-apiserver's
+//! differ: no protobuf, no strategic merge patches, no watch paths, and options that are told as they are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_schema::json::to_string;
+use binnacle_scheme::{Kinds, OpenApiVersion, Published, ResourceDescription, Served, SubresourceRole};
+
+use crate::definitions::{BuiltIn, Definitions, Dialect};
+use crate::documents::resources;
+use crate::json::Json;
+use crate::names::{article, id_and_tag, title};
+use crate::operation::{Body, Content, Method, Operation, Parameter, Path, Response};
+use crate::{parameters, routes};
+
+const OBJECTS: &[&str] = &["application/json", "application/yaml"];
+const PATCHES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+
+// === Definitions ===
+
+/// The definitions of custom resources beside those of the field tables, which have precedence.
+pub(crate) struct WithCustom<'a> {
+    built_in: BuiltIn<'a>,
+    kinds: &'a dyn Kinds,
+    /// By name.
+    custom: BTreeMap<Text, Shown<'a>>,
+}
+
+/// The definition of the objects of a resource or of lists of them.
+struct Shown<'a> {
+    published: &'a Arc<dyn Published>,
+    /// The name of the definition of the elements, if it is that of lists.
+    element: Option<Text>,
+}
+
+impl<'a> WithCustom<'a> {
+    pub(crate) fn new(
+        built_in: BuiltIn<'a>,
+        kinds: &'a dyn Kinds,
+        resources: impl IntoIterator<Item = &'a Arc<ResourceDescription>>,
+    ) -> Self {
+        let mut custom = BTreeMap::new();
+        for resource in resources {
+            let Some(published) = &resource.published else { continue };
+            let (object, list) = (definition(resource, &resource.kind), definition(resource, &resource.list_kind));
+            custom.insert(list, Shown { published, element: Some(object.clone()) });
+            custom.insert(object, Shown { published, element: None });
+        }
+        Self { built_in, kinds, custom }
+    }
+
+    fn find(&self, name: &str) -> Option<&Shown<'a>> {
+        self.custom.get(name).filter(|_| self.kinds.message(name).is_none())
+    }
+}
+
+/// All custom resources.
+pub(crate) fn all(served: &Served) -> Vec<&Arc<ResourceDescription>> {
+    let versions = served.groups().into_iter().flat_map(|group| &group.versions);
+    versions.flat_map(resources).filter(|resource| resource.published.is_some()).collect()
+}
+
+impl Definitions for WithCustom<'_> {
+    fn references(&self, name: &str, found: &mut dyn FnMut(Text)) {
+        let Some(shown) = self.find(name) else { return self.built_in.references(name, found) };
+        match &shown.element {
+            Some(element) => {
+                found(element.clone());
+                found(format!("{META}.ListMeta").into());
+            }
+            None => found(format!("{META}.ObjectMeta").into()),
+        }
+    }
+
+    fn write(&self, name: &str, dialect: Dialect, json: &mut Json) {
+        let Some(shown) = self.find(name) else { return self.built_in.write(name, dialect, json) };
+        let version = match dialect {
+            Dialect::V2 => OpenApiVersion::V2,
+            Dialect::V3 => OpenApiVersion::V3,
+        };
+        let definition = match shown.element {
+            Some(_) => shown.published.list(version),
+            None => shown.published.object(version),
+        };
+        json.raw(to_string(&definition));
+    }
+}
+
+/// The name of the definition of a kind of the resource: the parts of its group backwards, version and kind.
+fn definition(resource: &ResourceDescription, kind: &str) -> Text {
+    let group: Vec<&str> = resource.group.rsplit('.').collect();
+    format!("{}.{}.{kind}", group.join("."), resource.version).into()
+}
+
+// === Paths ===
+
+/// The paths of the custom resources of one group version, in order.
+pub(crate) fn paths(kinds: &dyn Kinds, resources: &[Arc<ResourceDescription>]) -> Vec<Path> {
+    let mut by_path = BTreeMap::new();
+    for resource in resources {
+        Routes { kinds, resource, by_path: &mut by_path }.add_all();
+    }
+    by_path.into_iter().map(|(path, operations)| Path::new(path, operations)).collect()
+}
+
+struct Routes<'a> {
+    kinds: &'a dyn Kinds,
+    resource: &'a ResourceDescription,
+    by_path: &'a mut BTreeMap<String, Vec<Operation>>,
+}
+
+/// Where operations stand.
+struct Place<'a> {
+    path: String,
+    /// With a capital; empty for the resource itself.
+    title: String,
+    subresource: &'a str,
+    parameters: Vec<Parameter>,
+    /// What is read and written.
+    definition: Text,
+}
+
+impl Routes<'_> {
+    fn add_all(&mut self) {
+        let resource = self.resource;
+        let root = routes::root(&resource.group, &resource.version);
+        let place = |path: String, parameters: Vec<Parameter>| Place {
+            path,
+            title: String::new(),
+            subresource: "",
+            parameters,
+            definition: definition(resource, &resource.kind),
+        };
+        let everywhere = place(format!("{root}/{}", resource.plural), vec![parameters::pretty()]);
+        let collection = match resource.namespaced {
+            true => place(
+                format!("{root}/namespaces/{{namespace}}/{}", resource.plural),
+                vec![parameters::pretty(), parameters::namespace()],
+            ),
+            false => place(everywhere.path.clone(), everywhere.parameters.clone()),
+        };
+        let mut named = collection.parameters.clone();
+        named.push(parameters::name(&resource.kind));
+        let item = place(format!("{}/{{name}}", collection.path), named);
+
+        if resource.namespaced {
+            self.list(&everywhere, false, "ForAllNamespaces");
+        }
+        self.collection(&collection);
+        self.item(&item);
+        self.delete(&item);
+        for subresource in &resource.subresources {
+            let definition = match subresource.role {
+                SubresourceRole::Status => item.definition.clone(),
+                _ => {
+                    let kind = subresource.group_version_kind(resource);
+                    let message = self.kinds.kind(&kind.group, &kind.version, &kind.kind);
+                    message.map(|message| message.name.clone()).unwrap_or_default()
+                }
+            };
+            self.item(&Place {
+                path: format!("{}/{}", item.path, subresource.name),
+                title: title(&subresource.name),
+                subresource: &subresource.name,
+                parameters: item.parameters.clone(),
+                definition,
+            });
+        }
+    }
+
+    fn list(&mut self, place: &Place<'_>, namespaced: bool, suffix: &str) {
+        let description = format!("list objects of kind {}", self.resource.kind);
+        let mut operation = self.operation(place, "list", "list", ["", suffix], namespaced, description);
+        operation.parameters.extend(self.options("ListOptions"));
+        let list = definition(self.resource, &self.resource.list_kind);
+        operation.responses = vec![Response::ok(Content::Definition(list))];
+        self.add(place, operation);
+    }
+
+    fn collection(&mut self, place: &Place<'_>) {
+        let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
+        self.list(place, namespaced, "");
+
+        let description = format!("create{}{kind}", article(kind));
+        let mut operation = self.operation(place, "create", "post", ["", ""], namespaced, description);
+        operation.parameters.extend(self.options("CreateOptions"));
+        operation.body = Some(place.body());
+        let content = || Content::Definition(place.definition.clone());
+        operation.responses =
+            vec![Response::ok(content()), Response::created(content()), Response::accepted(content())];
+        self.add(place, operation);
+
+        let description = format!("delete collection of {kind}");
+        let mut operation =
+            self.operation(place, "delete", "deletecollection", ["collection", ""], namespaced, description);
+        operation.parameters.extend(self.options("ListOptions"));
+        operation.responses = vec![Response::ok(status())];
+        self.add(place, operation);
+    }
+
+    /// What is done to one object, or to one aspect of it.
+    fn item(&mut self, place: &Place<'_>) {
+        let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
+        let object = match place.subresource {
+            "" => format!("the specified {kind}"),
+            subresource => format!("{subresource} of the specified {kind}"),
+        };
+        let content = || Content::Definition(place.definition.clone());
+
+        let mut operation = self.operation(place, "read", "get", ["", ""], namespaced, format!("read {object}"));
+        operation.parameters.extend(self.options("GetOptions"));
+        operation.responses = vec![Response::ok(content())];
+        self.add(place, operation);
+
+        let mut operation = self.operation(place, "replace", "put", ["", ""], namespaced, format!("replace {object}"));
+        operation.parameters.extend(self.options("UpdateOptions"));
+        operation.body = Some(place.body());
+        operation.responses = vec![Response::ok(content()), Response::created(content())];
+        self.add(place, operation);
+
+        let description = format!("partially update {object}");
+        let mut operation = self.operation(place, "patch", "patch", ["", ""], namespaced, description);
+        operation.parameters.extend(self.options("PatchOptions"));
+        operation.body = Some(Body { definition: format!("{META}.Patch").into(), required: true });
+        operation.consumes = PATCHES;
+        operation.responses = vec![Response::ok(content())];
+        self.add(place, operation);
+    }
+
+    fn delete(&mut self, place: &Place<'_>) {
+        let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
+        let description = format!("delete{}{kind}", article(kind));
+        let mut operation = self.operation(place, "delete", "delete", ["", ""], namespaced, description);
+        operation.parameters.extend(self.options("DeleteOptions"));
+        operation.body = Some(Body { definition: format!("{META}.DeleteOptions").into(), required: false });
+        operation.responses = vec![Response::ok(status()), Response::accepted(status())];
+        self.add(place, operation);
+    }
+
+    /// An operation to be completed; `around` stands before and after the kind in its id.
+    fn operation(
+        &self,
+        place: &Place<'_>,
+        verb: &'static str,
+        action: &'static str,
+        around: [&str; 2],
+        namespaced: bool,
+        description: String,
+    ) -> Operation {
+        let ResourceDescription { group, version, kind, .. } = self.resource;
+        let namespaced = if namespaced { "Namespaced" } else { "" };
+        let rest = format!("{}{namespaced}{kind}{}{}", around[0], place.title, around[1]);
+        let (id, tag) = id_and_tag(verb, &rest, &place.path);
+        Operation {
+            method: match action {
+                "post" => Method::Post,
+                "put" => Method::Put,
+                "patch" => Method::Patch,
+                "delete" | "deletecollection" => Method::Delete,
+                _ => Method::Get,
+            },
+            description,
+            id,
+            tag,
+            parameters: place.parameters.clone(),
+            body: None,
+            consumes: OBJECTS,
+            produces: OBJECTS,
+            responses: Vec::new(),
+            // Also for what reads and writes another kind.
+            target: Some((action, GroupVersionKind::new(group.clone(), version.clone(), kind.clone()))),
+        }
+    }
+
+    fn options(&self, kind: &str) -> Vec<Parameter> {
+        parameters::of_options(self.kinds, "", "v1", kind, &[])
+    }
+
+    fn add(&mut self, place: &Place<'_>, operation: Operation) {
+        self.by_path.entry(place.path.clone()).or_default().push(operation);
+    }
+}
+
+impl Place<'_> {
+    fn body(&self) -> Body {
+        Body { definition: self.definition.clone(), required: true }
+    }
+}
+
+fn status() -> Content {
+    Content::Definition(format!("{META}.Status").into())
+}
