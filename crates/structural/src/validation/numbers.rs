@@ -8,7 +8,7 @@ use super::{Check, Outcome, Types};
 use crate::format::Format;
 use crate::path::Path;
 use crate::shown::shown;
-use crate::structural::{Kind, Structural};
+use crate::structural::{Kind, Structural, Values};
 
 /// The largest whole number up to which all are floats.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
@@ -77,15 +77,15 @@ impl Check<'_> {
         });
         let range = Range { kind, format: format.unwrap_or("") };
         self.fits(value, &range, "Checked", path, outcome);
-        let Some(values) = schema.values.as_deref() else { return };
-        if let Some(factor) = values.multiple_of {
+        let Some(numbers) = schema.values.as_deref().and_then(Values::numbers) else { return };
+        if let Some(factor) = numbers.multiple_of {
             self.multiple(value, factor, &range, path, outcome);
         }
-        if let Some(min) = values.minimum {
-            self.bound(value, min, Bound::Minimum, values.exclusive_minimum, &range, path, outcome);
+        if let Some(min) = numbers.minimum {
+            self.bound(value, min, Bound::Minimum, numbers.exclusive_minimum, &range, path, outcome);
         }
-        if let Some(max) = values.maximum {
-            self.bound(value, max, Bound::Maximum, values.exclusive_maximum, &range, path, outcome);
+        if let Some(max) = numbers.maximum {
+            self.bound(value, max, Bound::Maximum, numbers.exclusive_maximum, &range, path, outcome);
         }
     }
 
