@@ -59,9 +59,14 @@ impl Outcome {
         self.errors.is_empty()
     }
 
+    /// True once more errors change nothing.
+    fn is_full(&self) -> bool {
+        self.errors.len() > FieldErrors::SHOWN
+    }
+
     /// Adds an error, once, unless there are more than can be told.
     fn push(&mut self, error: FieldError) {
-        if self.errors.len() <= FieldErrors::SHOWN && !self.errors.contains(&error) {
+        if !self.is_full() && !self.errors.contains(&error) {
             self.errors.push(error);
         }
     }
@@ -288,6 +293,9 @@ impl Check<'_> {
     ) {
         if let Some(of_items) = schema.items.as_deref() {
             for (i, item) in items.iter().enumerate() {
+                if outcome.is_full() {
+                    break;
+                }
                 let change = change.and_then(|change| change.index(i));
                 outcome.merge(self.below(item, of_items, &Path::Index(path, i), change));
             }
@@ -324,6 +332,9 @@ impl Check<'_> {
             }
         }
         for (name, value) in object.iter() {
+            if outcome.is_full() {
+                break;
+            }
             // The kind of an object is not its own to change.
             let ratchets = !(matches!(path, Path::Root) && matches!(name.as_str(), "kind" | "apiVersion"));
             let change = || change.filter(|_| ratchets).and_then(|change| change.key(name));

@@ -300,7 +300,7 @@ mod tests {
             ],
         );
         check(
-            list(3_000_000, rule("self == 'a'")),
+            list(20_000_000, rule("self == 'a'")),
             &[
                 "s.properties[x].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of ",
             ],
