@@ -41,8 +41,8 @@ fn shared(node: &Arc<Structural>, seen: &mut HashSet<*const Structural>) -> usiz
 
 fn within(values: &Values, seen: &mut HashSet<*const Structural>) -> usize {
     let mut bytes = texts(&values.required) + size_of_val(&*values.sizes);
-    bytes += values.format.as_deref().map_or(0, |format| size_of_val(format));
-    bytes += values.numbers().map_or(0, |numbers| size_of_val(numbers));
+    bytes += values.format.as_deref().map_or(0, size_of_val);
+    bytes += values.numbers().map_or(0, size_of_val);
     let pattern = values.pattern.as_deref();
     bytes += pattern.map_or(0, |pattern| SHARED + size_of_val(pattern) + ENTRY + pattern.as_str().len());
     bytes += values.enumeration.iter().map(|listed| size_of::<Value>() + value(listed)).sum::<usize>();

@@ -26,7 +26,13 @@ enum Machine {
 
 /// The machines that are held, the oldest first, with the bytes that each may take.
 #[derive(Debug, Default)]
-pub(crate) struct CompiledPatterns(Mutex<(VecDeque<(Arc<Regex>, usize)>, usize)>);
+pub(crate) struct CompiledPatterns(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    machines: VecDeque<(Arc<Regex>, usize)>,
+    bytes: usize,
+}
 
 /// What all machines may take.
 const BUDGET: usize = 64 << 20;
@@ -36,12 +42,12 @@ const SIZES: [usize; 3] = [64 << 10, 512 << 10, 8 << 20];
 impl CompiledPatterns {
     fn hold(&self, machine: Arc<Regex>, bytes: usize) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.0.push_back((machine, bytes));
-        held.1 += bytes;
-        while held.1 > BUDGET
-            && let Some((_, bytes)) = held.0.pop_front()
+        held.machines.push_back((machine, bytes));
+        held.bytes += bytes;
+        while held.bytes > BUDGET
+            && let Some((_, bytes)) = held.machines.pop_front()
         {
-            held.1 -= bytes;
+            held.bytes -= bytes;
         }
     }
 }

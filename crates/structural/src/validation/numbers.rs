@@ -22,10 +22,12 @@ pub(super) fn is_whole(n: f64) -> bool {
     n == rounded || rounded != 0.0 && (n - rounded).abs() < 1e-9 * rounded.abs()
 }
 
+/// Integers are below this, and no less than its opposite.
+const INTEGERS: f64 = 9_223_372_036_854_775_808.0;
+
 /// A float as an integer; what does not fit becomes the smallest one, as on the machines that Go servers run on.
 pub(super) fn go_int(n: f64) -> i64 {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if (-LIMIT..LIMIT).contains(&n) { n as i64 } else { i64::MIN }
+    if (-INTEGERS..INTEGERS).contains(&n) { n as i64 } else { i64::MIN }
 }
 
 #[derive(Clone, Copy)]
@@ -46,10 +48,7 @@ impl Range<'_> {
         match (self.kind, self.format, n) {
             ("integer", "int32", Value::Int(n)) => i32::try_from(*n).is_ok(),
             ("integer", "int32", Value::Float(n)) => n.fract() == 0.0 && i32::try_from(go_int(*n)).is_ok(),
-            // Between the largest integer and the next float there is nothing.
-            ("integer", _, Value::Float(n)) => {
-                n.fract() == 0.0 && *n < 9.223_372_036_854_775_807e18 && *n >= -9.223_372_036_854_775_808e18
-            }
+            ("integer", _, Value::Float(n)) => n.fract() == 0.0 && (-INTEGERS..INTEGERS).contains(n),
             (_, "float", Value::Float(n)) => !n.is_finite() || (*n as f32).is_finite(),
             _ => true,
         }
