@@ -1,5 +1,6 @@
 //! The rules for expressions in schemas: they compile, and cost neither by themselves nor together too much.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use binnacle_cel::Version;
@@ -190,7 +191,7 @@ impl Walk<'_, '_> {
         self.total = self.total.saturating_add(cost);
         if cost >= TOTAL_LIMIT / 100 {
             self.expensive.push((path.clone(), cost));
-            self.expensive.sort_by(|a, b| b.1.cmp(&a.1));
+            self.expensive.sort_by_key(|(_, cost)| Reverse(*cost));
             self.expensive.truncate(4);
         }
     }

@@ -7,7 +7,12 @@ pub(super) fn request_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
         return false;
     }
-    // A fragment is not looked for: it is part of what stands before it.
+    // A fragment is not looked for: it is part of what stands before it, which cannot be a host.
+    let before_query = text.split('?').next().unwrap_or_default();
+    let authority = before_query.split_once("//").filter(|(scheme, _)| !scheme.contains('/')).map(|(_, rest)| rest);
+    if authority.is_some_and(|rest| rest.split('/').next().unwrap_or_default().contains('#')) {
+        return false;
+    }
     let text = text.replace('#', "%23");
     match Url::parse(&text) {
         Ok(url) => !url.scheme.is_empty() || text.starts_with('/'),

@@ -169,13 +169,8 @@ impl Run<'_> {
             if compiled.uses_old_self && old.is_none() && !optional {
                 continue;
             }
-            let evaluated = match &values {
-                Ok(values) => {
-                    let activation = if optional { &values.optional } else { &values.plain };
-                    program.evaluate(activation, PER_CALL_LIMIT)
-                }
-                Err(error) => binnacle_cel::Evaluated { result: Err(error.clone()), cost: 0 },
-            };
+            let activation = if optional { &values.optional } else { &values.plain };
+            let evaluated = program.evaluate(activation, PER_CALL_LIMIT);
             let cost = i64::try_from(evaluated.cost).unwrap_or(i64::MAX);
             if cost > self.budget {
                 self.judgement.errors.push(FieldError::invalid(&at(), kind, run_out));
@@ -185,8 +180,7 @@ impl Run<'_> {
             match evaluated.result {
                 Ok(Val::Bool(true)) => {}
                 Ok(_) => {
-                    let plain = values.as_ref().map(|values| &values.plain);
-                    self.refuse(node, rule, compiled, new, plain.ok(), ratchet, &at())?;
+                    self.refuse(node, rule, compiled, new, &values.plain, ratchet, &at())?;
                 }
                 Err(error) => {
                     let detail = failure(&error, rule);
@@ -208,14 +202,14 @@ impl Run<'_> {
         rule: &Rule,
         compiled: &Compiled,
         new: &Value,
-        activation: Option<&Activation<'_>>,
+        activation: &Activation<'_>,
         ratchet: Ratchet<'_>,
         at: &FieldPath,
     ) -> Result<(), OutOfBudget> {
         let at = if compiled.field_path.is_empty() { at.clone() } else { at.child(&compiled.field_path) };
         let forgiven = !compiled.uses_old_self && ratchet.forgives();
         let mut detail = None;
-        if let (Some(expression), Some(activation)) = (&compiled.message_expression, activation) {
+        if let Some(expression) = &compiled.message_expression {
             match self.message(expression, &rule.message_expression, activation) {
                 Ok(message) => detail = message,
                 Err(text) => {
@@ -289,19 +283,20 @@ struct Values<'v> {
 }
 
 impl<'v> Values<'v> {
-    fn new(node: &'v Node, ty: &'v DeclType, new: &'v Value, old: Option<&'v Value>) -> Result<Self, Error> {
+    /// A value that is not of its type is an error to the rules that look at it.
+    fn new(node: &'v Node, ty: &'v DeclType, new: &'v Value, old: Option<&'v Value>) -> Self {
         let mut plain = Activation::for_variables(2);
-        plain.set(SELF, Val::typed(new, ty)?);
+        plain.set_or_fail(SELF, Val::typed(new, ty));
         let mut optional = plain.clone();
         // Without rules that speak of it, messages cannot either.
         if node.rules.iter().any(|(_, compiled)| compiled.uses_old_self) {
-            let old = old.map(|old| Val::typed(old, ty)).transpose()?;
-            optional.set(OLD_SELF, old.clone().map_or(Val::Optional(None), Val::some));
+            let old = old.map(|old| Val::typed(old, ty));
+            optional.set_or_fail(OLD_SELF, old.clone().map_or(Ok(Val::Optional(None)), |old| old.map(Val::some)));
             if let Some(old) = old {
-                plain.set(OLD_SELF, old);
+                plain.set_or_fail(OLD_SELF, old);
             }
         }
-        Ok(Self { plain, optional })
+        Self { plain, optional }
     }
 }
 
