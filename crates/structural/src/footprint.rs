@@ -13,8 +13,8 @@ const SHARED: usize = 2 * size_of::<usize>();
 /// The place of a node in the interner's table.
 const ENTRY: usize = 32;
 
-/// How many bytes schemas take together, each node counted once. Machines of patterns, which are held within a budget of
-/// their own, and compiled rules are not in it.
+/// How many bytes schemas take together, each node counted once. Machines of patterns, which are held within a budget
+/// of their own, and compiled rules are not in it.
 pub fn footprint<'s>(schemas: impl IntoIterator<Item = &'s Arc<Structural>>) -> usize {
     let mut seen = HashSet::new();
     schemas.into_iter().map(|schema| shared(schema, &mut seen)).sum()
@@ -60,7 +60,7 @@ fn texts(list: &[Text]) -> usize {
     size_of_val(list) + list.iter().map(text).sum::<usize>()
 }
 
-/// What a value takes beside its own place.
+/// The bytes of a value beside its own place.
 fn value(tree: &Value) -> usize {
     match tree {
         Value::Str(content) | Value::Raw(content) => text(content),

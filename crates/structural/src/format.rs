@@ -91,7 +91,7 @@ impl Format {
 }
 
 impl Known {
-    /// Whether a text is of the format.
+    /// True for a text of the format.
     pub fn holds(self, text: &str) -> bool {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),

@@ -10,8 +10,8 @@ use binnacle_schema::Value;
 use crate::pattern::{CompiledPatterns, Pattern};
 use crate::structural::{Additional, Alternatives, Structural, Values};
 
-/// Where schemas come from. The versions of a resource and resources that say the same of a field share the nodes of it:
-/// a node is looked for by its own words and the identity of the nodes below it, which are made first.
+/// Where schemas come from. The versions of a resource and resources that say the same of a field share the nodes of
+/// it: a node is looked for by its own words and the identity of the nodes below it, which are made first.
 ///
 /// The table holds weak references; those that lead nowhere go when the table has doubled.
 #[derive(Debug)]

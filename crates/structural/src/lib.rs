@@ -32,8 +32,8 @@
 //! ```
 //!
 //! The steps stand by themselves as well: [`pruning`], [`defaulting`], [`embedded`] resources, [`validation`],
-//! [`list_types`], [`rules`]; [`defaults`] holds the rules for defaults that definitions are asked for, [`message()`] is
-//! the view that patches have.
+//! [`list_types`], [`rules`]; [`defaults`] holds the rules for defaults that definitions are asked for, [`message()`]
+//! is the view that patches have.
 //!
 //! Knows nothing of HTTP, storage or kinds.
 

@@ -34,9 +34,9 @@ struct Held {
     bytes: usize,
 }
 
-/// What all machines may take.
+/// The bytes that all machines may take.
 const BUDGET: usize = 64 << 20;
-/// What a machine may take: most expressions do with the first, and each step costs another try.
+/// The bytes that one machine may take: most expressions fit into the first, and each step costs another try.
 const SIZES: [usize; 3] = [64 << 10, 512 << 10, 8 << 20];
 
 impl CompiledPatterns {
@@ -61,10 +61,10 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether the expression is found in a text.
+    /// True where the expression is found in a text.
     ///
     /// # Errors
-    /// What Go says of an expression that is none.
+    /// Go's complaint about an expression that is malformed.
     pub fn is_match(&self, text: &str) -> Result<bool, String> {
         Ok(self.machine()?.is_match(text))
     }

@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 use crate::path::Path;
 use crate::structural::{Additional, Structural};
 
-/// What every resource has, whatever its schema says.
+/// The members of every resource, whatever its schema says.
 pub(crate) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// How many paths are told, as in findings of decoders.

@@ -9,8 +9,8 @@ use binnacle_schema::Value;
 use crate::format::Format;
 use crate::pattern::Pattern;
 
-/// One node of a schema. Nodes never change and are shared: equal ones made by one [`Interner`](crate::Interner) are the
-/// same.
+/// One node of a schema. Nodes never change and are shared: equal ones made by one [`Interner`](crate::Interner) are
+/// the same.
 ///
 /// Schemas within `allOf`, `anyOf`, `oneOf` and `not` are nodes as well; a structural schema says little more than
 /// [`Structural::values`] there.
@@ -21,7 +21,8 @@ pub struct Structural {
     pub nullable: bool,
     /// `x-kubernetes-preserve-unknown-fields`.
     pub preserve_unknown: bool,
-    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata` whatever the properties say.
+    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata` whatever the properties
+    /// say.
     pub embedded: bool,
     /// `x-kubernetes-int-or-string`.
     pub int_or_string: bool,
@@ -77,7 +78,7 @@ pub enum Additional {
     Schema(Arc<Structural>),
 }
 
-/// What is asked of a value beside its type. Most schemas ask for little, so that what is seldom there is apart.
+/// Constraints on a value beside its type. Most schemas have few, so the rare ones are allocated apart.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
     pub format: Option<Box<Format>>,
@@ -101,7 +102,7 @@ pub enum Size {
     MinProperties,
 }
 
-/// What is asked of numbers.
+/// Constraints on numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Numbers {
     pub maximum: Option<f64>,
@@ -185,7 +186,8 @@ impl Structural {
         self.values.as_ref().map_or(&[], |values| &values.required)
     }
 
-    /// Whether a rule is found here or in a schema below, as kube-apiserver looks for them: not within `allOf`.
+    /// True where a rule is found here or in a schema below, but not within `allOf`: kube-apiserver does not look
+    /// there.
     pub fn has_rules(&self) -> bool {
         !self.rules.is_empty()
             || self.items.as_ref().is_some_and(|items| items.has_rules())
@@ -193,7 +195,7 @@ impl Structural {
             || self.properties.iter().any(|(_, property)| property.has_rules())
     }
 
-    /// Whether something holds for a schema here or below, within `allOf` and the like as well.
+    /// True where something holds for a schema here or below, within `allOf` and the like as well.
     pub fn any(&self, holds: &mut dyn FnMut(&Self) -> bool) -> bool {
         holds(self)
             || self.items.as_ref().is_some_and(|items| items.any(holds))

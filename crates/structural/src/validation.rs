@@ -39,7 +39,8 @@ struct Check<'b> {
     of_default: bool,
 }
 
-/// What was found wrong, and how much fitted: of several alternatives that fail, the errors of the best fitting are told.
+/// The errors of a value, and how much of it fitted: of several alternatives that fail, the best fitting tells its
+/// errors.
 #[derive(Debug, Default)]
 struct Outcome {
     errors: Vec<FieldError>,
@@ -100,7 +101,7 @@ impl<'s> Types<'s> {
 }
 
 impl Check<'_> {
-    /// What did not change passes.
+    /// Errors of an unchanged value are dropped.
     fn ratcheted(&self, schema: &Structural, path: &Path<'_>, change: &Correlated<'_>) -> Outcome {
         let mut outcome = self.node(change.new, schema, path, Some(change));
         if !outcome.is_valid() && change.is_unchanged() {

@@ -15,9 +15,9 @@ use super::schema;
 use crate::checks::present;
 use crate::internal;
 
-/// What one expression may cost, for as many values as there can be.
+/// The highest cost of one expression, for as many values as there can be.
 const COST_LIMIT: u64 = 10_000_000;
-/// What all expressions of a schema may cost together.
+/// The highest cost of all expressions of a schema together.
 const TOTAL_LIMIT: u64 = 100_000_000;
 /// The size of the largest request, which bounds how many values there can be.
 const MAX_REQUEST: u64 = 3 * 1024 * 1024;
@@ -25,8 +25,8 @@ const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 const RULES: &str = "x-kubernetes-validations";
 const RULE: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule";
 
-/// The expressions of the definition that is changed: they can use what this server knows, new ones only what the version
-/// before it knows as well.
+/// The expressions of the definition that is changed: they can use what this server knows, new ones only what the
+/// version before it knows as well.
 #[derive(Default)]
 pub(super) struct Existing {
     rules: HashSet<String>,
@@ -83,7 +83,7 @@ struct Walk<'a, 'e> {
     expensive: Vec<(FieldPath, u64)>,
 }
 
-/// What the schemas above say of values here.
+/// Facts about values here that follow from the schemas above.
 #[derive(Clone, Copy)]
 struct Scope<'p> {
     /// How many values there can be; `None` where nothing bounds them.
@@ -125,7 +125,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether something else is wrong with a schema.
+    /// True where something else is wrong with a schema.
     fn has_errors(&self, schema: &Value, place: Place, path: &FieldPath) -> bool {
         if !self.subject.has_errors {
             return false;
@@ -241,7 +241,7 @@ mod tests {
     use binnacle_schema::value;
     use binnacle_structural::Interner;
 
-    /// What is said of a property `x`.
+    /// Checks the errors of a property `x`.
     fn check(x: Value, want: &[&str]) {
         let mut schema = value!({"type": "object"});
         schema.make_at(&["properties"]).insert("x", x);

@@ -107,8 +107,8 @@ pub(super) fn hostname(text: &str) -> bool {
     }
 }
 
-/// The symbols of Unicode: currency, mathematics, modifiers and pictures. Blocks that hold hardly anything else stand for
-/// the categories.
+/// The symbols of Unicode: currency, mathematics, modifiers and pictures. Blocks that hold hardly anything else stand
+/// for the categories.
 fn is_symbol(c: char) -> bool {
     matches!(c, '$' | '+' | '<' | '=' | '>' | '^' | '`' | '|' | '~' | '¢'..='©' | '¬' | '®'..='±' | '´' | '¸' | '×' | '÷')
         || matches!(c as u32, 0x20a0..=0x20cf | 0x2100..=0x214f | 0x2190..=0x23ff | 0x2400..=0x27bf | 0x27c0..=0x2bff)

@@ -10,13 +10,13 @@ use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::{Kind, Rule};
 
-/// What all rules for one object may cost.
+/// The cost that all rules for one object may have together.
 pub const RUNTIME_BUDGET: i64 = 10_000_000;
 
 /// The longest message that an expression may make.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-/// What the rules say of an object.
+/// The findings of the rules about an object.
 #[derive(Debug, Default)]
 pub struct Judgement {
     pub errors: FieldErrors,
@@ -53,7 +53,7 @@ struct Run<'r> {
 /// The budget is spent, or an evaluation was given up: no further rules are run.
 struct OutOfBudget;
 
-/// What a value was before, or what the nearest value around it was that can be brought together with an old one.
+/// The old value of a value, or that of the nearest value around it which has one.
 #[derive(Clone, Copy)]
 struct Ratchet<'v> {
     current: Option<Correlated<'v>>,
@@ -236,7 +236,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What an expression says is wrong, `None` where it says nothing that can be told.
+    /// The message that an expression makes, `None` where it makes none that can be shown.
     fn message(
         &mut self,
         expression: &MessageExpression,
@@ -313,7 +313,7 @@ fn failure(error: &Error, rule: &Rule) -> String {
     }
 }
 
-/// What a rule is called: by its message, or by itself.
+/// The name of a rule in messages: its own message, or its text.
 fn named(rule: &Rule) -> &str {
     let name = if rule.message.is_empty() { &rule.rule } else { &rule.message };
     name.trim()

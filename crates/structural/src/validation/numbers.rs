@@ -43,7 +43,7 @@ struct Range<'s> {
 }
 
 impl Range<'_> {
-    /// Whether a number fits into the type.
+    /// True for a number that fits into the type.
     fn holds(&self, n: &Value) -> bool {
         match (self.kind, self.format, n) {
             ("integer", "int32", Value::Int(n)) => i32::try_from(*n).is_ok(),
@@ -88,7 +88,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a number fits into the type; it is told under no path.
+    /// True for a number that fits into the type; the error names no path otherwise.
     fn fits(&self, n: &Value, range: &Range<'_>, what: &str, path: &Path<'_>, outcome: &mut Outcome) -> bool {
         let fits = range.holds(n);
         if !fits {

@@ -44,7 +44,7 @@ fn too_long(check: &Check<'_>, path: &Path<'_>, max: i64) -> FieldError {
     }
 }
 
-/// Whether a value is one of a list, after it was made one of its type as Go converts values: a number loses its
+/// True where a value equals a listed one after Go's conversion to the type of that one: a number loses its
 /// fraction, and a whole number is the text of the character that it stands for.
 pub(super) fn is_listed(value: &Value, known: &Value) -> bool {
     match (value, known) {
