@@ -13,7 +13,7 @@ pub const PER_CALL_LIMIT: u64 = 1_000_000;
 /// The values of the variables of an environment.
 #[derive(Clone, Debug)]
 pub struct Activation<'a> {
-    values: Vec<Option<Val<'a>>>,
+    values: Vec<Option<Result<Val<'a>, Error>>>,
 }
 
 impl<'a> Activation<'a> {
@@ -27,6 +27,14 @@ impl<'a> Activation<'a> {
     /// # Panics
     /// On a number of no variable.
     pub fn set(&mut self, index: usize, value: Val<'a>) {
+        self.set_or_fail(index, Ok(value));
+    }
+
+    /// Sets the variable of that number to a value, or to an error that every expression meets which looks at it.
+    ///
+    /// # Panics
+    /// On a number of no variable.
+    pub fn set_or_fail(&mut self, index: usize, value: Result<Val<'a>, Error>) {
         self.values[index] = Some(value);
     }
 
@@ -181,7 +189,7 @@ impl<'a> Eval<'a, '_> {
     fn attribute(&mut self, attribute: &'a Attribute) -> Evaluation<'a> {
         let value = match &attribute.root {
             Root::Variable(index, name) => match &self.variables.values[*index] {
-                Some(value) => value.clone(),
+                Some(value) => value.clone()?,
                 None => return Err(Error::new(format!("no such attribute(s): {name}"))),
             },
             Root::Local(slot) => self.slots[*slot].clone()?,

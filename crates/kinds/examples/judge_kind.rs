@@ -1,6 +1,6 @@
 //! Judges objects of built-in kinds: reads one JSON document a line, `{"new": ..., "old": ...}`, of which `old` may be
-//! missing, and answers each with a line: the errors and the warnings of the kind. What every kind's metadata is asked for
-//! is not judged.
+//! missing, and answers each with a line: the errors and the warnings of the kind. What every kind's metadata is asked
+//! for is not judged.
 
 use std::io::{BufRead, Write};
 

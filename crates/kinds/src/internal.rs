@@ -127,7 +127,7 @@ const ORDERS: [(&str, &[&str]); 5] = [
 ];
 
 /// Names that Go has another word for: struct (empty for any), JSON name, Go name.
-const RENAMED: [(&str, &str, &str); 37] = [
+const RENAMED: [(&str, &str, &str); 38] = [
     ("", "$ref", "Ref"),
     ("", "$schema", "Schema"),
     ("", "x-kubernetes-embedded-resource", "XEmbeddedResource"),
@@ -145,6 +145,7 @@ const RENAMED: [(&str, &str, &str); 37] = [
     ("", "externalID", "DoNotUseExternalID"),
     ("", "gcePersistentDisk", "GCEPersistentDisk"),
     ("", "iqn", "IQN"),
+    ("", "jsonPath", "JSONPath"),
     ("", "lastState", "LastTerminationState"),
     ("", "pdName", "PDName"),
     ("", "qosClass", "QOSClass"),

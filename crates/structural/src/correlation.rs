@@ -1,4 +1,4 @@
-//! What a value was before: the old value that a new one takes the place of, as far as the schema lets the two be
+//! Old values for new ones: the value that a new one takes the place of, as far as the schema lets the two be
 //! brought together, and whether they are the same.
 
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ pub struct Correlated<'v> {
     known: &'v Known<'v>,
 }
 
-/// What was found out of two objects already. Values are told apart by where they are.
+/// Results of comparing two objects, kept for the next question. Values are told apart by where they are.
 #[derive(Debug, Default)]
 pub struct Known<'v> {
     equal: RefCell<HashMap<*const Value, bool>>,

@@ -1,4 +1,5 @@
-//! The rules for defaults: they are of their schema, say nothing that it does not know, and hold before its expressions.
+//! The rules for defaults: they are of their schema, say nothing that it does not know, and hold before its
+//! expressions.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::shown::shown;
 use crate::structural::Structural;
 use crate::validation;
 
-/// What is asked of defaults.
+/// The demands on defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct DefaultRules<'m> {
     /// The schema of `ObjectMeta`.
@@ -28,7 +29,7 @@ pub fn validate(schema: &Arc<Structural>, rules: DefaultRules<'_>, path: &FieldP
     walk.node(schema, Place { root: schema, is_root: true, steps: &Step::Root, in_metadata: false }, path);
 }
 
-/// Whether pruning would take something out of a default.
+/// True where pruning would take something out of a default.
 pub fn has_unpruned(schema: &Structural, object_meta: &Message) -> bool {
     unpruned(schema, schema, &Step::Root, object_meta)
 }

@@ -53,7 +53,7 @@ pub fn validate(
 /// Metadata as it can be, and the paths of its unknown fields below `path`.
 ///
 /// # Errors
-/// What Go says of a field of a wrong type.
+/// Go's complaint about a field of a wrong type.
 pub fn object_meta(
     tree: &Value,
     coercion: Coercion<'_>,

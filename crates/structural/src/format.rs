@@ -91,7 +91,7 @@ impl Format {
 }
 
 impl Known {
-    /// Whether a text is of the format.
+    /// True for a text of the format.
     pub fn holds(self, text: &str) -> bool {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
@@ -143,7 +143,11 @@ mod tests {
     fn texts() {
         assert!(Format::new("int32").known().is_none());
         check("bsonobjectid", &["507f1f77bcf86cd799439011"], &["507f1f77bcf86cd79943901", "x07f1f77bcf86cd799439011"]);
-        check("uri", &["http://a/b?c", "/a", "urn:x"], &["", "a/b", "http://[::1", "a b", "http://a\n"]);
+        check(
+            "uri",
+            &["http://a/b?c", "/a", "urn:x", "http://a/#b"],
+            &["", "a/b", "http://[::1", "a b", "http://a\n", "http://a#b"],
+        );
         check("email", &["a@b", "A <a@b.c>", "\"a b\"@c"], &["", "a", "a@", "a@b,c@d", "a b@c"]);
         check("hostname", &["a", "a.example.com", "1a.de", "é.example"], &["", "-a", "a.b1", "a..bc", "a_b.de"]);
         check("ipv4", &["1.2.3.4", "01.2.3.4", "::ffff:1.2.3.4"], &["1.2.3", "::1", "256.1.1.1"]);

@@ -1,16 +1,17 @@
 //! Equal schemas are held once, for as long as somebody uses them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use binnacle_schema::Value;
 
 use crate::pattern::{CompiledPatterns, Pattern};
-use crate::structural::{Additional, Structural, Values};
+use crate::structural::{Additional, Alternatives, Structural, Values};
 
-/// Where schemas come from. The versions of a resource and resources that say the same of a field share the nodes of it:
-/// a node is looked for by its own words and the identity of the nodes below it, which are made first.
+/// Where schemas come from. The versions of a resource and resources that say the same of a field share the nodes of
+/// it: a node is looked for by its own words and the identity of the nodes below it, which are made first.
 ///
 /// The table holds weak references; those that lead nowhere go when the table has doubled.
 #[derive(Debug)]
@@ -23,8 +24,8 @@ pub struct Interner {
 
 #[derive(Debug)]
 struct Table<T> {
-    by_hash: HashMap<u64, Vec<Weak<T>>>,
-    entries: usize,
+    /// Of two things with one hash the first is found, the other is not shared.
+    by_hash: HashMap<u64, Weak<T>>,
     /// How many entries there may be before the dead ones are taken out.
     sweep_at: usize,
 }
@@ -34,34 +35,37 @@ const SMALLEST_SWEEP: usize = 1024;
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { by_hash: HashMap::new(), entries: 0, sweep_at: SMALLEST_SWEEP }
+        Self { by_hash: HashMap::new(), sweep_at: SMALLEST_SWEEP }
     }
 }
 
 impl<T> Table<T> {
     fn intern(&mut self, hash: u64, same: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> Arc<T> {
-        let known = self.by_hash.get(&hash).into_iter().flatten().filter_map(Weak::upgrade).find(|known| same(known));
-        if let Some(known) = known {
-            return known;
-        }
-        if self.entries >= self.sweep_at {
+        if self.by_hash.len() >= self.sweep_at {
             self.sweep();
         }
-        let new = Arc::new(make());
-        self.by_hash.entry(hash).or_default().push(Arc::downgrade(&new));
-        self.entries += 1;
-        new
+        match self.by_hash.entry(hash) {
+            Entry::Vacant(entry) => {
+                let new = Arc::new(make());
+                entry.insert(Arc::downgrade(&new));
+                new
+            }
+            Entry::Occupied(mut entry) => match entry.get().upgrade() {
+                Some(known) if same(&known) => known,
+                Some(_) => Arc::new(make()),
+                None => {
+                    let new = Arc::new(make());
+                    entry.insert(Arc::downgrade(&new));
+                    new
+                }
+            },
+        }
     }
 
     fn sweep(&mut self) {
-        self.by_hash.retain(|_, entries| {
-            entries.retain(|entry| entry.strong_count() > 0);
-            entries.shrink_to_fit();
-            !entries.is_empty()
-        });
-        self.entries = self.by_hash.values().map(Vec::len).sum();
+        self.by_hash.retain(|_, entry| entry.strong_count() > 0);
         self.by_hash.shrink_to_fit();
-        self.sweep_at = (self.entries * 2).max(SMALLEST_SWEEP);
+        self.sweep_at = (self.by_hash.len() * 2).max(SMALLEST_SWEEP);
     }
 }
 
@@ -97,7 +101,7 @@ impl Interner {
     pub fn len(&self) -> usize {
         let mut nodes = lock(&self.nodes);
         nodes.sweep();
-        nodes.entries
+        nodes.by_hash.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -148,21 +152,18 @@ fn hash_node(node: &Structural, hasher: &mut impl Hasher) {
 
 fn hash_values(values: &Values, hasher: &mut impl Hasher) {
     values.format.as_ref().map(|format| format.as_str()).hash(hasher);
-    [values.maximum, values.minimum, values.multiple_of].map(|n| n.map(f64::to_bits)).hash(hasher);
-    (values.exclusive_maximum, values.exclusive_minimum, values.unique_items).hash(hasher);
-    (values.max_length, values.min_length, values.max_items, values.min_items).hash(hasher);
-    (values.max_properties, values.min_properties, &values.required).hash(hasher);
+    (values.unique_items, &values.required, &values.sizes).hash(hasher);
+    if let Some(numbers) = values.numbers() {
+        [numbers.maximum, numbers.minimum, numbers.multiple_of].map(|n| n.map(f64::to_bits)).hash(hasher);
+        (numbers.exclusive_maximum, numbers.exclusive_minimum).hash(hasher);
+    }
     if let Some(pattern) = &values.pattern {
         identity(pattern, hasher);
     }
     values.enumeration.len().hash(hasher);
     values.enumeration.iter().for_each(|value| hash_value(value, hasher));
-    for list in [&values.all_of, &values.any_of, &values.one_of] {
-        list.len().hash(hasher);
-        list.iter().for_each(|nested| identity(nested, hasher));
-    }
-    if let Some(not) = &values.not {
-        identity(not, hasher);
+    if let Some(alternatives) = values.alternatives() {
+        alternatives.iter().for_each(|nested| identity(nested, hasher));
     }
 }
 
@@ -217,18 +218,17 @@ fn both<T>(a: Option<&T>, b: Option<&T>, same: impl FnOnce(&T, &T) -> bool) -> b
 }
 
 fn same_values(a: &Values, b: &Values) -> bool {
-    let lists = [(&a.all_of, &b.all_of), (&a.any_of, &b.any_of), (&a.one_of, &b.one_of)];
     a.format.as_ref().map(|format| format.as_str()) == b.format.as_ref().map(|format| format.as_str())
-        && [a.maximum, a.minimum, a.multiple_of] == [b.maximum, b.minimum, b.multiple_of]
-        && (a.exclusive_maximum, a.exclusive_minimum, a.unique_items)
-            == (b.exclusive_maximum, b.exclusive_minimum, b.unique_items)
-        && (a.max_length, a.min_length, a.max_items, a.min_items)
-            == (b.max_length, b.min_length, b.max_items, b.min_items)
-        && (a.max_properties, a.min_properties) == (b.max_properties, b.min_properties)
-        && a.required == b.required
+        && a.unique_items == b.unique_items
+        && (&a.sizes, &a.numbers, &a.required) == (&b.sizes, &b.numbers, &b.required)
         && a.enumeration == b.enumeration
         && both(a.pattern.as_ref(), b.pattern.as_ref(), Arc::ptr_eq)
-        && both(a.not.as_ref(), b.not.as_ref(), Arc::ptr_eq)
+        && both(a.alternatives(), b.alternatives(), same_alternatives)
+}
+
+fn same_alternatives(a: &Alternatives, b: &Alternatives) -> bool {
+    let lists = [(&a.all_of, &b.all_of), (&a.any_of, &b.any_of), (&a.one_of, &b.one_of)];
+    both(a.not.as_ref(), b.not.as_ref(), Arc::ptr_eq)
         && lists.iter().all(|(a, b)| a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| Arc::ptr_eq(a, b)))
 }
 

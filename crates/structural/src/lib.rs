@@ -32,8 +32,8 @@
 //! ```
 //!
 //! The steps stand by themselves as well: [`pruning`], [`defaulting`], [`embedded`] resources, [`validation`],
-//! [`list_types`], [`rules`]; [`defaults`] holds the rules for defaults that definitions are asked for, [`message()`] is
-//! the view that patches have.
+//! [`list_types`], [`rules`]; [`defaults`] holds the rules for defaults that definitions are asked for, [`message()`]
+//! is the view that patches have.
 //!
 //! Knows nothing of HTTP, storage or kinds.
 
@@ -42,6 +42,7 @@ pub mod defaulting;
 pub mod defaults;
 pub mod embedded;
 mod field_path;
+mod footprint;
 mod format;
 mod interner;
 pub mod list_types;
@@ -60,10 +61,11 @@ pub mod validation;
 
 pub use correlation::{Correlated, Known as KnownCorrelations};
 pub use field_path::FoundField;
+pub use footprint::footprint;
 pub use format::{Format, Known};
 pub use interner::Interner;
 pub use message::message;
 pub use parse::Unsupported;
 pub use pattern::Pattern;
 pub use scale::ScalePaths;
-pub use structural::{Additional, Kind, ListType, MapType, Rule, Structural, Values};
+pub use structural::{Additional, Alternatives, Kind, ListType, MapType, Numbers, Rule, Size, Structural, Values};

@@ -7,10 +7,10 @@ use binnacle_schema::{Field, ListType as FieldListType, Message, MessageRef, Ty,
 
 use crate::structural::{Additional, Kind, ListType, MapType, Structural};
 
-/// The message of a resource, for server-side apply and field managers. `object_meta` is the message of metadata; without
-/// a schema nothing is known of the other members.
+/// The message of a resource, for server-side apply and field managers. `object_meta` is the message of metadata;
+/// without a schema nothing is known of the other members.
 ///
-/// What a list within a list or within a map says of its elements is lost: such lists are owned as a whole.
+/// The list type of a list within a list or within a map is lost: such lists are owned as a whole.
 pub fn message(name: impl Into<Text>, schema: Option<&Structural>, object_meta: &MessageRef) -> Message {
     let view = View { object_meta };
     let Some(schema) = schema else {
@@ -28,7 +28,7 @@ struct View<'m> {
 }
 
 impl View<'_> {
-    /// What every resource has.
+    /// The members of every resource.
     fn resource_fields(&self) -> Vec<Field> {
         vec![
             Field::new("apiVersion", Ty::String),

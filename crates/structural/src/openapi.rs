@@ -1,5 +1,5 @@
-//! A schema as `/openapi/v3` and `/openapi/v2` publish it. Descriptions are in the definition alone, so that this works on
-//! the schema as a definition has it.
+//! A schema as `/openapi/v3` and `/openapi/v2` publish it. Descriptions are in the definition alone, so that this works
+//! on the schema as a definition has it.
 
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_schema::{Object, Value, json, value};

@@ -7,7 +7,7 @@ use binnacle_schema::{Object, Value, json};
 
 use crate::format::Format;
 use crate::interner::Interner;
-use crate::structural::{Additional, Kind, ListType, MapType, Rule, Structural, Values};
+use crate::structural::{Additional, Alternatives, Kind, ListType, MapType, Numbers, Rule, Size, Structural, Values};
 
 /// Why a schema cannot be read as a structural one, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,51 +106,42 @@ fn values(schema: &Value, interner: &Interner) -> Result<Option<Values>, Unsuppo
         nested.map(|nested| Structural::parse(nested, interner)).collect::<Result<Box<[_]>, _>>()
     };
     let number = |name: &str| schema.get(name).and_then(Value::as_f64);
-    let count = |name: &str| schema.int_at(&[name]);
-    let format = schema.str_at(&["format"]);
-    let pattern = schema.str_at(&["pattern"]);
-    let values = Values {
-        format: (!format.is_empty()).then(|| Format::new(format)),
+    const SIZES: [(&str, Size); 6] = [
+        ("maxLength", Size::MaxLength),
+        ("minLength", Size::MinLength),
+        ("maxItems", Size::MaxItems),
+        ("minItems", Size::MinItems),
+        ("maxProperties", Size::MaxProperties),
+        ("minProperties", Size::MinProperties),
+    ];
+    let sizes = SIZES.iter().filter_map(|(name, size)| Some((*size, schema.int_at(&[name])?)));
+    let numbers = Numbers {
         maximum: number("maximum"),
         minimum: number("minimum"),
         multiple_of: number("multipleOf"),
         exclusive_maximum: schema.bool_at(&["exclusiveMaximum"]),
         exclusive_minimum: schema.bool_at(&["exclusiveMinimum"]),
-        unique_items: schema.bool_at(&["uniqueItems"]),
-        max_length: count("maxLength"),
-        min_length: count("minLength"),
-        max_items: count("maxItems"),
-        min_items: count("minItems"),
-        max_properties: count("maxProperties"),
-        min_properties: count("minProperties"),
+    };
+    let alternatives =
+        Alternatives { all_of: nested("allOf")?, any_of: nested("anyOf")?, one_of: nested("oneOf")?, not };
+    let has_alternatives = alternatives.iter().next().is_some();
+    let (format, pattern) = (schema.str_at(&["format"]), schema.str_at(&["pattern"]));
+    let values = Values {
+        format: (!format.is_empty()).then(|| Box::new(Format::new(format))),
         pattern: (!pattern.is_empty()).then(|| interner.pattern(pattern)),
         enumeration: schema.list_at(&["enum"]).iter().map(unpacked).collect(),
         required: texts(schema, "required"),
-        all_of: nested("allOf")?,
-        any_of: nested("anyOf")?,
-        one_of: nested("oneOf")?,
-        not,
+        unique_items: schema.bool_at(&["uniqueItems"]),
+        sizes: sizes.collect(),
+        numbers: (numbers != Numbers::default()).then(|| Box::new(numbers)),
+        alternatives: has_alternatives.then(|| Box::new(alternatives)),
     };
-    const WORDS: [&str; 17] = [
-        "format",
-        "maximum",
-        "minimum",
-        "multipleOf",
-        "uniqueItems",
-        "maxLength",
-        "minLength",
-        "maxItems",
-        "minItems",
-        "maxProperties",
-        "minProperties",
-        "pattern",
-        "not",
-        "enum",
-        "required",
-        "allOf",
-        "anyOf",
-    ];
-    let says = WORDS.iter().any(|name| present(schema, name).is_some()) || !values.one_of.is_empty();
+    let says = values.format.is_some()
+        || values.pattern.is_some()
+        || values.unique_items
+        || values.numbers.is_some()
+        || values.alternatives.is_some()
+        || !(values.enumeration.is_empty() && values.required.is_empty() && values.sizes.is_empty());
     Ok(says.then_some(values))
 }
 
@@ -201,7 +192,7 @@ mod tests {
         let schema = Structural::parse(&schema, &Interner::new()).unwrap();
         assert_eq!(schema.properties().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert!(schema.property("b").unwrap().items.as_ref().unwrap().int_or_string);
-        assert_eq!(schema.member("x").unwrap().values.as_ref().unwrap().maximum, Some(5.0));
+        assert_eq!(schema.member("x").unwrap().values.as_ref().unwrap().numbers().unwrap().maximum, Some(5.0));
         assert_eq!(schema.default.as_deref(), Some(&value!({"b": [1.0]})));
         assert!(schema.property("a").unwrap().values.is_none());
     }

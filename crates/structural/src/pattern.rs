@@ -26,22 +26,28 @@ enum Machine {
 
 /// The machines that are held, the oldest first, with the bytes that each may take.
 #[derive(Debug, Default)]
-pub(crate) struct CompiledPatterns(Mutex<(VecDeque<(Arc<Regex>, usize)>, usize)>);
+pub(crate) struct CompiledPatterns(Mutex<Held>);
 
-/// What all machines may take.
+#[derive(Debug, Default)]
+struct Held {
+    machines: VecDeque<(Arc<Regex>, usize)>,
+    bytes: usize,
+}
+
+/// The bytes that all machines may take.
 const BUDGET: usize = 64 << 20;
-/// What a machine may take: most expressions do with the first, and each step costs another try.
+/// The bytes that one machine may take: most expressions fit into the first, and each step costs another try.
 const SIZES: [usize; 3] = [64 << 10, 512 << 10, 8 << 20];
 
 impl CompiledPatterns {
     fn hold(&self, machine: Arc<Regex>, bytes: usize) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.0.push_back((machine, bytes));
-        held.1 += bytes;
-        while held.1 > BUDGET
-            && let Some((_, bytes)) = held.0.pop_front()
+        held.machines.push_back((machine, bytes));
+        held.bytes += bytes;
+        while held.bytes > BUDGET
+            && let Some((_, bytes)) = held.machines.pop_front()
         {
-            held.1 -= bytes;
+            held.bytes -= bytes;
         }
     }
 }
@@ -55,10 +61,10 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether the expression is found in a text.
+    /// True where the expression is found in a text.
     ///
     /// # Errors
-    /// What Go says of an expression that is none.
+    /// Go's complaint about an expression that is malformed.
     pub fn is_match(&self, text: &str) -> Result<bool, String> {
         Ok(self.machine()?.is_match(text))
     }

@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 use crate::path::Path;
 use crate::structural::{Additional, Structural};
 
-/// What every resource has, whatever its schema says.
+/// The members of every resource, whatever its schema says.
 pub(crate) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// How many paths are told, as in findings of decoders.
@@ -24,7 +24,7 @@ pub fn prune(object: &mut Value, schema: Option<&Structural>, is_root: bool) {
 pub fn prune_and_tell(object: &mut Value, schema: Option<&Structural>, is_root: bool) -> Vec<String> {
     let mut found = Vec::new();
     Pruner { found: Some(&mut found) }.prune(object, schema, is_root, &Path::Root);
-    found.sort();
+    keep_first(&mut found);
     found
 }
 
@@ -88,10 +88,20 @@ impl Pruner<'_> {
     fn tell(&mut self, name: &Text, path: &Path<'_>) {
         let Some(found) = &mut self.found else { return };
         let at_root = matches!(path, Path::Root) && RESOURCE_FIELDS.contains(&name.as_str());
-        if !at_root && found.len() < MAX_FOUND {
-            found.push(path.of_finding(name));
+        if at_root {
+            return;
+        }
+        found.push(path.of_finding(name));
+        // Those that come first in order are told, wherever they stand.
+        if found.len() >= 4 * MAX_FOUND {
+            keep_first(found);
         }
     }
+}
+
+fn keep_first(found: &mut Vec<String>) {
+    found.sort();
+    found.truncate(MAX_FOUND);
 }
 
 enum Member<'s> {

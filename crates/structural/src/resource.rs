@@ -27,7 +27,7 @@ pub struct ResourceSchema {
     message: OnceLock<Arc<Message>>,
 }
 
-/// What a schema has: most have little, and then objects need not be walked for it.
+/// Parts that a schema has: objects are not walked for those that it lacks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Has {
     embedded: bool,
@@ -50,7 +50,8 @@ pub struct Reading {
     pub tell_unknown: bool,
     /// True for `spec.preserveUnknownFields` of old definitions: only metadata is looked at.
     pub preserve_unknown: bool,
-    /// True for objects from the store: fields of a wrong type in metadata are dropped, and a missing generation is set.
+    /// True for objects from the store: fields of a wrong type in metadata are dropped, and a missing generation is
+    /// set.
     pub from_store: bool,
 }
 
@@ -66,7 +67,8 @@ pub enum ReadError {
 }
 
 impl ResourceSchema {
-    /// Without a schema an object has metadata and nothing else is known of it. `object_meta` is the message of metadata.
+    /// Without a schema an object has metadata and nothing else is known of it. `object_meta` is the message of
+    /// metadata.
     pub fn new(schema: Option<Arc<Structural>>, object_meta: MessageRef) -> Self {
         let mut has = Has::default();
         if let Some(schema) = &schema {
@@ -145,7 +147,7 @@ impl ResourceSchema {
     /// Judges an object that is made, or that takes the place of an old one. `found` is what is wrong with it already:
     /// its type, its metadata, its replicas.
     ///
-    /// What did not change passes the schema and the rules.
+    /// Errors of unchanged parts are dropped, whether the schema or a rule finds them.
     pub fn judge(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
         let mut judgement = Judgement { errors: found, warnings: Vec::new() };
         let Some(schema) = self.schema.as_deref() else { return judgement };

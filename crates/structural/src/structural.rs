@@ -9,8 +9,8 @@ use binnacle_schema::Value;
 use crate::format::Format;
 use crate::pattern::Pattern;
 
-/// One node of a schema. Nodes never change and are shared: equal ones made by one [`Interner`](crate::Interner) are the
-/// same.
+/// One node of a schema. Nodes never change and are shared: equal ones made by one [`Interner`](crate::Interner) are
+/// the same.
 ///
 /// Schemas within `allOf`, `anyOf`, `oneOf` and `not` are nodes as well; a structural schema says little more than
 /// [`Structural::values`] there.
@@ -21,7 +21,8 @@ pub struct Structural {
     pub nullable: bool,
     /// `x-kubernetes-preserve-unknown-fields`.
     pub preserve_unknown: bool,
-    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata` whatever the properties say.
+    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata` whatever the properties
+    /// say.
     pub embedded: bool,
     /// `x-kubernetes-int-or-string`.
     pub int_or_string: bool,
@@ -77,25 +78,45 @@ pub enum Additional {
     Schema(Arc<Structural>),
 }
 
-/// What is asked of a value beside its type.
+/// Constraints on a value beside its type. Most schemas have few, so the rare ones are allocated apart.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
-    pub format: Option<Format>,
-    pub maximum: Option<f64>,
-    pub minimum: Option<f64>,
-    pub multiple_of: Option<f64>,
-    pub exclusive_maximum: bool,
-    pub exclusive_minimum: bool,
-    pub unique_items: bool,
-    pub max_length: Option<i64>,
-    pub min_length: Option<i64>,
-    pub max_items: Option<i64>,
-    pub min_items: Option<i64>,
-    pub max_properties: Option<i64>,
-    pub min_properties: Option<i64>,
+    pub format: Option<Box<Format>>,
     pub pattern: Option<Arc<Pattern>>,
     pub enumeration: Box<[Value]>,
     pub required: Box<[Text]>,
+    pub unique_items: bool,
+    pub(crate) sizes: Box<[(Size, i64)]>,
+    pub(crate) numbers: Option<Box<Numbers>>,
+    pub(crate) alternatives: Option<Box<Alternatives>>,
+}
+
+/// A bound on the size of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Size {
+    MaxLength,
+    MinLength,
+    MaxItems,
+    MinItems,
+    MaxProperties,
+    MinProperties,
+}
+
+/// Constraints on numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Numbers {
+    pub maximum: Option<f64>,
+    pub minimum: Option<f64>,
+    pub multiple_of: Option<f64>,
+    /// True where the maximum is too large already.
+    pub exclusive_maximum: bool,
+    /// True where the minimum is too small already.
+    pub exclusive_minimum: bool,
+}
+
+/// Schemas of which a value is held against all, any, one or none.
+#[derive(Clone, Debug, Default)]
+pub struct Alternatives {
     pub all_of: Box<[Arc<Structural>]>,
     pub any_of: Box<[Arc<Structural>]>,
     pub one_of: Box<[Arc<Structural>]>,
@@ -165,7 +186,8 @@ impl Structural {
         self.values.as_ref().map_or(&[], |values| &values.required)
     }
 
-    /// Whether a rule is found here or in a schema below, as kube-apiserver looks for them: not within `allOf`.
+    /// True where a rule is found here or in a schema below, but not within `allOf`: kube-apiserver does not look
+    /// there.
     pub fn has_rules(&self) -> bool {
         !self.rules.is_empty()
             || self.items.as_ref().is_some_and(|items| items.has_rules())
@@ -173,17 +195,39 @@ impl Structural {
             || self.properties.iter().any(|(_, property)| property.has_rules())
     }
 
-    /// Whether something holds for a schema here or below, within `allOf` and the like as well.
+    /// True where something holds for a schema here or below, within `allOf` and the like as well.
     pub fn any(&self, holds: &mut dyn FnMut(&Self) -> bool) -> bool {
         holds(self)
             || self.items.as_ref().is_some_and(|items| items.any(holds))
             || self.additional_schema().is_some_and(|additional| additional.any(holds))
             || self.properties.iter().any(|(_, property)| property.any(holds))
-            || self.values.as_ref().is_some_and(|values| {
-                let lists = [&values.all_of, &values.any_of, &values.one_of];
-                lists.iter().any(|list| list.iter().any(|nested| nested.any(holds)))
-                    || values.not.as_ref().is_some_and(|not| not.any(holds))
-            })
+            || self
+                .values
+                .as_ref()
+                .and_then(|values| values.alternatives())
+                .is_some_and(|alternatives| alternatives.iter().any(|nested| nested.any(holds)))
+    }
+}
+
+impl Values {
+    /// A bound on the size of values, where there is one.
+    pub fn size(&self, which: Size) -> Option<i64> {
+        self.sizes.iter().find(|(size, _)| *size == which).map(|(_, bound)| *bound)
+    }
+
+    pub fn numbers(&self) -> Option<&Numbers> {
+        self.numbers.as_deref()
+    }
+
+    pub fn alternatives(&self) -> Option<&Alternatives> {
+        self.alternatives.as_deref()
+    }
+}
+
+impl Alternatives {
+    /// All schemas.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Structural>> {
+        self.all_of.iter().chain(&self.any_of).chain(&self.one_of).chain(&self.not)
     }
 }
 

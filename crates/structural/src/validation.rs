@@ -13,7 +13,7 @@ use crate::format::Format;
 use crate::list_types::repeated;
 use crate::path::Path;
 use crate::shown::shown;
-use crate::structural::{Additional, Kind, Structural, Values};
+use crate::structural::{Additional, Alternatives, Kind, Size, Structural, Values};
 
 /// Judges a value that is new. `base` stands before all paths.
 pub fn validate(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
@@ -39,7 +39,8 @@ struct Check<'b> {
     of_default: bool,
 }
 
-/// What was found wrong, and how much fitted: of several alternatives that fail, the errors of the best fitting are told.
+/// The errors of a value, and how much of it fitted: of several alternatives that fail, the best fitting tells its
+/// errors.
 #[derive(Debug, Default)]
 struct Outcome {
     errors: Vec<FieldError>,
@@ -59,9 +60,14 @@ impl Outcome {
         self.errors.is_empty()
     }
 
+    /// True once more errors change nothing.
+    fn is_full(&self) -> bool {
+        self.errors.len() > FieldErrors::SHOWN
+    }
+
     /// Adds an error, once, unless there are more than can be told.
     fn push(&mut self, error: FieldError) {
-        if self.errors.len() <= FieldErrors::SHOWN && !self.errors.contains(&error) {
+        if !self.is_full() && !self.errors.contains(&error) {
             self.errors.push(error);
         }
     }
@@ -95,7 +101,7 @@ impl<'s> Types<'s> {
 }
 
 impl Check<'_> {
-    /// What did not change passes.
+    /// Errors of an unchanged value are dropped.
     fn ratcheted(&self, schema: &Structural, path: &Path<'_>, change: &Correlated<'_>) -> Outcome {
         let mut outcome = self.node(change.new, schema, path, Some(change));
         if !outcome.is_valid() && change.is_unchanged() {
@@ -133,8 +139,8 @@ impl Check<'_> {
             }
             outcome.matches += 1;
         }
-        if let Some(values) = values {
-            self.alternatives(value, values, path, &mut outcome);
+        if let Some(alternatives) = values.and_then(Values::alternatives) {
+            self.alternatives(value, alternatives, path, &mut outcome);
         }
         // One for the alternatives and one that they were looked at, one for the enumeration, one for the node.
         outcome.matches += 4;
@@ -179,7 +185,7 @@ impl Check<'_> {
 
     /// The format, where it is one for values of this type.
     fn format<'s>(&self, schema: &'s Structural) -> Option<&'s Format> {
-        let format = schema.values.as_ref()?.format.as_ref()?;
+        let format = schema.values.as_ref()?.format.as_deref()?;
         let name = format.as_str();
         let means_something = self.of_default
             || match self.types(schema) {
@@ -223,11 +229,11 @@ impl Check<'_> {
 
     // === allOf, anyOf, oneOf, not ===
 
-    fn alternatives(&self, value: &Value, values: &Values, path: &Path<'_>, outcome: &mut Outcome) {
+    fn alternatives(&self, value: &Value, alternatives: &Alternatives, path: &Path<'_>, outcome: &mut Outcome) {
         let check = |schema: &Structural| self.node(value, schema, path, None);
         let quoted = || go_quote(&path.dotted());
-        if !values.any_of.is_empty() {
-            match first_valid(values.any_of.iter().map(|schema| check(schema))) {
+        if !alternatives.any_of.is_empty() {
+            match first_valid(alternatives.any_of.iter().map(|schema| check(schema))) {
                 Ok(valid) => outcome.merge(valid),
                 Err(best) => {
                     outcome.push(self.of_none(format!("{} must validate at least one schema (anyOf)", quoted())));
@@ -235,11 +241,11 @@ impl Check<'_> {
                 }
             }
         }
-        if !values.one_of.is_empty() {
+        if !alternatives.one_of.is_empty() {
             let mut valid = 0;
             let mut first = None;
             let mut best: Option<Outcome> = None;
-            for found in values.one_of.iter().map(|schema| check(schema)) {
+            for found in alternatives.one_of.iter().map(|schema| check(schema)) {
                 if found.is_valid() {
                     valid += 1;
                     first = first.or(Some(found));
@@ -258,18 +264,18 @@ impl Check<'_> {
                 (valid, _) => outcome.push(self.of_none(message(format!("Found {valid} valid alternatives")))),
             }
         }
-        if !values.all_of.is_empty() {
+        if !alternatives.all_of.is_empty() {
             let mut valid = 0;
-            for found in values.all_of.iter().map(|schema| check(schema)) {
+            for found in alternatives.all_of.iter().map(|schema| check(schema)) {
                 valid += usize::from(found.is_valid());
                 outcome.merge(found);
             }
-            if valid != values.all_of.len() {
+            if valid != alternatives.all_of.len() {
                 let none = if valid == 0 { ". None validated" } else { "" };
                 outcome.push(self.of_none(format!("{} must validate all the schemas (allOf){none}", quoted())));
             }
         }
-        if let Some(not) = &values.not
+        if let Some(not) = &alternatives.not
             && check(not).is_valid()
         {
             outcome.push(self.of_none(format!("{} must not validate the schema (not)", quoted())));
@@ -288,16 +294,19 @@ impl Check<'_> {
     ) {
         if let Some(of_items) = schema.items.as_deref() {
             for (i, item) in items.iter().enumerate() {
+                if outcome.is_full() {
+                    break;
+                }
                 let change = change.and_then(|change| change.index(i));
                 outcome.merge(self.below(item, of_items, &Path::Index(path, i), change));
             }
         }
         let Some(values) = schema.values.as_deref() else { return };
         let size = items.len() as i64;
-        if let Some(min) = values.min_items.filter(|min| size < *min) {
+        if let Some(min) = values.size(Size::MinItems).filter(|min| size < *min) {
             outcome.push(self.invalid(path, Shown::from(size), &format!("should have at least {min} items")));
         }
-        if let Some(max) = values.max_items.filter(|max| size > *max) {
+        if let Some(max) = values.size(Size::MaxItems).filter(|max| size > *max) {
             outcome.push(too_many(&self.at(path), items.len(), max));
         }
         if values.unique_items && !repeated(items.iter().cloned()).is_empty() {
@@ -315,15 +324,18 @@ impl Check<'_> {
     ) {
         if let Some(values) = schema.values.as_deref() {
             let size = object.len() as i64;
-            if let Some(min) = values.min_properties.filter(|min| size < *min) {
+            if let Some(min) = values.size(Size::MinProperties).filter(|min| size < *min) {
                 let message = format!("should have at least {min} properties");
                 outcome.push(self.invalid(path, Shown::from(size), &message));
             }
-            if let Some(max) = values.max_properties.filter(|max| size > *max) {
+            if let Some(max) = values.size(Size::MaxProperties).filter(|max| size > *max) {
                 outcome.push(too_many(&self.at(path), object.len(), max));
             }
         }
         for (name, value) in object.iter() {
+            if outcome.is_full() {
+                break;
+            }
             // The kind of an object is not its own to change.
             let ratchets = !(matches!(path, Path::Root) && matches!(name.as_str(), "kind" | "apiVersion"));
             let change = || change.filter(|_| ratchets).and_then(|change| change.key(name));

@@ -1,12 +1,13 @@
 //! The rules for expressions in schemas: they compile, and cost neither by themselves nor together too much.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use binnacle_cel::Version;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_structural::rules::{Compiled, compile, decl_type};
-use binnacle_structural::{Additional, Kind, Structural};
+use binnacle_structural::{Additional, Kind, Size, Structural};
 
 use super::definition::Definition;
 use super::open_api::{self, Place};
@@ -14,9 +15,9 @@ use super::schema;
 use crate::checks::present;
 use crate::internal;
 
-/// What one expression may cost, for as many values as there can be.
+/// The highest cost of one expression, for as many values as there can be.
 const COST_LIMIT: u64 = 10_000_000;
-/// What all expressions of a schema may cost together.
+/// The highest cost of all expressions of a schema together.
 const TOTAL_LIMIT: u64 = 100_000_000;
 /// The size of the largest request, which bounds how many values there can be.
 const MAX_REQUEST: u64 = 3 * 1024 * 1024;
@@ -24,8 +25,8 @@ const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 const RULES: &str = "x-kubernetes-validations";
 const RULE: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule";
 
-/// The expressions of the definition that is changed: they can use what this server knows, new ones only what the version
-/// before it knows as well.
+/// The expressions of the definition that is changed: they can use what this server knows, new ones only what the
+/// version before it knows as well.
 #[derive(Default)]
 pub(super) struct Existing {
     rules: HashSet<String>,
@@ -82,7 +83,7 @@ struct Walk<'a, 'e> {
     expensive: Vec<(FieldPath, u64)>,
 }
 
-/// What the schemas above say of values here.
+/// Facts about values here that follow from the schemas above.
 #[derive(Clone, Copy)]
 struct Scope<'p> {
     /// How many values there can be; `None` where nothing bounds them.
@@ -124,7 +125,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether something else is wrong with a schema.
+    /// True where something else is wrong with a schema.
     fn has_errors(&self, schema: &Value, place: Place, path: &FieldPath) -> bool {
         if !self.subject.has_errors {
             return false;
@@ -190,7 +191,7 @@ impl Walk<'_, '_> {
         self.total = self.total.saturating_add(cost);
         if cost >= TOTAL_LIMIT / 100 {
             self.expensive.push((path.clone(), cost));
-            self.expensive.sort_by(|a, b| b.1.cmp(&a.1));
+            self.expensive.sort_by_key(|(_, cost)| Reverse(*cost));
             self.expensive.truncate(4);
         }
     }
@@ -199,9 +200,9 @@ impl Walk<'_, '_> {
         if self.total <= TOTAL_LIMIT {
             return;
         }
-        for (path, _) in &self.expensive {
+        for (path, _) in self.errors.while_room(std::mem::take(&mut self.expensive)) {
             let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
-            self.errors.push(FieldError::forbidden(path, detail));
+            self.errors.push(FieldError::forbidden(&path, detail));
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         self.errors.push(FieldError::forbidden(path, exceeds(what, self.total, TOTAL_LIMIT)));
@@ -213,8 +214,8 @@ fn max_elements(node: &Structural) -> Option<u64> {
     let values = node.values.as_deref();
     let max = match node.kind {
         Some(Kind::Object) if matches!(node.additional, Additional::Unset) => return Some(1),
-        Some(Kind::Object) => values?.max_properties?,
-        Some(Kind::Array) => values?.max_items?,
+        Some(Kind::Object) => values?.size(Size::MaxProperties)?,
+        Some(Kind::Array) => values?.size(Size::MaxItems)?,
         _ => return Some(1),
     };
     Some(u64::try_from(max).unwrap_or(0))
@@ -232,4 +233,91 @@ fn exceeds(what: &str, cost: u64, limit: u64) -> String {
     format!(
         "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binnacle_schema::value;
+    use binnacle_structural::Interner;
+
+    /// Checks the errors of a property `x`.
+    fn check(x: Value, want: &[&str]) {
+        let mut schema = value!({"type": "object"});
+        schema.make_at(&["properties"]).insert("x", x);
+        let structural = Structural::parse(&schema, &Interner::new()).unwrap();
+        let rules = open_api::Rules { valid_types: true, atomic_sets: true, map_keys: true };
+        let existing = Existing::default();
+        let mut errors = FieldErrors::new();
+        open_api::validate(&schema, &rules, &FieldPath::new("s"), &mut errors);
+        let subject = Subject {
+            schema: &schema,
+            structural: &structural,
+            rules: &rules,
+            existing: &existing,
+            has_errors: !errors.is_empty(),
+            unchanged: false,
+        };
+        validate(&subject, &FieldPath::new("s"), &mut errors);
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(texts.len(), want.len(), "{texts:?}");
+        for (text, want) in texts.iter().zip(want) {
+            assert!(text.starts_with(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn expressions_and_their_costs() {
+        let rule = |rule: &str| value!([{"rule": rule}]);
+        let of = |kind: &str, rules: Value| {
+            let mut schema = value!({"type": kind});
+            schema.make_object().insert(RULES, rules);
+            schema
+        };
+        check(of("integer", rule("self > 1")), &[]);
+        check(of("integer", rule("type(self) == int")), &[]);
+        check(
+            of("integer", rule("self > 'a'")),
+            &[
+                "s.properties[x].x-kubernetes-validations[0].rule: Invalid value: {\"Rule\":\"self \\u003e 'a'\",\"Message\":\"\",\"MessageExpression\":\"\",\"Reason\":null,\"FieldPath\":\"\",\"OptionalOldSelf\":null}: compilation failed: ERROR: <input>:1:6: found no matching overload for '_>_' applied to '(int, string)'",
+            ],
+        );
+        check(
+            of("integer", value!([{"rule": "self > 1", "messageExpression": "1"}])),
+            &["s.properties[x].x-kubernetes-validations[0].messageExpression: Invalid value: {\"Rule\":"],
+        );
+        check(
+            of("integer", value!([{"rule": "self > 1", "optionalOldSelf": true}])),
+            &[
+                "s.properties[x].x-kubernetes-validations[0].optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule",
+            ],
+        );
+        let list = |max: i64, rules: Value| value!({"type": "array", "maxItems": max, "items": {"type": "string", "maxLength": 10i64, "x-kubernetes-validations": rules}});
+        check(list(10, rule("self == 'a'")), &[]);
+        check(
+            list(10, rule("self == oldSelf")),
+            &[
+                "s.properties[x].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within s.properties[x]",
+            ],
+        );
+        check(
+            list(20_000_000, rule("self == 'a'")),
+            &[
+                "s.properties[x].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of ",
+            ],
+        );
+        let any =
+            value!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-validations": [{"rule": "true"}]});
+        check(
+            any,
+            &[
+                "s.properties[x].x-kubernetes-validations: Internal error: internal error: failed to construct type information",
+            ],
+        );
+        // Beside another error of the schema, expressions above it are not compiled.
+        check(
+            value!({"type": "object", "x-kubernetes-validations": [{"rule": "1"}], "properties": {"a": {"type": "null"}}}),
+            &["s.properties[x].properties[a].type: Unsupported value", "s.properties[x].properties[a].type: Forbidden"],
+        );
+    }
 }

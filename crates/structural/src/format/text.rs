@@ -7,7 +7,12 @@ pub(super) fn request_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
         return false;
     }
-    // A fragment is not looked for: it is part of what stands before it.
+    // A fragment is not looked for: it is part of what stands before it, which cannot be a host.
+    let before_query = text.split('?').next().unwrap_or_default();
+    let authority = before_query.split_once("//").filter(|(scheme, _)| !scheme.contains('/')).map(|(_, rest)| rest);
+    if authority.is_some_and(|rest| rest.split('/').next().unwrap_or_default().contains('#')) {
+        return false;
+    }
     let text = text.replace('#', "%23");
     match Url::parse(&text) {
         Ok(url) => !url.scheme.is_empty() || text.starts_with('/'),
@@ -102,8 +107,8 @@ pub(super) fn hostname(text: &str) -> bool {
     }
 }
 
-/// The symbols of Unicode: currency, mathematics, modifiers and pictures. Blocks that hold hardly anything else stand for
-/// the categories.
+/// The symbols of Unicode: currency, mathematics, modifiers and pictures. Blocks that hold hardly anything else stand
+/// for the categories.
 fn is_symbol(c: char) -> bool {
     matches!(c, '$' | '+' | '<' | '=' | '>' | '^' | '`' | '|' | '~' | '¢'..='©' | '¬' | '®'..='±' | '´' | '¸' | '×' | '÷')
         || matches!(c as u32, 0x20a0..=0x20cf | 0x2100..=0x214f | 0x2190..=0x23ff | 0x2400..=0x27bf | 0x27c0..=0x2bff)

@@ -18,7 +18,7 @@ pub struct Rules {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) schema: Arc<Structural>,
-    /// What expressions see. `None` where there are no rules, and where values of no type have some.
+    /// The type that expressions see. `None` where there are no rules, and where values of no type have some.
     pub(super) ty: Option<DeclType>,
     pub(super) rules: Vec<(Rule, Compiled)>,
     pub(super) items: Option<Box<Node>>,
@@ -55,8 +55,8 @@ pub(super) const SELF: usize = 0;
 pub(super) const OLD_SELF: usize = 1;
 
 impl Rules {
-    /// Compiles the rules of a schema as those of stored definitions are: with everything that this server knows. `None`
-    /// where there are none.
+    /// Compiles the rules of a schema as those of stored definitions are: with everything that this server knows.
+    /// `None` where there are none.
     pub fn new(schema: &Arc<Structural>, is_root: bool) -> Option<Self> {
         if !schema.has_rules() {
             return None;
@@ -78,8 +78,8 @@ impl Rules {
 }
 
 impl Node {
-    /// `None` where no rules can be run. `is_resource` is true for schemas of resources, which have members that are not
-    /// named.
+    /// `None` where no rules can be run. `is_resource` is true for schemas of resources, which have members that are
+    /// not named.
     fn new(schema: &Arc<Structural>, is_resource: bool) -> Option<Self> {
         let below = |schema: Option<&Arc<Structural>>| {
             let schema = schema.filter(|schema| schema.has_rules())?;

@@ -10,13 +10,13 @@ use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::{Kind, Rule};
 
-/// What all rules for one object may cost.
+/// The cost that all rules for one object may have together.
 pub const RUNTIME_BUDGET: i64 = 10_000_000;
 
 /// The longest message that an expression may make.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-/// What the rules say of an object.
+/// The findings of the rules about an object.
 #[derive(Debug, Default)]
 pub struct Judgement {
     pub errors: FieldErrors,
@@ -53,7 +53,7 @@ struct Run<'r> {
 /// The budget is spent, or an evaluation was given up: no further rules are run.
 struct OutOfBudget;
 
-/// What a value was before, or what the nearest value around it was that can be brought together with an old one.
+/// The old value of a value, or that of the nearest value around it which has one.
 #[derive(Clone, Copy)]
 struct Ratchet<'v> {
     current: Option<Correlated<'v>>,
@@ -169,13 +169,8 @@ impl Run<'_> {
             if compiled.uses_old_self && old.is_none() && !optional {
                 continue;
             }
-            let evaluated = match &values {
-                Ok(values) => {
-                    let activation = if optional { &values.optional } else { &values.plain };
-                    program.evaluate(activation, PER_CALL_LIMIT)
-                }
-                Err(error) => binnacle_cel::Evaluated { result: Err(error.clone()), cost: 0 },
-            };
+            let activation = if optional { &values.optional } else { &values.plain };
+            let evaluated = program.evaluate(activation, PER_CALL_LIMIT);
             let cost = i64::try_from(evaluated.cost).unwrap_or(i64::MAX);
             if cost > self.budget {
                 self.judgement.errors.push(FieldError::invalid(&at(), kind, run_out));
@@ -185,8 +180,7 @@ impl Run<'_> {
             match evaluated.result {
                 Ok(Val::Bool(true)) => {}
                 Ok(_) => {
-                    let plain = values.as_ref().map(|values| &values.plain);
-                    self.refuse(node, rule, compiled, new, plain.ok(), ratchet, &at())?;
+                    self.refuse(node, rule, compiled, new, &values.plain, ratchet, &at())?;
                 }
                 Err(error) => {
                     let detail = failure(&error, rule);
@@ -208,14 +202,14 @@ impl Run<'_> {
         rule: &Rule,
         compiled: &Compiled,
         new: &Value,
-        activation: Option<&Activation<'_>>,
+        activation: &Activation<'_>,
         ratchet: Ratchet<'_>,
         at: &FieldPath,
     ) -> Result<(), OutOfBudget> {
         let at = if compiled.field_path.is_empty() { at.clone() } else { at.child(&compiled.field_path) };
         let forgiven = !compiled.uses_old_self && ratchet.forgives();
         let mut detail = None;
-        if let (Some(expression), Some(activation)) = (&compiled.message_expression, activation) {
+        if let Some(expression) = &compiled.message_expression {
             match self.message(expression, &rule.message_expression, activation) {
                 Ok(message) => detail = message,
                 Err(text) => {
@@ -242,7 +236,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What an expression says is wrong, `None` where it says nothing that can be told.
+    /// The message that an expression makes, `None` where it makes none that can be shown.
     fn message(
         &mut self,
         expression: &MessageExpression,
@@ -289,19 +283,20 @@ struct Values<'v> {
 }
 
 impl<'v> Values<'v> {
-    fn new(node: &'v Node, ty: &'v DeclType, new: &'v Value, old: Option<&'v Value>) -> Result<Self, Error> {
+    /// A value that is not of its type is an error to the rules that look at it.
+    fn new(node: &'v Node, ty: &'v DeclType, new: &'v Value, old: Option<&'v Value>) -> Self {
         let mut plain = Activation::for_variables(2);
-        plain.set(SELF, Val::typed(new, ty)?);
+        plain.set_or_fail(SELF, Val::typed(new, ty));
         let mut optional = plain.clone();
         // Without rules that speak of it, messages cannot either.
         if node.rules.iter().any(|(_, compiled)| compiled.uses_old_self) {
-            let old = old.map(|old| Val::typed(old, ty)).transpose()?;
-            optional.set(OLD_SELF, old.clone().map_or(Val::Optional(None), Val::some));
+            let old = old.map(|old| Val::typed(old, ty));
+            optional.set_or_fail(OLD_SELF, old.clone().map_or(Ok(Val::Optional(None)), |old| old.map(Val::some)));
             if let Some(old) = old {
-                plain.set(OLD_SELF, old);
+                plain.set_or_fail(OLD_SELF, old);
             }
         }
-        Ok(Self { plain, optional })
+        Self { plain, optional }
     }
 }
 
@@ -318,7 +313,7 @@ fn failure(error: &Error, rule: &Rule) -> String {
     }
 }
 
-/// What a rule is called: by its message, or by itself.
+/// The name of a rule in messages: its own message, or its text.
 fn named(rule: &Rule) -> &str {
     let name = if rule.message.is_empty() { &rule.rule } else { &rule.message };
     name.trim()

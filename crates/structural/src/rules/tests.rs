@@ -61,6 +61,15 @@ fn failures() {
                 "x: Invalid value: \"\": 'no such overload': call arguments did not match a supported operator, function or macro signature for rule: self.startsWith('a')",
             ],
         ),
+        // Where the other side decides, it does not matter that the value is not of its type.
+        (
+            value!({"type": "integer", "x-kubernetes-validations": [{"rule": "self == 1 && false"}, {"rule": "self == 1"}]}),
+            value!(1.5),
+            vec![
+                "x: Invalid value: 1.5: failed rule: self == 1 && false",
+                "x: Invalid value: \"integer\": invalid data, expected int, got float64 evaluating rule: self == 1",
+            ],
+        ),
         (
             value!({"type": "string", "x-kubernetes-validations": [{"rule": "self"}]}),
             value!("a"),

@@ -9,7 +9,7 @@ use binnacle_meta::Text;
 use binnacle_schema::Value;
 
 use crate::format::Format;
-use crate::structural::{Kind, ListType, Structural, Values};
+use crate::structural::{Kind, ListType, Size, Structural, Values};
 
 /// The size of the largest request, which bounds all that is in it.
 const MAX_REQUEST: u64 = 3 * 1024 * 1024;
@@ -46,7 +46,7 @@ fn shape_of(schema: &Structural, is_resource: bool, name: Name<'_>) -> Option<De
     let values = schema.values.as_deref().unwrap_or(&none);
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     if schema.int_or_string {
-        let longest = values.max_length.map_or(MAX_REQUEST - 2, |max| count(max).saturating_mul(4));
+        let longest = values.size(Size::MaxLength).map_or(MAX_REQUEST - 2, |max| count(max).saturating_mul(4));
         return Some(DeclType { max_elements: Some(longest), ..DeclType::new(Shape::IntOrString) });
     }
     let schema = if is_resource { with_resource_fields(schema) } else { Cow::Borrowed(schema) };
@@ -54,7 +54,9 @@ fn shape_of(schema: &Structural, is_resource: bool, name: Name<'_>) -> Option<De
         Kind::Array => {
             let items = schema.items.as_deref()?;
             let element = convert(items, items.embedded, Name(Some((&name, "@idx"))))?;
-            let max = values.max_items.map_or_else(|| (MAX_REQUEST - 2) / (element.min_serialized_size + 1), count);
+            let max = values
+                .size(Size::MaxItems)
+                .map_or_else(|| (MAX_REQUEST - 2) / (element.min_serialized_size + 1), count);
             let kind = match schema.list_type {
                 Some(ListType::Set) => ListKind::Set,
                 Some(ListType::Map) => ListKind::Map(schema.list_map_keys.iter().map(escaped_or_plain).collect()),
@@ -68,7 +70,7 @@ fn shape_of(schema: &Structural, is_resource: bool, name: Name<'_>) -> Option<De
                 let value = convert(additional, additional.embedded, Name(Some((&name, "@elem"))))?;
                 // Two bytes of a key, its quotes, a colon and a comma are the least around a value.
                 let fits = || (MAX_REQUEST - 2) / (value.min_serialized_size + 6);
-                let max = values.max_properties.map_or_else(fits, count);
+                let max = values.size(Size::MaxProperties).map_or_else(fits, count);
                 Some(DeclType { max_elements: Some(max), ..DeclType::map(value) })
             }
             None => Some(object(&schema, name)),
@@ -107,8 +109,8 @@ fn object(schema: &Structural, name: Name<'_>) -> DeclType {
 }
 
 fn text(values: &Values) -> DeclType {
-    let max_length = values.max_length.map(|max| u64::try_from(max).unwrap_or(0));
-    let (shape, max, min) = match values.format.as_ref().map(Format::as_str) {
+    let max_length = values.size(Size::MaxLength).map(|max| u64::try_from(max).unwrap_or(0));
+    let (shape, max, min) = match values.format.as_deref().map(Format::as_str) {
         Some("byte") => (Shape::Bytes, max_length.unwrap_or(MAX_REQUEST - 2), 2),
         Some("duration") => (Shape::Duration, 32, 3),
         Some("date") => (Shape::Date, 12, 12),

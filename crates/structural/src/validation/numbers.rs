@@ -8,7 +8,7 @@ use super::{Check, Outcome, Types};
 use crate::format::Format;
 use crate::path::Path;
 use crate::shown::shown;
-use crate::structural::{Kind, Structural};
+use crate::structural::{Kind, Structural, Values};
 
 /// The largest whole number up to which all are floats.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
@@ -22,10 +22,12 @@ pub(super) fn is_whole(n: f64) -> bool {
     n == rounded || rounded != 0.0 && (n - rounded).abs() < 1e-9 * rounded.abs()
 }
 
+/// Integers are below this, and no less than its opposite.
+const INTEGERS: f64 = 9_223_372_036_854_775_808.0;
+
 /// A float as an integer; what does not fit becomes the smallest one, as on the machines that Go servers run on.
 pub(super) fn go_int(n: f64) -> i64 {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if (-LIMIT..LIMIT).contains(&n) { n as i64 } else { i64::MIN }
+    if (-INTEGERS..INTEGERS).contains(&n) { n as i64 } else { i64::MIN }
 }
 
 #[derive(Clone, Copy)]
@@ -41,15 +43,12 @@ struct Range<'s> {
 }
 
 impl Range<'_> {
-    /// Whether a number fits into the type.
+    /// True for a number that fits into the type.
     fn holds(&self, n: &Value) -> bool {
         match (self.kind, self.format, n) {
             ("integer", "int32", Value::Int(n)) => i32::try_from(*n).is_ok(),
             ("integer", "int32", Value::Float(n)) => n.fract() == 0.0 && i32::try_from(go_int(*n)).is_ok(),
-            // Between the largest integer and the next float there is nothing.
-            ("integer", _, Value::Float(n)) => {
-                n.fract() == 0.0 && *n < 9.223_372_036_854_775_807e18 && *n >= -9.223_372_036_854_775_808e18
-            }
+            ("integer", _, Value::Float(n)) => n.fract() == 0.0 && (-INTEGERS..INTEGERS).contains(n),
             (_, "float", Value::Float(n)) => !n.is_finite() || (*n as f32).is_finite(),
             _ => true,
         }
@@ -77,19 +76,19 @@ impl Check<'_> {
         });
         let range = Range { kind, format: format.unwrap_or("") };
         self.fits(value, &range, "Checked", path, outcome);
-        let Some(values) = schema.values.as_deref() else { return };
-        if let Some(factor) = values.multiple_of {
+        let Some(numbers) = schema.values.as_deref().and_then(Values::numbers) else { return };
+        if let Some(factor) = numbers.multiple_of {
             self.multiple(value, factor, &range, path, outcome);
         }
-        if let Some(min) = values.minimum {
-            self.bound(value, min, Bound::Minimum, values.exclusive_minimum, &range, path, outcome);
+        if let Some(min) = numbers.minimum {
+            self.bound(value, min, Bound::Minimum, numbers.exclusive_minimum, &range, path, outcome);
         }
-        if let Some(max) = values.maximum {
-            self.bound(value, max, Bound::Maximum, values.exclusive_maximum, &range, path, outcome);
+        if let Some(max) = numbers.maximum {
+            self.bound(value, max, Bound::Maximum, numbers.exclusive_maximum, &range, path, outcome);
         }
     }
 
-    /// Whether a number fits into the type; it is told under no path.
+    /// True for a number that fits into the type; the error names no path otherwise.
     fn fits(&self, n: &Value, range: &Range<'_>, what: &str, path: &Path<'_>, outcome: &mut Outcome) -> bool {
         let fits = range.holds(n);
         if !fits {

@@ -5,7 +5,7 @@ use binnacle_schema::{Value, canonical, json};
 
 use super::{Check, Outcome};
 use crate::path::Path;
-use crate::structural::Values;
+use crate::structural::{Size, Values};
 
 impl Check<'_> {
     /// Only the first thing that is wrong with a text is told.
@@ -13,14 +13,14 @@ impl Check<'_> {
         let Some(values) = values else { return };
         let length = || text.chars().count() as i64;
         // Bytes are no fewer than characters: most texts need not be counted.
-        if let Some(max) = values.max_length
+        if let Some(max) = values.size(Size::MaxLength)
             && text.len() as i64 > max
             && length() > max
         {
             outcome.push(too_long(self, path, max));
             return;
         }
-        if let Some(min) = values.min_length
+        if let Some(min) = values.size(Size::MinLength)
             && length() < min
         {
             outcome.push(self.invalid(path, Shown::from(text), &format!("should be at least {min} chars long")));
@@ -44,7 +44,7 @@ fn too_long(check: &Check<'_>, path: &Path<'_>, max: i64) -> FieldError {
     }
 }
 
-/// Whether a value is one of a list, after it was made one of its type as Go converts values: a number loses its
+/// True where a value equals a listed one after Go's conversion to the type of that one: a number loses its
 /// fraction, and a whole number is the text of the character that it stands for.
 pub(super) fn is_listed(value: &Value, known: &Value) -> bool {
     match (value, known) {

@@ -236,3 +236,30 @@ fn what_did_not_change_passes() {
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
     }
 }
+
+#[test]
+fn deep_schemas_and_many_errors_are_bounded() {
+    let mut schema = value!({"type": "string"});
+    let mut object = value!("a");
+    for _ in 0..120 {
+        let mut around = value!({"type": "object"});
+        around.make_at(&["properties"]).insert("p", schema.clone());
+        schema = around;
+        let mut nested = value!({});
+        nested.make_at(&["properties"]).insert("p", value!({"minLength": 1i64}));
+        schema.make_object().insert("allOf", Value::List(vec![nested]));
+        let mut holder = value!({});
+        holder.make_object().insert("p", object);
+        object = holder;
+    }
+    let schema = Structural::parse(&schema, &Interner::new()).unwrap();
+    let mut errors = FieldErrors::new();
+    validate(&object, &schema, &FieldPath::root(), &mut errors);
+    assert!(errors.is_empty());
+
+    let list = value!({"type": "array", "items": {"type": "integer", "anyOf": [{"minimum": 1i64}, {"minimum": 2i64}]}});
+    let list = Structural::parse(&list, &Interner::new()).unwrap();
+    let items = Value::List((0..100_000).map(|_| value!("a")).collect());
+    validate(&items, &list, &FieldPath::root(), &mut errors);
+    assert!(errors.is_full());
+}
