@@ -127,7 +127,7 @@ fn main() {
     proto::encode(&full, message, &mut raw);
     rows.time("status: decode stored", || (), |()| proto::decode(black_box(&raw), message, proto::DEPTH).is_ok());
     let mut next = full.clone();
-    next.make_at(&["status".into()]).insert("message", "another");
+    next.make_at(&["status"]).insert("message", "another");
     rows.time(
         "status: prepare",
         || next.clone(),
