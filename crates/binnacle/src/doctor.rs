@@ -37,7 +37,6 @@ enum Severity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     UnknownKeys,
-    CustomResources,
     Undecodable,
     Encrypted,
     Undecryptable,
@@ -125,9 +124,17 @@ impl Doctor {
                     found(Kind::Undecodable, &why);
                 }
             }
-            None => found(Kind::CustomResources, "this release does not serve custom resources"),
+            // Whether it fits the schema of its definition is told to those who read it.
+            None if is_custom_object(&value) => {}
+            None => found(Kind::Undecodable, "it is no JSON object with apiVersion, kind and metadata"),
         }
     }
+}
+
+/// True for what a custom resource is kept as.
+fn is_custom_object(value: &[u8]) -> bool {
+    let Ok(object) = serde_json::from_slice::<serde_json::Value>(value) else { return false };
+    object["apiVersion"].is_string() && object["kind"].is_string() && object["metadata"].is_object()
 }
 
 /// The provider and the key's name, which stand in front of an encrypted value.
@@ -264,7 +271,6 @@ impl Kind {
     fn name(self) -> &'static str {
         match self {
             Self::UnknownKeys => "UnknownKeys",
-            Self::CustomResources => "CustomResources",
             Self::Undecodable => "Undecodable",
             Self::Encrypted => "Encrypted",
             Self::Undecryptable => "Undecryptable",
@@ -277,7 +283,6 @@ impl Kind {
     fn text(self) -> &'static str {
         match self {
             Self::UnknownKeys => "keys that are not known",
-            Self::CustomResources => "custom resources",
             Self::Undecodable => "values that cannot be decoded",
             Self::Encrypted => "encrypted values",
             Self::Undecryptable => "values that cannot be decrypted",
@@ -343,9 +348,15 @@ mod tests {
             ),
             (
                 "/registry/example.com/crontabs/a",
+                br#"{"apiVersion":"example.com/v1","kind":"CronTab","metadata":{"name":"a"}}"#,
+                none,
+                &[],
+            ),
+            (
+                "/registry/example.com/crontabs/a",
                 b"{}",
                 none,
-                &[["CustomResources", "crontabs.example.com", "this release does not serve custom resources"]],
+                &[["Undecodable", "crontabs.example.com", "it is no JSON object with apiVersion, kind and metadata"]],
             ),
             (
                 "/registry/secrets/a/a",
