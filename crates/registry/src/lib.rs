@@ -7,6 +7,7 @@ pub mod admission;
 mod catalog;
 mod context;
 mod continue_token;
+mod converting;
 mod counts;
 mod create;
 mod delete;

@@ -302,14 +302,16 @@ impl Resource {
                 Err(status) => Err((object, status.into())),
             };
         }
-        let value = match collection.encode(&mut object) {
+        let value = match collection.encode(&mut object).await {
             Ok(value) => value,
             Err(status) => return Err((object, status.into())),
         };
         let size = value.len();
-        collection.as_stored(&mut object);
+        if let Err(status) = collection.as_stored(&mut object, &value).await {
+            return Err((object, status.into()));
+        }
         // Nothing changed: nothing is written, and the version stays. Unless a new encryption key waits to be used.
-        let same = value == *old_value;
+        let same = collection.is_same(&object, &value, old_value);
         let stale = same
             && match collection.store.is_stale(key.clone(), old.revision).await {
                 Ok(stale) => stale,
