@@ -11,6 +11,7 @@ mod converting;
 mod counts;
 mod create;
 mod delete;
+mod elsewhere;
 mod forms;
 mod get;
 pub mod hooks;

@@ -69,7 +69,7 @@ impl Resource {
                 if let Some(wanted) = &options.uid {
                     return Err(self.uid_conflict(context, name, wanted, ""));
                 }
-                let mut object = change(None)?;
+                let mut object = self.changed(context, change, None).await?;
                 let version = object::resource_version(&object);
                 if !version.is_empty() {
                     object::version_number(version)?;
@@ -114,7 +114,7 @@ impl Resource {
         {
             return Err(self.uid_conflict(context, name, wanted, object::uid(&old.object)));
         }
-        let mut object = change(Some(&old.object))?;
+        let mut object = self.changed(context, change, Some(&old.object)).await?;
         let attributes = self.attributes(context, Operation::Update, name, &options.subresource);
         collection.admission.mutate(&attributes, &mut object, Some(&old.object), &context.remarks).await?;
         if object::dedup_owner_references(&mut object) {
