@@ -220,3 +220,91 @@ impl Store for ConvertingStore {
         self.inner.is_stale(key, revision)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+    use binnacle_scheme::{Converted, Converter};
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Renames the version, and counts the objects of each call.
+    #[derive(Default)]
+    struct Renaming(Mutex<Vec<usize>>);
+
+    impl Converter for Renaming {
+        fn convert(&self, mut objects: Vec<Value>, api_version: &str) -> Converted<'_> {
+            self.0.lock().push(objects.len());
+            for object in &mut objects {
+                object.make_object().insert("apiVersion", api_version);
+            }
+            let fails = objects.iter().any(|object| object.get("fails").is_some());
+            Box::pin(async move { if fails { Err("it fails".to_owned()) } else { Ok(objects) } })
+        }
+    }
+
+    struct Anything(Arc<dyn Converter>);
+
+    impl CustomSchema for Anything {
+        fn read(&self, _: &mut Value, _: bool) -> Result<Vec<String>, String> {
+            Ok(Vec::new())
+        }
+        fn read_stored(&self, _: &mut Value) -> Result<(), String> {
+            Ok(())
+        }
+        fn to_stored(&self, _: &mut Value) -> Result<(), String> {
+            Ok(())
+        }
+        fn is_stored(&self) -> bool {
+            false
+        }
+        fn converter(&self) -> Option<&Arc<dyn Converter>> {
+            Some(&self.0)
+        }
+        fn api_version(&self) -> &str {
+            "g/v2"
+        }
+        fn stored_version(&self) -> &str {
+            "g/v1"
+        }
+        fn read_given(&self, _: &mut Value) -> Result<(), String> {
+            Ok(())
+        }
+        fn fit(&self, _: &mut Value) -> Result<(), String> {
+            Ok(())
+        }
+        fn set_defaults(&self, _: &mut Value) {}
+    }
+
+    fn conversions() -> (Arc<Renaming>, Conversions) {
+        let renaming = Arc::new(Renaming::default());
+        let custom: Arc<dyn CustomSchema> = Arc::new(Anything(renaming.clone()));
+        (renaming, Conversions::new(&custom))
+    }
+
+    #[tokio::test]
+    async fn objects_of_other_versions_are_converted_together() {
+        for (old, new, calls) in [(0, 3, vec![]), (3, 0, vec![3]), (1, 1, vec![1]), (250, 3, vec![100, 100, 50])] {
+            let (renaming, conversions) = conversions();
+            let object = |version: &str, i: usize| written(value!({"apiVersion": version, "n": (i as i64)}));
+            let mut values: Vec<Bytes> = (0..old).map(|i| object("g/v1", i)).collect();
+            values.extend((old..old + new).map(|i| object("g/v2", i)));
+            let want: Vec<Bytes> = (0..old + new).map(|i| object("g/v2", i)).collect();
+            assert_eq!(conversions.open(&mut values).await, Ok(()));
+            assert_eq!(values, want);
+            assert_eq!(*renaming.0.lock(), calls);
+        }
+    }
+
+    #[tokio::test]
+    async fn failures_say_which_value() {
+        let good = || written(value!({"apiVersion": "g/v2"}));
+        let bad = written(value!({"apiVersion": "g/v1", "fails": true}));
+        let (_, conversions) = conversions();
+        let failed = conversions.open(&mut [good(), bad]).await;
+        assert_eq!(failed, Err((1, "it fails".to_owned())));
+        let failed = conversions.open(&mut [good(), good(), Bytes::from_static(b"{")]).await;
+        assert_eq!(failed.expect_err("no JSON").0, 2);
+    }
+}

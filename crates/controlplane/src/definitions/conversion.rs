@@ -265,3 +265,6 @@ fn go_type(value: &Value) -> &'static str {
         Value::Float(_) => "float64",
     }
 }
+
+#[cfg(test)]
+mod tests;
