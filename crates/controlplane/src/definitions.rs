@@ -3,6 +3,7 @@
 
 mod cleanup;
 mod conditions;
+mod conversion;
 mod serving;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -130,7 +130,7 @@ async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
         "metadata": {"generation": (renewed.unwrap_or(0) + 1)},
         "subsets": [{"addresses": [{"ip": (advertised.ip().to_string())}]}],
     });
-    let value = endpoints.resource().collection.encode(&mut held)?;
+    let value = endpoints.resource().collection.encode(&mut held).await?;
     let lease = Some(store.grant_lease(LEASE_SECONDS).await.map_err(store_failure)?);
     let txn = Txn { key, expect: Expect::Anything, op: Op::Put { value, lease } };
     store.txn(txn).await.map(|_| ()).map_err(store_failure)

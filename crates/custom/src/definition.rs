@@ -18,8 +18,8 @@ pub struct Definition {
     pub versions: Vec<Version>,
     /// True for definitions of v1beta1 that keep what their schemas do not know.
     pub preserve_unknown: bool,
-    /// True where versions are converted by a webhook.
-    pub by_webhook: bool,
+    /// `spec.conversion.webhook`, where versions are converted by one.
+    pub webhook: Option<Value>,
     /// `status.conditions`.
     pub conditions: Vec<Value>,
     pub deleting: bool,
@@ -78,7 +78,8 @@ impl Definition {
             accepted: Names::read(object.at(&["status", "acceptedNames"])),
             versions: object.list_at(&["spec", "versions"]).iter().map(|v| Version::read(v, &group, &kind)).collect(),
             preserve_unknown: object.bool_at(&["spec", "preserveUnknownFields"]),
-            by_webhook: object.str_at(&["spec", "conversion", "strategy"]) == "Webhook",
+            webhook: (object.str_at(&["spec", "conversion", "strategy"]) == "Webhook")
+                .then(|| object.at(&["spec", "conversion", "webhook"]).cloned().unwrap_or_default()),
             conditions: object.list_at(&["status", "conditions"]).to_vec(),
             deleting: object.at(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null()),
             group,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
-use binnacle_scheme::CustomSchema;
+use binnacle_scheme::{Converter, CustomSchema};
 use binnacle_structural::resource::{Reading, ResourceSchema};
 
 /// One version's schema, beside those of the others.
@@ -12,8 +12,8 @@ pub(crate) struct VersionSchema {
     pub(crate) schema: Arc<ResourceSchema>,
     pub(crate) api_version: Text,
     pub(crate) preserve_unknown: bool,
-    /// True where only a webhook knows how versions differ.
-    pub(crate) by_webhook: bool,
+    /// Knows how versions differ, where that is not in their names alone.
+    pub(crate) converter: Option<Arc<dyn Converter>>,
     /// The `apiVersion` in which objects are stored.
     pub(crate) stored: Text,
     /// All versions, by `apiVersion`.
@@ -25,19 +25,19 @@ impl VersionSchema {
         Reading { tell_unknown: false, preserve_unknown: self.preserve_unknown, from_store }
     }
 
-    fn of(&self, api_version: &str) -> Option<&ResourceSchema> {
-        self.versions.iter().find(|(name, _)| *name == api_version).map(|(_, schema)| &**schema)
+    fn of(&self, api_version: &str) -> Result<&ResourceSchema, String> {
+        let found = self.versions.iter().find(|(name, _)| *name == api_version);
+        let unknown = || format!("no version of the definition is called {api_version:?}");
+        found.map(|(_, schema)| &**schema).ok_or_else(unknown)
+    }
+
+    fn of_object(&self, object: &Value) -> Result<&ResourceSchema, String> {
+        self.of(object.str_at(&["apiVersion"]))
     }
 
     /// Names another version: objects of versions that no webhook converts differ in nothing else, but for what the
     /// other version does not know.
     fn rename(&self, object: &mut Value, api_version: &Text, schema: &ResourceSchema) -> Result<(), String> {
-        if self.by_webhook {
-            let kind = object.str_at(&["kind"]);
-            return Err(format!(
-                "conversion webhook for {api_version}, Kind={kind} failed: this server does not call it"
-            ));
-        }
         object.make_object().insert("apiVersion", api_version.clone());
         schema.read(object, self.reading(true)).map(drop).map_err(|error| error.to_string())
     }
@@ -50,23 +50,48 @@ impl CustomSchema for VersionSchema {
     }
 
     fn read_stored(&self, object: &mut Value) -> Result<(), String> {
-        let given = Text::from(object.str_at(&["apiVersion"]));
-        let schema = self.of(&given).ok_or_else(|| format!("no version of the definition is called {given:?}"))?;
-        schema.read(object, self.reading(true)).map_err(|error| error.to_string())?;
-        schema.set_defaults(object);
-        if given != self.api_version {
+        if self.converter.is_some() {
+            // It has come through `read_given` and the converter.
+            return Ok(());
+        }
+        self.read_given(object)?;
+        if object.str_at(&["apiVersion"]) != self.api_version {
             self.rename(object, &self.api_version, &self.schema)?;
         }
         Ok(())
     }
 
     fn to_stored(&self, object: &mut Value) -> Result<(), String> {
-        let schema = self.of(&self.stored).ok_or_else(|| "the stored version has no schema".to_owned())?;
+        let schema = self.of(&self.stored)?;
         self.rename(object, &self.stored, schema)
     }
 
     fn is_stored(&self) -> bool {
         self.stored == self.api_version
+    }
+
+    fn converter(&self) -> Option<&Arc<dyn Converter>> {
+        self.converter.as_ref()
+    }
+
+    fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    fn stored_version(&self) -> &str {
+        &self.stored
+    }
+
+    fn read_given(&self, object: &mut Value) -> Result<(), String> {
+        let schema = self.of_object(object)?;
+        schema.read(object, self.reading(true)).map_err(|error| error.to_string())?;
+        schema.set_defaults(object);
+        Ok(())
+    }
+
+    fn fit(&self, object: &mut Value) -> Result<(), String> {
+        let schema = self.of_object(object)?;
+        schema.read(object, self.reading(true)).map(drop).map_err(|error| error.to_string())
     }
 
     fn set_defaults(&self, object: &mut Value) {

@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 use binnacle_schema::{Message, MessageRef};
 use binnacle_scheme::fields::{METADATA, METADATA_NAME};
 use binnacle_scheme::{
-    Conversion, FieldLabels, FieldValue, Kinds, KnownKind, ResourceDescription, ResourceType, ScaleFields,
+    Conversion, Converter, FieldLabels, FieldValue, Kinds, KnownKind, ResourceDescription, ResourceType, ScaleFields,
     SelectableField, Shared, Storage, StoredType, SubresourceDescription, UnknownLabel, Verb, VerbOrder, Verbs,
 };
 use binnacle_structural::resource::ResourceSchema;
@@ -19,11 +19,13 @@ use crate::schema::VersionSchema;
 use crate::strategy::CustomStrategy;
 
 /// The types of all served versions, by version; a version whose schema cannot be read is left out with the reason.
-/// `base` knows the kinds of the program, and `terminating` is true while objects may no longer be made.
+/// `base` knows the kinds of the program, `converter` how objects get from one version to another where the definition
+/// names a webhook for that, and `terminating` is true while objects may no longer be made.
 pub fn types(
     definition: &Definition,
     interner: &Interner,
     base: &Shared<dyn Kinds>,
+    converter: Option<&Arc<dyn Converter>>,
     terminating: bool,
 ) -> Vec<Result<ResourceType, (Text, String)>> {
     let Some(storage) = definition.storage_version() else { return Vec::new() };
@@ -46,7 +48,7 @@ pub fn types(
     let served = schemas.iter().filter(|(version, _)| version.served);
     served
         .map(|(version, schema)| match schema {
-            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, &named, terminating)),
+            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, &named, converter, terminating)),
             Err(why) => Err((version.name.clone(), why.clone())),
         })
         .collect()
@@ -67,6 +69,7 @@ fn kind_type(
     schema: &Arc<ResourceSchema>,
     kinds: &Arc<dyn Kinds>,
     versions: &Arc<[(Text, Arc<ResourceSchema>)]>,
+    converter: Option<&Arc<dyn Converter>>,
     terminating: bool,
 ) -> ResourceType {
     let (group, names) = (&definition.group, &definition.accepted);
@@ -125,7 +128,7 @@ fn kind_type(
         schema: schema.clone(),
         api_version: api_version(version),
         preserve_unknown: definition.preserve_unknown,
-        by_webhook: definition.by_webhook,
+        converter: converter.cloned(),
         stored: api_version(storage),
         versions: versions.clone(),
     };

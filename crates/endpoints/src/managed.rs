@@ -91,7 +91,7 @@ pub(crate) fn updated(
     if let Some((path, value)) = &pending {
         put(object, path, value.clone());
     }
-    apply::track_update_converting(&update, live.as_deref(), object, &Versions { resource });
+    apply::track_update_converting(&update, live.as_deref(), object, &Versions { context, resource });
     if let Some((path, _)) = &pending {
         put(object, path, Value::Null);
     }
@@ -120,6 +120,7 @@ pub(crate) fn versioned<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, V
 
 /// The versions of a resource, for managers that wrote through another one than this request's.
 pub(crate) struct Versions<'a> {
+    pub context: &'a Context,
     pub resource: &'a Resource,
 }
 
@@ -131,6 +132,10 @@ impl apply::Versions for Versions<'_> {
         let mut converted = object.clone();
         if from == wanted {
             return Some((converted, message));
+        }
+        let custom = self.resource.collection.kind.custom.as_ref();
+        if custom.is_some_and(|custom| custom.converter().is_some()) {
+            return Some((self.context.elsewhere(object, api_version)?, message));
         }
         // The stored version, between the two, has no conversion of its own.
         if let Some(conversion) = kinds.conversion(&from.group, &from.version, kind) {

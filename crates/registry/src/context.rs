@@ -10,6 +10,7 @@ use binnacle_schema::decode::Empties;
 use binnacle_scheme::Situation;
 use parking_lot::Mutex;
 
+use crate::elsewhere::Elsewhere;
 use crate::remarks::Remarks;
 
 /// One request, as far as the registry is concerned.
@@ -28,6 +29,8 @@ pub struct Context {
     /// What is said of the request beside its answer.
     pub remarks: Remarks,
     empties: Mutex<Empties>,
+    /// Objects in other versions than that of the request.
+    pub(crate) elsewhere: Elsewhere,
 }
 
 impl Context {
@@ -41,6 +44,7 @@ impl Context {
             now: SystemTime::now(),
             remarks: Remarks::default(),
             empties: Mutex::default(),
+            elsewhere: Elsewhere::default(),
         }
     }
 

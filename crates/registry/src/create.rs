@@ -124,7 +124,7 @@ impl Resource {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unknown(500, why).into());
         }
-        let value = collection.encode(object)?;
+        let value = collection.encode(object).await?;
         let size = value.len();
         if context.dry_run {
             let (existing, _) = collection.store.get(key, None).await.map_err(store_failure)?;
@@ -132,7 +132,7 @@ impl Resource {
                 Some(existing) => Err(self.exists(object, Some(&existing)).into()),
                 None => {
                     // Trying goes through the stored form as well.
-                    collection.as_stored(object);
+                    collection.as_stored(object, &value).await?;
                     collection.stamp(object, binnacle_store::Revision(0));
                     match sent.is_empty() {
                         true => object::metadata_mut(object).remove("resourceVersion"),
@@ -146,6 +146,7 @@ impl Resource {
             Some(leases) => Some(leases.get().await.map_err(store_failure)?),
             None => None,
         };
+        let written = value.clone();
         let txn = Txn { key: key.clone(), expect: Expect::Absent, op: Op::Put { value, lease } };
         let response = match collection.store.txn(txn).await {
             Ok(response) => response,
@@ -158,7 +159,7 @@ impl Resource {
         };
         match response {
             TxnResponse::Done { revision, .. } => {
-                collection.as_stored(object);
+                collection.as_stored(object, &written).await?;
                 collection.stamp(object, revision);
                 Ok(Stored { object: std::mem::take(object), revision })
             }

@@ -230,10 +230,10 @@ impl Resource {
     /// Writes a marked object; one that was marked so before is not written again.
     async fn replace(&self, old: &KeyValue, object: &mut Value) -> Result<Result<Stored, Option<KeyValue>>, Status> {
         let collection = &self.collection;
-        let value = collection.encode_marked(object)?;
+        let value = collection.encode_marked(object).await?;
         let mut revision = old.mod_revision;
         let size = value.len();
-        if value != old.value {
+        if !collection.is_same(object, &value, &old.value) {
             let op = Op::Put { value, lease: old.lease };
             let txn = Txn { key: old.key.clone(), expect: Expect::ModRevision(revision), op };
             let written = collection.store.txn(txn).await;

@@ -9,6 +9,7 @@ use binnacle_watchcache::{Backlog, Cache, FormBudget, WindowLimits};
 use bytes::Bytes;
 
 use crate::admission::Admission;
+use crate::converting;
 use crate::counts::Counts;
 use crate::hooks::{Hooks, NoHooks};
 use crate::index::ResourceIndexer;
@@ -79,7 +80,7 @@ impl Installer {
         let storage = &kind.storage;
         let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
         let resource = GroupResource::new(storage.group.clone(), kind.plural.clone());
-        let store = self.storage.store_of(&resource);
+        let store = converting::over(self.storage.store_of(&resource), kind);
         let indexer = Arc::new(ResourceIndexer::new(kind.clone()));
         let counts = Arc::new(Counts::default());
         let backlog = self.backlog.clone();

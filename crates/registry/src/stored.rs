@@ -1,7 +1,6 @@
 //! Objects in the form in which they are kept: the protobuf envelope of the storage version, without its
 //! resourceVersion, which is the revision of its key.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use binnacle_meta::Status;
@@ -10,6 +9,7 @@ use binnacle_scheme::CustomSchema;
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
+use crate::converting::Conversions;
 use crate::object;
 use crate::resource::Collection;
 use crate::size::Write;
@@ -24,26 +24,28 @@ pub struct Stored {
 
 impl Collection {
     /// The bytes to store, 413 where they are more than may be. Brings the object into canonical form on the way.
-    pub fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
-        let value = self.stored_form(object)?;
+    pub async fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
+        let value = self.stored_form(object).await?;
         self.check_size(object, value.len(), Write::Content)?;
         Ok(value)
     }
 
     /// [`Collection::encode`] of an object to which nothing was added but the marks of its deletion.
-    pub(crate) fn encode_marked(&self, object: &mut Value) -> Result<Bytes, Status> {
-        let value = self.stored_form(object)?;
+    pub(crate) async fn encode_marked(&self, object: &mut Value) -> Result<Bytes, Status> {
+        let value = self.stored_form(object).await?;
         self.check_size(object, value.len(), Write::Deletion)?;
         Ok(value)
     }
 
-    fn stored_form(&self, object: &mut Value) -> Result<Bytes, Status> {
+    async fn stored_form(&self, object: &mut Value) -> Result<Bytes, Status> {
         let metadata = object::metadata_mut(object);
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
         self.kind.canonicalize(object);
         if let Some(custom) = &self.kind.custom {
-            return Ok(Bytes::from(self.stored_kind().write(self.media_type, &*self.custom_stored(custom, object)?)));
+            let stored = if custom.is_stored() { None } else { Some(self.custom_stored(custom, object).await?) };
+            let stored = stored.as_ref().unwrap_or(object);
+            return Ok(Bytes::from(self.stored_kind().write(self.media_type, stored)));
         }
         let Some(written) = &self.kind.written else {
             return Ok(Bytes::from(self.stored_kind().write(self.media_type, object)));
@@ -55,14 +57,20 @@ impl Collection {
     }
 
     /// A custom resource in the version in which it is stored.
-    fn custom_stored<'o>(&self, custom: &Arc<dyn CustomSchema>, object: &'o Value) -> Result<Cow<'o, Value>, Status> {
-        if custom.is_stored() {
-            return Ok(Cow::Borrowed(object));
-        }
+    async fn custom_stored(&self, custom: &Arc<dyn CustomSchema>, object: &Value) -> Result<Value, Status> {
         let mut stored = object.clone();
-        custom.to_stored(&mut stored).map_err(Status::internal)?;
+        match custom.converter() {
+            None => custom.to_stored(&mut stored).map_err(Status::internal)?,
+            Some(converter) => {
+                let converted = converter.convert(vec![stored], custom.stored_version()).await;
+                let converted = converted.map_err(|why| Status::unknown(500, &why))?;
+                // One for one is what a converter gives.
+                stored = converted.into_iter().next().unwrap_or_default();
+                custom.fit(&mut stored).map_err(|why| Status::unknown(500, &why))?;
+            }
+        }
         self.kind.canonicalize(&mut stored);
-        Ok(Cow::Owned(stored))
+        Ok(stored)
     }
 
     /// The object of stored bytes, with the resourceVersion that `revision` gives it.
@@ -84,22 +92,35 @@ impl Collection {
         Ok(object)
     }
 
-    /// What becomes of a canonical object by being stored: empty lists and maps that are written as `null` when nil
+    /// What becomes of a canonical object by being stored as `value`: empty lists and maps that are written as `null` when nil
     /// come back so. Answers show objects as they are read back.
-    pub(crate) fn as_stored(&self, object: &mut Value) {
+    pub(crate) async fn as_stored(&self, object: &mut Value, value: &Bytes) -> Result<(), Status> {
         if let Some(custom) = &self.kind.custom {
             // What the stored version does not know is lost.
-            if let Ok(Cow::Owned(mut stored)) = self.custom_stored(custom, object)
-                && custom.read_stored(&mut stored).is_ok()
-            {
-                self.kind.canonicalize(&mut stored);
-                *object = stored;
+            if !custom.is_stored() {
+                let read = Conversions::new(custom).open_one(value).await;
+                let read = read.and_then(|value| self.stored_kind().read(&value));
+                *object = read.map_err(|why| Status::unknown(500, &why))?;
             }
-            return;
+            return Ok(());
         }
         nil::nil_empty(object, &self.kind.message);
         if self.kind.strategy.complete_stored(object) {
             self.kind.canonicalize(object);
+        }
+        Ok(())
+    }
+
+    /// True when writing an object as `value` changes nothing of what was read as `old`.
+    pub(crate) fn is_same(&self, object: &Value, value: &Bytes, old: &Bytes) -> bool {
+        match &self.kind.custom {
+            // What was read was converted, and so is compared what will be.
+            Some(custom) if custom.converter().is_some() => {
+                let mut object = object.clone();
+                object::metadata_mut(&mut object).remove("resourceVersion");
+                self.stored_kind().write(self.media_type, &object) == *old
+            }
+            _ => value == old,
         }
     }
 

@@ -69,7 +69,7 @@ impl Resource {
                 if let Some(wanted) = &options.uid {
                     return Err(self.uid_conflict(context, name, wanted, ""));
                 }
-                let mut object = change(None)?;
+                let mut object = self.changed(context, change, None).await?;
                 let version = object::resource_version(&object);
                 if !version.is_empty() {
                     object::version_number(version)?;
@@ -114,7 +114,7 @@ impl Resource {
         {
             return Err(self.uid_conflict(context, name, wanted, object::uid(&old.object)));
         }
-        let mut object = change(Some(&old.object))?;
+        let mut object = self.changed(context, change, Some(&old.object)).await?;
         let attributes = self.attributes(context, Operation::Update, name, &options.subresource);
         collection.admission.mutate(&attributes, &mut object, Some(&old.object), &context.remarks).await?;
         if object::dedup_owner_references(&mut object) {
@@ -313,14 +313,16 @@ impl Resource {
                 Err(status) => Err((object, status.into())),
             };
         }
-        let value = match collection.encode(&mut object) {
+        let value = match collection.encode(&mut object).await {
             Ok(value) => value,
             Err(status) => return Err((object, status.into())),
         };
         let size = value.len();
-        collection.as_stored(&mut object);
+        if let Err(status) = collection.as_stored(&mut object, &value).await {
+            return Err((object, status.into()));
+        }
         // Nothing changed: nothing is written, and the version stays. Unless a new encryption key waits to be used.
-        let same = value == *old_value;
+        let same = collection.is_same(&object, &value, old_value);
         let stale = same
             && match collection.store.is_stale(key.clone(), old.revision).await {
                 Ok(stale) => stale,

@@ -20,7 +20,7 @@ mod verbs;
 
 pub use columns::Columns;
 pub use conversion::Conversion;
-pub use custom_schema::CustomSchema;
+pub use custom_schema::{Converted, Converter, CustomSchema};
 pub use description::{
     Deletion, GarbageCollection, GroupDescription, ResourceDescription, Storage, SubresourceDescription,
     SubresourceKind, SubresourceRole, VersionDescription,

@@ -95,7 +95,11 @@ impl WebhookError {
 impl Client {
     /// `timeout` is for one call, its answer read to the end.
     pub fn new(target: Target, timeout: Duration) -> Result<Self, TargetError> {
-        let connector = Connector { tls: Arc::new(tls::config(&target)?), server_name: target.server_name.clone() };
+        let connector = Connector {
+            tls: Arc::new(tls::config(&target)?),
+            server_name: target.server_name.clone(),
+            address: target.address.clone(),
+        };
         let pool = Pool::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())

@@ -30,6 +30,8 @@ pub(crate) struct ConnectError {
 pub(crate) struct Connector {
     pub(crate) tls: Arc<ClientConfig>,
     pub(crate) server_name: Option<String>,
+    /// The host to dial in place of the URL's.
+    pub(crate) address: Option<String>,
 }
 
 /// With or without TLS.
@@ -57,7 +59,8 @@ impl Connector {
     async fn connect(&self, url: &Uri) -> Result<Stream, ConnectError> {
         let secure = url.scheme_str() == Some("https");
         let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-        let tcp = dial(host, url.port_u16().unwrap_or(if secure { 443 } else { 80 })).await?;
+        let dialed = self.address.as_deref().unwrap_or(host);
+        let tcp = dial(dialed, url.port_u16().unwrap_or(if secure { 443 } else { 80 })).await?;
         let _ = tcp.set_nodelay(true);
         if !secure {
             return Ok(Stream::Plain(tcp));

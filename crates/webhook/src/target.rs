@@ -14,6 +14,8 @@ pub struct Target {
     pub authorities: Option<Vec<u8>>,
     /// The name that the certificate must be for, if not the host of the URL.
     pub server_name: Option<String>,
+    /// The host that is dialed, if not that of the URL: where a service is.
+    pub address: Option<String>,
     /// Whether any certificate will do.
     pub insecure: bool,
     pub identity: Option<Identity>,
@@ -57,6 +59,7 @@ impl Target {
             url,
             authorities: None,
             server_name: None,
+            address: None,
             insecure: false,
             identity: None,
             credential: Credential::None,

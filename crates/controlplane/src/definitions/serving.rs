@@ -16,6 +16,7 @@ use binnacle_scheme::{
 use binnacle_structural::Interner;
 use parking_lot::Mutex;
 
+use super::conversion::ConversionWebhook;
 use crate::apiservices::{LocalApi, Registrations};
 
 /// What makes definitions served.
@@ -54,7 +55,8 @@ impl CustomResources {
         if served.get(&definition.name).is_some_and(|known| known.fingerprint == fingerprint) {
             return;
         }
-        let made = types(definition, &self.interner, &self.kinds, terminating);
+        let converter = ConversionWebhook::of(definition, &self.catalog);
+        let made = types(definition, &self.interner, &self.kinds, converter.as_ref(), terminating);
         let mut good = Vec::new();
         for made in made {
             match made {
@@ -154,7 +156,8 @@ impl CustomResources {
 
 /// What the resources of a definition are made of, as text.
 fn fingerprint(definition: &Definition, terminating: bool) -> String {
-    let Definition { uid, accepted, versions, namespaced, preserve_unknown, by_webhook, .. } = definition;
+    let Definition { uid, accepted, versions, namespaced, preserve_unknown, webhook, .. } = definition;
+    let webhook = webhook.as_ref().map(json::to_string);
     let schemas: Vec<String> = versions
         .iter()
         .map(|version| {
@@ -166,7 +169,7 @@ fn fingerprint(definition: &Definition, terminating: bool) -> String {
             format!("{name} {served} {storage} {status} {deprecation:?} {scale:?} {fields:?} {columns:?} {schema:?}")
         })
         .collect();
-    format!("{uid} {accepted:?} {namespaced} {preserve_unknown} {by_webhook} {terminating} {schemas:?}")
+    format!("{uid} {accepted:?} {namespaced} {preserve_unknown} {webhook:?} {terminating} {schemas:?}")
 }
 
 /// Refuses new objects while a definition is terminating.

@@ -160,7 +160,7 @@ impl Configuration {
         let request = apply::Apply {
             update: resource.update_by(target.context, target.manager, target.subresource),
             force: self.force,
-            versions: &managed::Versions { resource },
+            versions: &managed::Versions { context: target.context, resource },
         };
         let applied = apply::apply(&request, versioned.as_deref(), config).map_err(|error| refused(&error))?;
         let failed = |why: String| Status::unknown(500, &why);

@@ -97,7 +97,7 @@ async fn assign(pods: &Resource, context: &Context, binding: &Value) -> Result<(
         if context.dry_run {
             return Ok(());
         }
-        let op = Op::Put { value: collection.encode(&mut pod)?, lease: kv.lease };
+        let op = Op::Put { value: collection.encode(&mut pod).await?, lease: kv.lease };
         let txn = Txn { key: key.clone(), expect: Expect::ModRevision(kv.mod_revision), op };
         match collection.store.txn(txn).await.map_err(store_failure)? {
             TxnResponse::Done { .. } => return Ok(()),

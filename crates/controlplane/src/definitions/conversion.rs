@@ -1,0 +1,270 @@
+//! Conversion of custom resources by the webhook that their definition names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use binnacle_custom::Definition;
+use binnacle_meta::{FieldErrors, FieldPath, Text, aggregate, go_quote};
+use binnacle_registry::Catalog;
+use binnacle_schema::{Limits, Object, Value, json, value};
+use binnacle_scheme::{Converted, Converter};
+use binnacle_validation::metadata;
+use binnacle_webhook::{Client, Target};
+use parking_lot::Mutex;
+
+use crate::objects::Objects;
+
+/// How long kube-apiserver waits for a conversion.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const GROUP: &str = "apiextensions.k8s.io";
+const REVIEW: &str = "ConversionReview";
+const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
+
+/// The webhook of one definition.
+pub(super) struct ConversionWebhook {
+    /// `spec.conversion.webhook`.
+    webhook: Value,
+    catalog: Catalog,
+    /// The client, and the host that it dials where that is a service's.
+    client: Mutex<Option<(Option<String>, Client)>>,
+}
+
+impl ConversionWebhook {
+    /// `None` where versions differ in their names alone. Services are found in the catalog.
+    pub(super) fn of(definition: &Definition, catalog: &Catalog) -> Option<Arc<dyn Converter>> {
+        let webhook = definition.webhook.clone()?;
+        Some(Arc::new(Self { webhook, catalog: catalog.clone(), client: Mutex::default() }))
+    }
+
+    async fn client(&self) -> Result<Client, String> {
+        let config = self.webhook.at(&["clientConfig"]);
+        let service = config.and_then(|config| config.get("service")).filter(|service| !service.is_null());
+        let (url, host) = match service {
+            Some(service) => {
+                let url = service_url(service);
+                let host = self.service_host(service).await.map_err(|why| format!("Post \"{url}?timeout=30s\": {why}"));
+                (url, Some(host?))
+            }
+            None => (config.map(|config| config.str_at(&["url"])).unwrap_or_default().to_owned(), None),
+        };
+        let mut kept = self.client.lock();
+        if let Some((known, client)) = &*kept
+            && *known == host
+        {
+            return Ok(client.clone());
+        }
+        let mut target = Target::new(&url).map_err(|error| error.to_string())?;
+        target.address.clone_from(&host);
+        let bundle = config.map(|config| config.str_at(&["caBundle"])).unwrap_or_default();
+        let bundle = BASE64_STANDARD.decode(bundle).map_err(|error| error.to_string())?;
+        // Blanks alone are no authorities.
+        target.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());
+        let client = Client::new(target, TIMEOUT).map_err(|error| error.to_string())?;
+        *kept = Some((host, client.clone()));
+        Ok(client)
+    }
+
+    /// Where a service is reached.
+    async fn service_host(&self, reference: &Value) -> Result<String, String> {
+        let (namespace, name) = (reference.str_at(&["namespace"]), reference.str_at(&["name"]));
+        let services =
+            Objects::new(&self.catalog, "", "v1", "services").map_err(|status| status.message().to_owned())?;
+        let service = services.get(namespace, name).await.map_err(|status| status.message().to_owned())?;
+        let service = service.ok_or_else(|| format!("service {} not found", go_quote(name)))?;
+        let cluster_ip = service.str_at(&["spec", "clusterIP"]);
+        match service.str_at(&["spec", "type"]) {
+            "ExternalName" => Ok(service.str_at(&["spec", "externalName"]).to_owned()),
+            "ClusterIP" if cluster_ip == "None" => Err("cannot route to service with ClusterIP \"None\"".to_owned()),
+            "ClusterIP" | "LoadBalancer" | "NodePort" => {
+                let port = service_port(reference);
+                let has = service.list_at(&["spec", "ports"]).iter().any(|one| one.int_at(&["port"]) == Some(port));
+                let missing = || format!("no service port {port} found for service {}", go_quote(name));
+                has.then(|| cluster_ip.to_owned()).ok_or_else(missing)
+            }
+            other => Err(format!("unsupported service type {}", go_quote(other))),
+        }
+    }
+
+    /// The first of the versions of reviews that both sides know.
+    fn review_version(&self) -> Result<&str, String> {
+        let versions = self.webhook.list_at(&["conversionReviewVersions"]).iter().filter_map(Value::as_str);
+        let mut known = versions.filter(|version| matches!(*version, "v1" | "v1beta1"));
+        known.next().ok_or_else(|| "no supported conversion review versions".to_owned())
+    }
+
+    async fn call(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, String> {
+        let uid = Text::from(uuid::Uuid::new_v4().to_string());
+        let review = value!({
+            "kind": REVIEW,
+            "apiVersion": (format!("{GROUP}/{version}")),
+            "request": {
+                "uid": (uid.clone()),
+                "desiredAPIVersion": wanted,
+                "objects": (Value::List(objects.to_vec())),
+            },
+            "response": {"uid": "", "convertedObjects": null, "result": {"metadata": {}}},
+        });
+        let mut body = Vec::new();
+        json::write(&review, &mut body);
+        let answer = self.client().await?.post(body).await.map_err(|error| error.to_string())?;
+        if let Some(failure) = answer.failure() {
+            return Err(failure.to_string());
+        }
+        let review = json::parse(&answer.body, &LIMITS).map_err(|error| error.to_string())?;
+        converted_objects(&review, version, &uid)
+    }
+}
+
+impl Converter for ConversionWebhook {
+    fn convert(&self, objects: Vec<Value>, api_version: &str) -> Converted<'_> {
+        let wanted = Text::from(api_version);
+        Box::pin(async move {
+            let version = self.review_version()?;
+            let Some(first) = objects.first() else { return Ok(objects) };
+            let webhook = format!("conversion webhook for {}", kind_of(first));
+            let answered = self.call(version, &objects, &wanted).await;
+            let converted = answered.map_err(|why| format!("{webhook} failed: {why}"))?;
+            let (got, expected) = (converted.len(), objects.len());
+            if got != expected {
+                return Err(format!("{webhook} returned {got} objects, expected {expected}"));
+            }
+            let mut done = Vec::with_capacity(expected);
+            for (i, (original, mut converted)) in objects.iter().zip(converted).enumerate() {
+                check(original, &converted, &wanted, i).map_err(|why| format!("{webhook} {why}"))?;
+                restore_metadata(original, &mut converted)
+                    .map_err(|why| format!("{webhook} returned invalid metadata: {why}"))?;
+                done.push(converted);
+            }
+            Ok(done)
+        })
+    }
+}
+
+fn service_port(service: &Value) -> i64 {
+    service.int_at(&["port"]).unwrap_or(443)
+}
+
+fn service_url(service: &Value) -> String {
+    let (namespace, name, path) =
+        (service.str_at(&["namespace"]), service.str_at(&["name"]), service.str_at(&["path"]));
+    let path = path.strip_prefix('/').unwrap_or(path);
+    format!("https://{name}.{namespace}.svc:{}/{path}", service_port(service))
+}
+
+/// `group/version, Kind=kind`.
+fn kind_of(object: &Value) -> String {
+    let api_version = object.str_at(&["apiVersion"]);
+    let api_version = if api_version.is_empty() { "/" } else { api_version };
+    format!("{api_version}, Kind={}", object.str_at(&["kind"]))
+}
+
+/// What an answer holds, if it is one to the question.
+fn converted_objects(review: &Value, version: &str, uid: &str) -> Result<Vec<Value>, String> {
+    // In v1beta1 neither is looked at.
+    let strict = version == "v1";
+    let (expected, got) = (format!("{GROUP}/{version}, Kind={REVIEW}"), kind_of(review));
+    if strict && got != expected {
+        return Err(format!("expected webhook response of {expected}, got {got}"));
+    }
+    let Some(response) = review.get("response").filter(|response| !response.is_null()) else {
+        return Err("no response provided".to_owned());
+    };
+    let answered = response.str_at(&["uid"]);
+    if strict && answered != uid {
+        return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(answered)));
+    }
+    let (status, message) = (response.str_at(&["result", "status"]), response.str_at(&["result", "message"]));
+    if status != "Success" {
+        return Err(match message {
+            "" => format!("response.result.status was '{status}', not 'Success'"),
+            message => message.to_owned(),
+        });
+    }
+    Ok(response.list_at(&["convertedObjects"]).to_vec())
+}
+
+/// Whether a converted object is of the wanted version and still the same one.
+fn check(original: &Value, converted: &Value, wanted: &str, i: usize) -> Result<(), String> {
+    let got = converted.str_at(&["apiVersion"]);
+    if got != wanted {
+        return Err(format!(
+            "returned invalid object at index {i}: invalid groupVersion (expected {wanted}, received {got})"
+        ));
+    }
+    let (expected, got) = (original.str_at(&["kind"]), converted.str_at(&["kind"]));
+    if got != expected {
+        return Err(format!(
+            "returned invalid object at index {i}: invalid kind (expected {expected}, received {got})"
+        ));
+    }
+    for (path, what) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let path = ["metadata", path];
+        let (expected, got) = (original.str_at(&path), converted.str_at(&path));
+        if got != expected {
+            return Err(format!("returned invalid object: must have the same {what}: {expected} != {got}"));
+        }
+    }
+    Ok(())
+}
+
+/// Gives a converted object the metadata of the original: a conversion may change labels and annotations alone.
+fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), String> {
+    let answered = converted.get("metadata").ok_or("missing metadata in converted object")?;
+    let answered = answered
+        .as_object()
+        .ok_or_else(|| format!("invalid metadata of type {} in converted object", go_type(answered)))?;
+    let mut restored = original.at(&["metadata"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    for member in ["labels", "annotations"] {
+        let Some(given) = answered.get(member).filter(|given| !given.is_null()) else {
+            restored.remove(member);
+            continue;
+        };
+        let texts = given
+            .as_object()
+            .ok_or_else(|| format!("invalid metadata.{member} of type {} in converted object", go_type(given)))?;
+        for (key, value) in texts.iter().filter(|(_, value)| value.as_str().is_none()) {
+            let found = go_type(value);
+            return Err(format!("metadata.{member}[{key}] must be a string, but is {found} in converted object"));
+        }
+        if !same_texts(texts, restored.get(member).and_then(Value::as_object)) {
+            let mut errors = FieldErrors::new();
+            match member {
+                "labels" => metadata::labels(Some(given), &FieldPath::new("metadata").child("labels"), &mut errors),
+                _ => metadata::annotations(Some(given), &FieldPath::new("metadata").child("annotation"), &mut errors),
+            }
+            if !errors.is_empty() {
+                return Err(aggregate(errors.iter()));
+            }
+        }
+        let given = given.clone();
+        restored.insert(member, given);
+    }
+    converted.make_object().insert("metadata", Value::Object(restored));
+    Ok(())
+}
+
+/// True when both have the same members, in whatever order.
+fn same_texts(texts: &Object, original: Option<&Object>) -> bool {
+    texts.len() == original.map_or(0, Object::len)
+        && texts.iter().all(|(key, value)| {
+            original.and_then(|original| original.get(key)).and_then(Value::as_str) == value.as_str()
+        })
+}
+
+/// How Go names the type of a value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Str(_) | Value::Raw(_) => "string",
+        Value::List(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+    }
+}
+
+#[cfg(test)]
+mod tests;

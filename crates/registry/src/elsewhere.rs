@@ -1,0 +1,76 @@
+//! Objects in other versions, for those who track the fields of managers that wrote through one: they cannot wait for a
+//! converter, so they note what they lack, and are asked again when that is there.
+
+use binnacle_meta::{Status, Text};
+use binnacle_schema::{Value, json};
+use parking_lot::Mutex;
+
+use crate::context::Context;
+use crate::resource::Resource;
+use crate::update::Change;
+
+/// Each manager's version asks for no more than a few objects; who still lacks one after so many rounds asks forever.
+const MAX_ROUNDS: usize = 64;
+
+/// What one request knows of other versions.
+#[derive(Debug, Default)]
+pub(crate) struct Elsewhere(Mutex<Found>);
+
+#[derive(Debug, Default)]
+struct Found {
+    /// The text of an object, the wanted version, and the object there.
+    known: Vec<(String, Text, Value)>,
+    missing: Vec<(Value, Text)>,
+}
+
+impl Context {
+    /// An object in the version of another `apiVersion`, made by a converter. `None` where it has not been made yet:
+    /// then what is done now is done again when it has.
+    pub fn elsewhere(&self, object: &Value, api_version: &str) -> Option<Value> {
+        let text = json::to_string(object);
+        let mut found = self.elsewhere.0.lock();
+        let known = found.known.iter().find(|(from, version, _)| *version == api_version && *from == text);
+        if let Some((_, _, converted)) = known {
+            return Some(converted.clone());
+        }
+        found.missing.push((object.clone(), api_version.into()));
+        None
+    }
+}
+
+impl Resource {
+    /// What `change` makes of an object, with all that it asks of other versions.
+    pub(crate) async fn changed(
+        &self,
+        context: &Context,
+        change: &mut Change<'_>,
+        live: Option<&Value>,
+    ) -> Result<Value, Status> {
+        for _ in 0..MAX_ROUNDS {
+            let changed = change(live);
+            let missing = std::mem::take(&mut context.elsewhere.0.lock().missing);
+            if missing.is_empty() {
+                return changed;
+            }
+            for (object, version) in missing {
+                let text = json::to_string(&object);
+                let converted = self.converted(object, &version).await?;
+                context.elsewhere.0.lock().known.push((text, version, converted));
+            }
+        }
+        Err(Status::internal("the versions of an object cannot be converted"))
+    }
+
+    async fn converted(&self, object: Value, api_version: &str) -> Result<Value, Status> {
+        let failed = |why: String| Status::unknown(500, &why);
+        let custom = self.collection.kind.custom.as_ref();
+        let Some((custom, converter)) = custom.and_then(|custom| Some((custom, custom.converter()?))) else {
+            return Err(Status::internal("nothing converts between the versions of an object"));
+        };
+        let converted = converter.convert(vec![object], api_version).await.map_err(failed)?;
+        // One for one is what a converter gives.
+        let mut converted = converted.into_iter().next().unwrap_or_default();
+        custom.fit(&mut converted).map_err(failed)?;
+        Ok(converted)
+    }
+}
