@@ -20,13 +20,12 @@ use crate::strategy::CustomStrategy;
 
 /// The types of all served versions, by version; a version whose schema cannot be read is left out with the reason.
 /// `base` knows the kinds of the program, `converter` how objects get from one version to another where the definition
-/// names a webhook for that, and `terminating` is true while objects may no longer be made.
+/// names a webhook for that.
 pub fn types(
     definition: &Definition,
     interner: &Interner,
     base: &Shared<dyn Kinds>,
     converter: Option<&Arc<dyn Converter>>,
-    terminating: bool,
 ) -> Vec<Result<ResourceType, (Text, String)>> {
     let Some(storage) = definition.storage_version() else { return Vec::new() };
     let schemas: Vec<(&Version, Result<Arc<ResourceSchema>, String>)> =
@@ -48,7 +47,7 @@ pub fn types(
     let served = schemas.iter().filter(|(version, _)| version.served);
     served
         .map(|(version, schema)| match schema {
-            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, &named, converter, terminating)),
+            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, &named, converter)),
             Err(why) => Err((version.name.clone(), why.clone())),
         })
         .collect()
@@ -70,7 +69,6 @@ fn kind_type(
     kinds: &Arc<dyn Kinds>,
     versions: &Arc<[(Text, Arc<ResourceSchema>)]>,
     converter: Option<&Arc<dyn Converter>>,
-    terminating: bool,
 ) -> ResourceType {
     let (group, names) = (&definition.group, &definition.accepted);
     let api_version = |version: &Version| Text::from(format!("{group}/{}", version.name));
@@ -89,9 +87,6 @@ fn kind_type(
     description.short_names = names.short_names.clone();
     description.categories = names.categories.clone();
     description.verb_order = VerbOrder::CustomResource;
-    if terminating {
-        description.unlisted = Verbs::of(&[Verb::Create, Verb::Patch, Verb::Update]);
-    }
     description.unconditional_update = false;
     description.deprecation = version.deprecation.clone();
     description.selectable_fields = selectable(definition.namespaced, version);

@@ -180,6 +180,12 @@ impl Cache {
         Ok((self.shared.get(path), revision))
     }
 
+    /// Ends all watches without a word, for good: what they watch is served by another cache, or no more. Reads that have
+    /// begun go on.
+    pub fn retire(&self) {
+        self.shared.hub.lock().retire();
+    }
+
     /// Begins a watch.
     pub async fn subscribe(
         &self,

@@ -174,6 +174,12 @@ impl Hub {
         self.end_all(Ending::Dismissed);
     }
 
+    /// [`Hub::dismiss`] for good: no watch begins any more.
+    pub(crate) fn retire(&mut self) {
+        self.closed = true;
+        self.end_all(Ending::Dismissed);
+    }
+
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.end_all(Ending::Closed);

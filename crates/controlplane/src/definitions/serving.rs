@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use binnacle_custom::{Definition, types};
 use binnacle_meta::{GroupResource, Status, Text};
-use binnacle_registry::hooks::{Hooks, NoHooks};
+use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Context, Installer, Resource, object};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, json};
 use binnacle_scheme::{
-    CUSTOM_RESOURCE_PRIORITIES, Kinds, ResourceDescription, Resources, Served, ServedVersion, Shared,
+    CUSTOM_RESOURCE_PRIORITIES, Kinds, ResourceDescription, Resources, Served, ServedVersion, Shared, Verb, Verbs,
 };
 use binnacle_structural::Interner;
 use parking_lot::Mutex;
@@ -34,6 +35,7 @@ struct ServedDefinition {
     group: Text,
     /// Tells whether anything has changed that its resources are made of.
     fingerprint: String,
+    terminating: Arc<AtomicBool>,
     resources: Vec<Arc<Resource>>,
 }
 
@@ -48,15 +50,21 @@ impl CustomResources {
         Self { catalog, installer, kinds, interner: Interner::new(), served: Mutex::default() }
     }
 
-    /// Serves a definition, or what has become of it. Where it is terminating, no objects can be made any more.
+    /// Serves a definition, or what has become of it. Where it is terminating, no objects can be made any more; those
+    /// who watch go on, and see its objects go.
     pub(super) fn serve(&self, definition: &Definition, terminating: bool, registrations: &Registrations) {
-        let fingerprint = fingerprint(definition, terminating);
+        let fingerprint = fingerprint(definition);
         let mut served = self.served.lock();
-        if served.get(&definition.name).is_some_and(|known| known.fingerprint == fingerprint) {
+        if let Some(known) = served.get(&definition.name)
+            && known.fingerprint == fingerprint
+        {
+            if known.terminating.swap(terminating, Ordering::Relaxed) != terminating {
+                self.publish(&definition.group, &served, None, registrations);
+            }
             return;
         }
         let converter = ConversionWebhook::of(definition, &self.catalog);
-        let made = types(definition, &self.interner, &self.kinds, converter.as_ref(), terminating);
+        let made = types(definition, &self.interner, &self.kinds, converter.as_ref());
         let mut good = Vec::new();
         for made in made {
             match made {
@@ -66,15 +74,13 @@ impl CustomResources {
                 }
             }
         }
-        let hooks: Arc<dyn Hooks> = if terminating {
-            let resource = GroupResource::new(definition.group.clone(), definition.accepted.plural.clone());
-            Arc::new(NothingNew { resource })
-        } else {
-            Arc::new(NoHooks)
-        };
+        let terminating = Arc::new(AtomicBool::new(terminating));
+        let resource = GroupResource::new(definition.group.clone(), definition.accepted.plural.clone());
+        let hooks: Arc<dyn Hooks> = Arc::new(NothingNew { resource, terminating: terminating.clone() });
         let resources = self.installer.install_with(&good, &hooks);
         let group = definition.group.clone();
-        let before = served.insert(definition.name.clone(), ServedDefinition { group, fingerprint, resources });
+        let serving = ServedDefinition { group, fingerprint, terminating, resources };
+        let before = served.insert(definition.name.clone(), serving);
         self.publish(&definition.group, &served, before, registrations);
     }
 
@@ -102,14 +108,16 @@ impl CustomResources {
         before: Option<ServedDefinition>,
         registrations: &Registrations,
     ) {
-        let mut versions: BTreeMap<&Text, Vec<&Arc<Resource>>> = BTreeMap::new();
+        let mut versions: BTreeMap<&Text, Vec<(&Arc<Resource>, bool)>> = BTreeMap::new();
         for definition in served.values().filter(|definition| definition.group == *group) {
+            let terminating = definition.terminating.load(Ordering::Relaxed);
             for resource in &definition.resources {
-                versions.entry(&resource.description.version).or_default().push(resource);
+                versions.entry(&resource.description.version).or_default().push((resource, terminating));
             }
         }
-        let gone = before.into_iter().flat_map(|before| before.resources);
-        let gone: Vec<Arc<ResourceDescription>> = gone.map(|resource| resource.description.clone()).collect();
+        let replaced = before.map(|before| before.resources).unwrap_or_default();
+        let gone: Vec<Arc<ResourceDescription>> =
+            replaced.iter().map(|resource| resource.description.clone()).collect();
         let touched: BTreeSet<&Text> = gone.iter().map(|d| &d.version).chain(versions.keys().copied()).collect();
         self.catalog.change(|snapshot| {
             let is_built_in = |served: &Served, version: &str| {
@@ -130,8 +138,8 @@ impl CustomResources {
                     registrations.forget(group, version);
                     continue;
                 };
-                resources.sort_by(|a, b| a.description.plural.cmp(&b.description.plural));
-                let shown = resources.iter().map(|resource| resource.description.clone()).collect();
+                resources.sort_by(|(a, _), (b, _)| a.description.plural.cmp(&b.description.plural));
+                let shown = resources.iter().map(|(resource, terminating)| shown(resource, *terminating)).collect();
                 let (group_priority, version_priority) = CUSTOM_RESOURCE_PRIORITIES;
                 snapshot.serve(|served| {
                     let version = version.clone();
@@ -142,7 +150,7 @@ impl CustomResources {
                         ServedVersion { version, group_priority, version_priority, resources, stale },
                     );
                 });
-                snapshot.insert(resources.iter().map(|resource| Arc::clone(resource)));
+                snapshot.insert(resources.iter().map(|(resource, _)| Arc::clone(resource)));
                 registrations.keep(&LocalApi {
                     group: group.clone(),
                     version: version.clone(),
@@ -151,11 +159,22 @@ impl CustomResources {
                 });
             }
         });
+        // Who watches comes back, and is served by what is there then.
+        replaced.iter().for_each(|resource| resource.collection.cache.retire());
     }
 }
 
+/// How discovery shows a resource: one whose definition is terminating without the verbs that it is about to lose.
+fn shown(resource: &Resource, terminating: bool) -> Arc<ResourceDescription> {
+    if !terminating {
+        return resource.description.clone();
+    }
+    let unlisted = Verbs::of(&[Verb::Create, Verb::Patch, Verb::Update]);
+    Arc::new(ResourceDescription { unlisted, ..ResourceDescription::clone(&resource.description) })
+}
+
 /// What the resources of a definition are made of, as text.
-fn fingerprint(definition: &Definition, terminating: bool) -> String {
+fn fingerprint(definition: &Definition) -> String {
     let Definition { uid, accepted, versions, namespaced, preserve_unknown, webhook, .. } = definition;
     let webhook = webhook.as_ref().map(json::to_string);
     let schemas: Vec<String> = versions
@@ -169,16 +188,20 @@ fn fingerprint(definition: &Definition, terminating: bool) -> String {
             format!("{name} {served} {storage} {status} {deprecation:?} {scale:?} {fields:?} {columns:?} {schema:?}")
         })
         .collect();
-    format!("{uid} {accepted:?} {namespaced} {preserve_unknown} {webhook:?} {terminating} {schemas:?}")
+    format!("{uid} {accepted:?} {namespaced} {preserve_unknown} {webhook:?} {schemas:?}")
 }
 
 /// Refuses new objects while a definition is terminating.
 struct NothingNew {
     resource: GroupResource,
+    terminating: Arc<AtomicBool>,
 }
 
 impl Hooks for NothingNew {
     fn begin_create<'a>(&'a self, _: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        if !self.terminating.load(Ordering::Relaxed) {
+            return Box::pin(async { Ok(()) });
+        }
         let why = "create not allowed while custom resource definition is terminating";
         let status = Status::forbidden(&self.resource, object::name(object), why);
         Box::pin(async { Err(status) })
