@@ -7,7 +7,7 @@ use binnacle_schema::{Message, MessageRef};
 use binnacle_scheme::fields::{METADATA, METADATA_NAME};
 use binnacle_scheme::{
     Conversion, Converter, FieldLabels, FieldValue, Kinds, KnownKind, ResourceDescription, ResourceType, ScaleFields,
-    SelectableField, Shared, Storage, StoredType, SubresourceDescription, UnknownLabel, Verb, VerbOrder, Verbs,
+    SelectableField, Shared, Storage, StoredType, SubresourceDescription, UnknownLabel, VerbOrder,
 };
 use binnacle_structural::resource::ResourceSchema;
 use binnacle_structural::{Interner, Structural};
@@ -37,7 +37,7 @@ pub fn types(
     let known: Vec<(Text, Arc<ResourceSchema>)> = known.collect();
     let named =
         known.iter().map(|(version, schema)| (format!("{}/{version}", definition.group).into(), schema.clone()));
-    let named: Arc<[_]> = named.collect();
+    let others = Others { schemas: named.collect(), converter };
     let kinds: Arc<dyn Kinds> = Arc::new(CustomKinds {
         group: definition.group.clone(),
         kind: definition.accepted.kind.clone(),
@@ -47,7 +47,7 @@ pub fn types(
     let served = schemas.iter().filter(|(version, _)| version.served);
     served
         .map(|(version, schema)| match schema {
-            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, &named, converter)),
+            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, &others)),
             Err(why) => Err((version.name.clone(), why.clone())),
         })
         .collect()
@@ -61,14 +61,20 @@ fn schema_of(version: &Version, interner: &Interner) -> Result<Arc<ResourceSchem
     Ok(Arc::new(ResourceSchema::new(schema, MessageRef::Static(binnacle_apimachinery::object_meta()))))
 }
 
+/// All versions, and how objects get from one to another.
+struct Others<'a> {
+    /// By `apiVersion`.
+    schemas: Arc<[(Text, Arc<ResourceSchema>)]>,
+    converter: Option<&'a Arc<dyn Converter>>,
+}
+
 fn kind_type(
     definition: &Definition,
     version: &Version,
     storage: &Version,
     schema: &Arc<ResourceSchema>,
     kinds: &Arc<dyn Kinds>,
-    versions: &Arc<[(Text, Arc<ResourceSchema>)]>,
-    converter: Option<&Arc<dyn Converter>>,
+    others: &Others<'_>,
 ) -> ResourceType {
     let (group, names) = (&definition.group, &definition.accepted);
     let api_version = |version: &Version| Text::from(format!("{group}/{}", version.name));
@@ -123,9 +129,9 @@ fn kind_type(
         schema: schema.clone(),
         api_version: api_version(version),
         preserve_unknown: definition.preserve_unknown,
-        converter: converter.cloned(),
+        converter: others.converter.cloned(),
         stored: api_version(storage),
-        versions: versions.clone(),
+        versions: others.schemas.clone(),
     };
     let stored = StoredType {
         storage: place,

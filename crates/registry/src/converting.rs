@@ -15,9 +15,7 @@ use binnacle_store::{
 use bytes::Bytes;
 use futures::StreamExt;
 
-/// Objects that a converter is given at once: an answer must come in time, and be read whole.
-const BATCH_OBJECTS: usize = 100;
-/// The same in bytes.
+/// Bytes that a converter is given at once: an answer must come in time, and be read whole.
 const BATCH_BYTES: usize = 2 << 20;
 const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
 
@@ -58,7 +56,7 @@ impl Conversions {
         while at < values.len() {
             let (first, mut size) = (at, 0);
             let (mut places, mut objects) = (Vec::new(), Vec::new());
-            while at < values.len() && objects.len() < BATCH_OBJECTS && size < BATCH_BYTES {
+            while at < values.len() && size < BATCH_BYTES {
                 let mut object = json::parse(&values[at], &LIMITS).map_err(|error| (at, error.to_string()))?;
                 self.custom.read_given(&mut object).map_err(|why| (at, why))?;
                 if object.str_at(&["apiVersion"]) == wanted {
@@ -115,7 +113,13 @@ impl Conversions {
                     Event::Delete { previous, .. } => before.extend(previous),
                 }
             }
-            self.open_kvs(&mut kvs).await?;
+            let wanted = kvs.len();
+            let mut all: Vec<&mut KeyValue> = kvs.into_iter().chain(before).collect();
+            if self.open_kvs(&mut all).await.is_ok() {
+                return Ok(message);
+            }
+            let (kvs, before) = all.split_at_mut(wanted);
+            self.open_kvs(kvs).await?;
             // As with encryption, a watch must not miss a change because of what was there before.
             for kv in before {
                 if let Ok(value) = self.open_one(&kv.value).await {
@@ -285,7 +289,7 @@ mod tests {
 
     #[tokio::test]
     async fn objects_of_other_versions_are_converted_together() {
-        for (old, new, calls) in [(0, 3, vec![]), (3, 0, vec![3]), (1, 1, vec![1]), (250, 3, vec![100, 100, 50])] {
+        for (old, new, calls) in [(0, 3, vec![]), (3, 0, vec![3]), (1, 1, vec![1]), (250, 3, vec![250])] {
             let (renaming, conversions) = conversions();
             let object = |version: &str, i: usize| written(value!({"apiVersion": version, "n": (i as i64)}));
             let mut values: Vec<Bytes> = (0..old).map(|i| object("g/v1", i)).collect();

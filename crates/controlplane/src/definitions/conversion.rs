@@ -224,7 +224,7 @@ fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), Strin
         let texts = given
             .as_object()
             .ok_or_else(|| format!("invalid metadata.{member} of type {} in converted object", go_type(given)))?;
-        for (key, value) in texts.iter().filter(|(_, value)| value.as_str().is_none()) {
+        if let Some((key, value)) = texts.iter().find(|(_, value)| value.as_str().is_none()) {
             let found = go_type(value);
             return Err(format!("metadata.{member}[{key}] must be a string, but is {found} in converted object"));
         }
