@@ -207,3 +207,77 @@ impl Hooks for NothingNew {
         Box::pin(async { Err(status) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+
+    use binnacle_registry::StorageOptions;
+    use binnacle_registry::admission::AdmitAll;
+    use binnacle_schema::value;
+    use binnacle_store_embedded::EmbeddedStore;
+
+    use super::*;
+
+    fn definition(n: usize) -> Definition {
+        let plural = format!("widgets{n}");
+        let names = value!({
+            "plural": (plural.clone()), "singular": (format!("widget{n}")), "kind": (format!("Widget{n}")),
+            "listKind": (format!("Widget{n}List"))
+        });
+        let schema = value!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "n": {"type": "integer", "maximum": (n as i64)}
+        }}}});
+        let mut object = value!({
+            "metadata": {"name": (format!("{plural}.a.test")), "uid": (plural)},
+            "spec": {"group": "a.test", "scope": "Namespaced", "versions": [
+                {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}
+            ]}
+        });
+        object.make_at(&["spec"]).insert("names", names.clone());
+        object.make_at(&["status"]).insert("acceptedNames", names);
+        Definition::read(&object)
+    }
+
+    /// Nothing of a definition that is gone stays behind: not its types, its caches, its schemas.
+    #[tokio::test]
+    async fn what_is_gone_is_freed() {
+        let catalog = Catalog::new(binnacle_builtin::kinds());
+        let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
+        let installer = Arc::new(Installer::new(storage, Arc::new(AdmitAll), Default::default(), 1 << 20));
+        let custom = CustomResources::new(catalog.clone(), installer, binnacle_builtin::kinds());
+        let registrations = Registrations::default();
+        let definitions: Vec<Definition> = (0..100).map(definition).collect();
+        definitions.iter().for_each(|definition| custom.serve(definition, false, &registrations));
+        assert_eq!(catalog.snapshot().resources().count(), 100);
+        // A request keeps what it began with.
+        let request = catalog.snapshot();
+        let known: Vec<Weak<Resource>> = request.resources().map(Arc::downgrade).collect();
+        // What has not changed is not made again.
+        custom.serve(&definitions[0], false, &registrations);
+        let same = catalog.find("a.test", "v1", "widgets0").unwrap();
+        assert!(Arc::ptr_eq(&same, request.find("a.test", "v1", "widgets0").unwrap()));
+        same.collection.cache.start();
+        drop(same);
+
+        // While it goes, discovery shows less; it is served by the same.
+        custom.serve(&definitions[0], true, &registrations);
+        let shown = catalog.snapshot().served().find("a.test", "v1", "widgets0").unwrap().unlisted;
+        assert!(shown.contains(Verb::Create) && !shown.contains(Verb::Delete));
+
+        definitions.iter().for_each(|definition| custom.stop(definition, &registrations));
+        assert!(catalog.snapshot().served().group("a.test").is_none());
+        assert!(catalog.find("a.test", "v1", "widgets0").is_none());
+        assert!(known.iter().all(|resource| resource.upgrade().is_some()), "a request still works with them");
+        drop(request);
+        assert!(known.iter().all(|resource| resource.upgrade().is_none()));
+        // The cache that was begun ends with its task.
+        for _ in 0..1000 {
+            if custom.interner.is_empty() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("{} schemas are left", custom.interner.len());
+    }
+}
