@@ -116,8 +116,11 @@ impl Spares {
 impl Spare {
     /// Gives its room back. The next start does if this does not.
     pub(crate) fn remove(self, files: &dyn Files) {
-        if let Err(error) = files.remove(&self.name) {
-            tracing::warn!(%error, file = self.name, "cannot remove a file that is of no use");
+        match files.remove(&self.name) {
+            Ok(()) => {}
+            // A start that failed has taken its whole directory away.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => tracing::warn!(%error, file = self.name, "cannot remove a file that is of no use"),
         }
     }
 }
