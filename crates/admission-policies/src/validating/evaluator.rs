@@ -152,22 +152,20 @@ impl Validating {
         let inputs = Inputs { checks: None, ..*inputs };
         let scope = Scope::new(&self.variables, &inputs);
         let messages = self.messages(&scope, budget);
-        let decide =
-            |(at, (validation, (result, elapsed))): (usize, (&Validation, (Result<Val<'_>, String>, _)))| match (
-                result, &messages,
-            ) {
-                (Err(why), _) => Decision::error(why, self.fails, elapsed),
-                (_, Err(error)) => Decision::error(format!("failed messageExpression: {error}"), self.fails, elapsed),
-                (Ok(Val::Bool(true)), _) => Decision::admit(),
-                (Ok(_), Ok(messages)) => Decision {
-                    denies: true,
-                    evaluation: Evaluation::Deny,
-                    message: validation.message(messages.get(at).and_then(Option::as_ref)),
-                    reason: Some(validation.reason),
-                    elapsed,
-                },
-            };
-        Ok(self.validations.iter().zip(results).enumerate().map(decide).collect())
+        let decided = self.validations.iter().zip(results).enumerate();
+        let decisions = decided.map(|(at, (validation, (result, elapsed)))| match (result, &messages) {
+            (Err(why), _) => Decision::error(why, self.fails, elapsed),
+            (_, Err(error)) => Decision::error(format!("failed messageExpression: {error}"), self.fails, elapsed),
+            (Ok(Val::Bool(true)), _) => Decision::admit(),
+            (Ok(_), Ok(messages)) => Decision {
+                denies: true,
+                evaluation: Evaluation::Deny,
+                message: validation.message(messages.get(at).and_then(Option::as_ref)),
+                reason: Some(validation.reason),
+                elapsed,
+            },
+        });
+        Ok(decisions.collect())
     }
 
     fn messages<'s>(
