@@ -11,7 +11,7 @@ use std::time::Duration;
 use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics};
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::{ControlPlane, follow_policies};
+use binnacle_controlplane::{ControlPlane, ServiceAddresses, follow_policies};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
@@ -206,6 +206,11 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         admission: plugins,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
         admission_policies: AdmissionPolicies::new(metrics.registry()).map_err(not_registered)?,
+        services: Arc::new(ServiceAddresses::new(
+            resources.clone(),
+            config.misc.service_routing,
+            Some(reachable(port.address())),
+        )),
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
