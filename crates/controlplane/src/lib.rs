@@ -16,6 +16,7 @@ mod informer;
 mod kubernetes_service;
 mod objects;
 mod policies;
+mod policy_status;
 mod priority_classes;
 mod random;
 mod service_addresses;

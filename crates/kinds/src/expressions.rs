@@ -129,6 +129,21 @@ pub fn admission(version: Version, uses: Uses, variables: Option<&[(Text, DeclTy
     env
 }
 
+/// The environment in which expressions of a policy are checked against one of the kinds that it is for. Programs are not
+/// made of what is compiled here.
+pub fn type_checking(object: &DeclType, params: Option<&DeclType>, variables: &[(Text, DeclType)]) -> Environment {
+    let mut env = Environment::new(Version::STORED)
+        .with_data("namespaceObject", &namespace_type())
+        .with_data("request", &request_type())
+        .with_data("object", object)
+        .with_data("oldObject", object)
+        .with_variable("authorizer", authorizer_type());
+    if let Some(params) = params {
+        env = env.with_data("params", params);
+    }
+    env.with_data("variables", &variables_type(variables))
+}
+
 /// The environment of selectors of devices.
 pub fn devices() -> &'static Environment {
     static DEVICES: OnceLock<Environment> = OnceLock::new();

@@ -29,17 +29,17 @@ pub fn merge_unowned(message: &Message, live: &Value, config: &Value) -> Result<
     Ok(merged.unwrap_or_else(|| Value::Object(binnacle_schema::Object::new())))
 }
 
-/// The paths of all that is atomic. Values of maps are not looked into, as in kube-apiserver.
+/// The paths of all that is atomic. Values of maps and fields without a schema are not looked into, as in kube-apiserver.
 fn atomics(shape: Shape<'_>, value: &Value, path: &mut Vec<PathElement>, found: &mut Vec<String>) {
     match (shape, value) {
-        (Shape::Struct { atomic, .. }, Value::Object(object)) => {
+        (Shape::Struct { message, atomic }, Value::Object(object)) => {
             if atomic {
                 found.push(text(path));
             }
             for (name, value) in object.iter() {
-                if let Some(member) = shape.member(name) {
+                if let Some(field) = message.get(name) {
                     path.push(PathElement::Field(name.clone()));
-                    atomics(member, value, path, found);
+                    atomics(Shape::of_field(field), value, path, found);
                     path.pop();
                 }
             }
