@@ -54,7 +54,7 @@ impl Compiler {
         errors: &mut FieldErrors,
     ) {
         if let Err(detail) = self.compile(value, expression, uses, types) {
-            errors.push(FieldError::invalid(path, value, detail));
+            errors.push(refused(path, value, &detail));
         }
     }
 
@@ -63,7 +63,7 @@ impl Compiler {
         let ty = match self.compile(expression, expression, uses, &[]) {
             Ok(program) => data_type(program.output_type()),
             Err(detail) => {
-                errors.push(FieldError::invalid(path, expression, detail));
+                errors.push(refused(path, expression, &detail));
                 DeclType::new(Shape::Dyn)
             }
         };
@@ -181,7 +181,19 @@ pub fn compile(env: &Environment, expression: &str, types: &[Type]) -> Result<Pr
     if !types.is_empty() && !types.contains(found) {
         return Err(wrong_type(types, found));
     }
-    ast.program().map_err(|error| format!("program instantiation failed: {error}"))
+    ast.program().map_err(|error| format!("{NO_PROGRAM}{error}"))
+}
+
+/// How what cannot be made a program of begins.
+const NO_PROGRAM: &str = "program instantiation failed: ";
+
+/// An expression that compiles and cannot become a program counts as an error of the server, as in kube-apiserver.
+fn refused(path: &FieldPath, value: &str, detail: &str) -> FieldError {
+    if detail.starts_with(NO_PROGRAM) {
+        FieldError::internal(path, detail)
+    } else {
+        FieldError::invalid(path, value, detail)
+    }
 }
 
 fn wrong_type(wanted: &[Type], found: &Type) -> String {

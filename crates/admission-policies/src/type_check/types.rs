@@ -60,3 +60,37 @@ fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclTy
 fn object(name: &str, fields: BTreeMap<Text, DeclField>) -> DeclType {
     DeclType::new(Shape::Object(Arc::new(ObjectType { name: name.into(), fields, keywords: false })))
 }
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::{Field, MessageRef};
+
+    use super::*;
+
+    #[test]
+    fn kinds() {
+        let inner = Message::new("", vec![Field::new("at", Ty::Time), Field::new("limit", Ty::Quantity)]);
+        let fields = vec![
+            Field::new("name", Ty::String),
+            Field::new("list", Ty::List(Box::new(Ty::Message(MessageRef::Shared(Arc::new(inner)))))),
+            Field::new("limits", Ty::Map(Box::new(Ty::Quantity))),
+            Field::new("free", Ty::Map(Box::new(Ty::Json))),
+        ];
+        let ty = of_resource("Thing", &Message::new("Thing", fields)).unwrap();
+        for (expression, problem) in [
+            ("self.name == 'x' && self.list[0].at > timestamp('2026-01-01T00:00:00Z')", None),
+            ("self.list[0].limit == '1'", Some("undefined field 'limit'")),
+            ("self.limits['cpu'] == '1'", Some("undefined field 'limits'")),
+            ("self.free.any == 1", Some("undefined field 'any'")),
+            ("self.name == 1", Some("found no matching overload for '_==_' applied to '(string, int)'")),
+        ] {
+            let environment = binnacle_cel::Environment::new(binnacle_cel::Version::STORED).with_data("self", &ty);
+            let found = environment.compile(expression).err().map(|errors| errors.to_string());
+            match (found, problem) {
+                (None, None) => {}
+                (Some(found), Some(problem)) => assert!(found.contains(problem), "{expression}: {found}"),
+                (found, _) => panic!("{expression}: {found:?}"),
+            }
+        }
+    }
+}

@@ -8,6 +8,7 @@
 mod manifests;
 
 mod admission;
+mod admission_policies;
 mod allocators;
 mod auditing;
 mod authentication;
