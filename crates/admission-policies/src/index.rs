@@ -68,6 +68,15 @@ impl PolicyResource {
     pub const ALL: [Self; 4] =
         [Self::ValidatingPolicies, Self::ValidatingBindings, Self::MutatingPolicies, Self::MutatingBindings];
 
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::ValidatingPolicies => "ValidatingAdmissionPolicy",
+            Self::ValidatingBindings => "ValidatingAdmissionPolicyBinding",
+            Self::MutatingPolicies => "MutatingAdmissionPolicy",
+            Self::MutatingBindings => "MutatingAdmissionPolicyBinding",
+        }
+    }
+
     pub fn plural(self) -> &'static str {
         match self {
             Self::ValidatingPolicies => "validatingadmissionpolicies",

@@ -135,6 +135,32 @@ fn limits_with_parameters() {
     kubectl.ok_with(&["create", "-f", "-"], &large.to_string());
 }
 
+/// Nobody learns through a policy what they may not read.
+#[test]
+fn parameters_that_the_author_may_not_read() {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let resources = "validatingadmissionpolicies,validatingadmissionpolicybindings";
+    kubectl.ok(&["create", "clusterrole", "writer", "--verb=create,get,patch", &format!("--resource={resources}")]);
+    kubectl.ok(&["create", "clusterrolebinding", "writer", "--clusterrole=writer", "--user=dev"]);
+    let author = ["apply", "--as=dev", "-f", "-"];
+    let mut policy = limit_policy();
+    policy["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "Secret"});
+    policy["spec"]["validations"] = json!([{"expression": "false", "messageExpression": "string(params.data.key)"}]);
+    let refused = kubectl.run_with(&author, &policy.to_string());
+    let may_not = "spec.paramKind: Forbidden: user &{dev  [system:authenticated] map[]} must have \"get\" permission on all \
+                   objects of the referenced paramKind (kind=Secret, apiVersion=v1)";
+    assert!(refused.err.contains(may_not), "{}", refused.err);
+    apply(&kubectl, &policy);
+    let refused = kubectl.run_with(&author, &limit_binding(&["Warn"]).to_string());
+    let may_not = "spec.paramRef: Forbidden: user &{dev  [system:authenticated] map[]} does not have \"get\" permission on \
+                   the object referenced by paramRef";
+    assert!(refused.err.contains(may_not), "{}", refused.err);
+    kubectl.ok(&["create", "clusterrole", "reader", "--verb=get", "--resource=secrets"]);
+    kubectl.ok(&["create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=dev"]);
+    kubectl.ok_with(&author, &limit_binding(&["Warn"]).to_string());
+}
+
 #[test]
 fn defaults_by_mutation() {
     let server = Server::ephemeral();

@@ -12,7 +12,7 @@ use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
     ControlPlane, CustomResources, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates,
-    RolesFeed, SignersOfPodCertificates, default_advertise_address, escalation_hooks, service_hooks,
+    RolesFeed, SignersOfPodCertificates, default_advertise_address, escalation_hooks, policy_hooks, service_hooks,
 };
 use binnacle_discovery::Addresses;
 use binnacle_endpoints::Api;
@@ -125,6 +125,7 @@ fn hooks(
     let templates = DeviceClaims::templates(resources, &access.authorizer);
     hooks.insert(("resource.k8s.io", "ResourceClaimTemplate"), Arc::new(templates));
     hooks.insert(("", "Service"), services);
+    hooks.extend(policy_hooks(resources, &access.authorizer));
     hooks
 }
 
