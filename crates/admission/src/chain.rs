@@ -11,6 +11,7 @@ use binnacle_schema::Value;
 
 use crate::metrics::{Metrics, Part, PluginMetrics, StepMetrics};
 use crate::plugin::{Plugin, Request, Stage};
+use crate::reinvocation::Reinvocation;
 
 /// All plugins of the reference in the order in which they are asked, whether they are here or not: other plugins are
 /// put in between by their names, and flags may name what is not built.
@@ -186,13 +187,18 @@ impl Admission for Chain {
         remarks: &'a Remarks,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let request = Request::new(attributes, old, remarks);
+            let reinvocation = Reinvocation::default();
+            let request = Request::new(attributes, old, remarks).in_pass(&reinvocation);
             let mut watch = self.watch(Stage::Mutate, attributes);
-            for asked in self.asked(Stage::Mutate, attributes) {
-                watch.answered(&asked.metrics, asked.plugin.mutate(request, object).await)?;
+            loop {
+                for asked in self.asked(Stage::Mutate, attributes) {
+                    watch.answered(&asked.metrics, asked.plugin.mutate(request, object).await)?;
+                }
+                if !reinvocation.begin_second() {
+                    watch.ended(false);
+                    return Ok(());
+                }
             }
-            watch.ended(false);
-            Ok(())
         })
     }
 

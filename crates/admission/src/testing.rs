@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_authz::{Attributes as Access, Authorizer, AuthzError};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status, Text};
 use binnacle_registry::Remarks;
-use binnacle_registry::admission::{Admission, Attributes, Operation};
+use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::Value;
 use parking_lot::Mutex;
@@ -120,6 +120,8 @@ pub(crate) fn attributes(operation: Operation, resource: [&str; 3], kind: &str, 
         name: "x".into(),
         user: User::new("me", &[]),
         dry_run: false,
+        options: OperationOptions::None,
+        deadline: None,
     }
 }
 

@@ -10,7 +10,7 @@ use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
 use binnacle_watchcache::Entry;
 use futures::future::{BoxFuture, try_join_all};
 
-use crate::admission::Operation;
+use crate::admission::{Operation, OperationOptions};
 use crate::context::Context;
 use crate::list::{ListOptions, Page};
 use crate::object::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
@@ -106,7 +106,7 @@ impl Resource {
         let unread = |error| collection.lookup_failure(error);
         let (current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
         let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
-        let attributes = self.attributes(context, Operation::Delete, name, "");
+        let mut attributes = self.attributes(context, Operation::Delete, name, "");
         self.warn_of_delete(context, options);
         let mut options = options.clone();
         let mut marked = false;
@@ -118,6 +118,7 @@ impl Resource {
             if matches!(step, Step::AlreadyPending) {
                 return Ok(Deleted::Pending(stored));
             }
+            attributes.options = OperationOptions::Delete(Box::new(options.clone()));
             collection.admission.mutate(&attributes, &mut nothing, Some(&stored.object), &context.remarks).await?;
             collection.admission.validate(&attributes, &nothing, Some(&stored.object), &context.remarks).await?;
             match step {

@@ -32,7 +32,7 @@ pub(crate) async fn handle(call: Call, verb: Verb) -> Answer {
 
 async fn get(call: Call) -> Answer {
     let output = call.output(false)?;
-    let context = call.context(false);
+    let context = call.read_context();
     let stored = call.resource.get_object(&context, call.name(), Match::Consistent).await?;
     respond_scale(&call, output, &stored.object)
 }
@@ -41,7 +41,7 @@ async fn update(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Update)?;
-    let context = call.context(params.dry_run);
+    let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
     let kinds = resource.collection.kinds();
     let expected = body::Expected { group: GROUP, version: VERSION, kind: KIND, kinds };
@@ -64,7 +64,7 @@ async fn patch(mut call: Call) -> Answer {
     let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;
     audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
-    let context = call.context(params.dry_run);
+    let context = call.context(params.options());
     let (name, resource) = (call.name().to_owned(), Arc::clone(&call.resource));
     let message = message(&resource)?;
     let config = match kind {
