@@ -408,12 +408,13 @@ impl Status {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = String::with_capacity(192 + self.message.len());
         let foreign = self.foreign.as_deref();
-        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":{"#);
-        if !self.continue_token.is_empty() {
-            out.push_str("\"continue\":");
-            out.push_str(&quoted(&self.continue_token));
+        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":"#);
+        match foreign.and_then(|foreign| foreign.metadata.as_deref()) {
+            Some(metadata) => out.push_str(metadata),
+            None if self.continue_token.is_empty() => out.push_str("{}"),
+            None => out.push_str(&format!("{{\"continue\":{}}}", quoted(&self.continue_token))),
         }
-        out.push_str("},\"status\":");
+        out.push_str(",\"status\":");
         out.push_str(&quoted(self.outcome()));
         if !self.message.is_empty() {
             out.push_str(",\"message\":");

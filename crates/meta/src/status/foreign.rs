@@ -11,6 +11,8 @@ pub struct ForeignStatus {
     pub status: String,
     /// Any word; empty for none.
     pub reason: String,
+    /// The metadata of a list, as a JSON object.
+    pub metadata: Option<String>,
 }
 
 impl Status {
@@ -34,7 +36,7 @@ mod tests {
     #[test]
     fn told_as_it_came() {
         let status = |code, status: &str, reason: &str| {
-            let foreign = ForeignStatus { code, status: status.to_owned(), reason: reason.to_owned() };
+            let foreign = ForeignStatus { code, status: status.to_owned(), reason: reason.to_owned(), metadata: None };
             Status::foreign(foreign, "m", None)
         };
         for (given, code, reason, text) in [
