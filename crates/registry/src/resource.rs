@@ -182,6 +182,10 @@ impl Resource {
         }
     }
 
+    fn is_namespaces(&self) -> bool {
+        self.description.plural == "namespaces" && self.description.group.is_empty()
+    }
+
     /// What admission is told of a request for this resource. The options of a delete are added by who deletes: they change
     /// while it is found out how the object goes.
     pub fn attributes(&self, context: &Context, operation: Operation, name: &str, subresource: &str) -> Attributes {
@@ -190,7 +194,11 @@ impl Resource {
             kind: self.kind(),
             resource: self.description.group_version_resource(),
             subresource: subresource.into(),
-            namespace: context.namespace.clone(),
+            namespace: match &context.namespace {
+                // Requests for a namespace are in it, also the one that makes it.
+                none if none.is_empty() && self.is_namespaces() => name.into(),
+                namespace => namespace.clone(),
+            },
             name: name.into(),
             user: context.user.clone(),
             dry_run: context.dry_run,
