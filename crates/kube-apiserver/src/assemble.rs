@@ -10,7 +10,7 @@ use std::time::Duration;
 use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics};
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::ControlPlane;
+use binnacle_controlplane::{ControlPlane, ServiceAddresses};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
@@ -203,6 +203,11 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         request_header: authentication::request_header(flags, proxies.as_ref()),
         admission: plugins,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
+        services: Arc::new(ServiceAddresses::new(
+            resources.clone(),
+            config.misc.service_routing,
+            Some(reachable(port.address())),
+        )),
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),

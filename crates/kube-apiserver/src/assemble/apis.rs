@@ -23,6 +23,7 @@ use binnacle_scheme::Release;
 use binnacle_scheme::Served;
 use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
 use binnacle_validation::ip::Cidr;
+use binnacle_webhook::ServiceResolver;
 
 use super::external_address;
 use crate::authentication;
@@ -43,6 +44,8 @@ pub(super) struct Access {
     pub(super) request_header: Option<RequestHeader>,
     pub(super) admission: AdmissionOptions,
     pub(super) admission_metrics: AdmissionMetrics,
+    /// Where services of the cluster are reached.
+    pub(super) services: Arc<dyn ServiceResolver>,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -79,7 +82,8 @@ pub(super) fn built_in(
     };
     let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
     let resources = binnacle_builtin::install(&set, &installer, served, Releases::default());
-    let custom = CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds());
+    let custom =
+        CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds(), access.services.clone());
     own.custom = Some(Arc::new(custom));
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
