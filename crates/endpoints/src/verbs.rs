@@ -7,6 +7,7 @@ pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod patched;
 pub(crate) mod scale;
+mod scale_admission;
 pub(crate) mod update;
 pub(crate) mod watch;
 
