@@ -74,9 +74,7 @@ impl Answer {
         let problem = match (mutating, has_patch, has_type) {
             (true, true, false) => "webhook returned response.patch but not response.patchType",
             (true, false, true) => "webhook returned response.patchType but not response.patch",
-            (true, true, true) if self.patch_type.is_empty() => {
-                "webhook returned invalid response.patchType of \"\""
-            }
+            (true, true, true) if self.patch_type.is_empty() => "webhook returned invalid response.patchType of \"\"",
             (false, true, _) => "validating webhook may not return response.patch",
             (false, false, true) => "validating webhook may not return response.patchType",
             _ => return Ok(()),
@@ -206,9 +204,7 @@ mod tests {
         let invalid = |why: &str| Err(BadAnswer::Invalid(why.to_owned()));
         let unreadable = |why: &str| Err(BadAnswer::Unreadable(why.to_owned()));
         let no_kind = |kind: &str, version: &str| {
-            unreadable(&format!(
-                "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\""
-            ))
+            unreadable(&format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\""))
         };
         for (body, version, mutating, want) in [
             (v1(r#"{"uid":"u","allowed":true}"#), one, true, Ok((true, ""))),

@@ -90,7 +90,8 @@ impl Pass<'_> {
     pub(crate) fn was_in_vain(mut self, why: &str, now: Instant) {
         self.told = true;
         let mut state = self.breaker.state.lock();
-        state.in_vain = state.in_vain.saturating_add(1);
+        let in_vain = state.in_vain.saturating_add(1);
+        state.in_vain = in_vain;
         match &mut state.shut {
             Some(shut) if self.tries => {
                 shut.pause = (shut.pause * 2).min(LONGEST_PAUSE);
@@ -100,7 +101,7 @@ impl Pass<'_> {
             }
             // A call that began before.
             Some(_) => {}
-            None if state.in_vain >= PATIENCE => {
+            None if in_vain >= PATIENCE => {
                 let (until, pause) = (now + FIRST_PAUSE, FIRST_PAUSE);
                 state.shut = Some(Shut { until, pause, why: why.to_owned(), trying: false });
                 self.breaker.shut.inc();

@@ -17,7 +17,8 @@ pub(crate) fn refusal(webhook: &str, status: Option<&Value>) -> Status {
         ("", reason) => format!("{denied}: {reason}"),
         (message, _) => format!("{denied}: {}", bounded_text(message, MAX_MESSAGE)),
     };
-    let metadata = said.get("metadata").filter(|metadata| metadata.as_object().is_some_and(|members| !members.is_empty()));
+    let metadata =
+        said.get("metadata").filter(|metadata| metadata.as_object().is_some_and(|members| !members.is_empty()));
     let foreign = ForeignStatus {
         code: said.int_at(&["code"]).and_then(|code| i32::try_from(code).ok()).unwrap_or_default(),
         status: match text("status") {

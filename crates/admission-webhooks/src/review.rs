@@ -106,7 +106,8 @@ fn write_three(name: &[u8], members: [(&[u8], &str); 3], out: &mut Vec<u8>) {
 }
 
 fn write_kind(name: &[u8], kind: &GroupVersionKind, out: &mut Vec<u8>) {
-    let members = [(&br#"{"group":"#[..], kind.group.as_str()), (br#","version":"#, &kind.version), (br#","kind":"#, &kind.kind)];
+    let members =
+        [(&br#"{"group":"#[..], kind.group.as_str()), (br#","version":"#, &kind.version), (br#","kind":"#, &kind.kind)];
     write_three(name, members, out);
 }
 
