@@ -55,6 +55,8 @@ const TABLE: &[(&str, &[Stage], &[Operation])] = &[
     ("NodeDeclaredFeatureValidator", &[Validate], &[Update]),
     ("JobValidation", &[Validate], &[Update]),
     ("PodResizeValidator", &[Validate], &[Update]),
+    ("MutatingAdmissionWebhook", &[Mutate], ALL),
+    ("ValidatingAdmissionWebhook", &[Validate], ALL),
     ("ResourceQuota", &[Validate], WRITES),
     ("AlwaysDeny", BOTH, ALL),
 ];

@@ -26,6 +26,7 @@ use binnacle_validation::ip::Cidr;
 use binnacle_webhook::ServiceResolver;
 
 use super::external_address;
+use super::webhooks::AdmissionWebhooks;
 use crate::authentication;
 use crate::authorization::UnsafeDeletion;
 use crate::flags::Config;
@@ -44,6 +45,7 @@ pub(super) struct Access {
     pub(super) request_header: Option<RequestHeader>,
     pub(super) admission: AdmissionOptions,
     pub(super) admission_metrics: AdmissionMetrics,
+    pub(super) webhooks: AdmissionWebhooks,
     /// Where services of the cluster are reached.
     pub(super) services: Arc<dyn ServiceResolver>,
 }
@@ -67,6 +69,7 @@ pub(super) fn built_in(
     };
     let lookup = Arc::new(ResourceLookup::new(set.clone()));
     let mut plugins = binnacle_admission::all(lookup, &access.authorizer, &access.admission, &access.admission_metrics);
+    plugins.extend(access.webhooks.plugins());
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins, &access.admission_metrics)
         .expect("the plugins that are built have a place in the order");
