@@ -3,12 +3,14 @@
 mod apis;
 mod policies;
 mod shown;
+mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics};
+use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, ResourceLookup};
+use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{ControlPlane, ServiceAddresses, follow_policies};
@@ -30,6 +32,7 @@ use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_supervise::supervise;
+use binnacle_webhook::ServiceResolver;
 use prometheus::{GaugeVec, Opts, Registry};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -38,6 +41,7 @@ use self::apis::{Access, built_in};
 use self::policies::AdmissionPolicies;
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
+use self::webhooks::AdmissionWebhooks;
 use crate::admin_socket::AdminSocket;
 use crate::authentication::{self, AuthenticationError};
 use crate::authorities;
@@ -45,7 +49,7 @@ use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path};
 use crate::encryption::AtRest;
 use crate::flags::Config;
-use crate::health::{Lost, RolesCheck, StepCheck};
+use crate::health::{InformersCheck, Lost, StepCheck};
 use crate::issuers::{IssuersError, NamedIssuers};
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{PkiError, system_clock};
@@ -118,8 +122,6 @@ pub(crate) enum StartError {
     Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("failed to apply admission: {0}")]
     Admission(#[from] AdmissionConfigError),
-    #[error("admission plugin {0} is not built yet")]
-    Plugin(&'static str),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -150,10 +152,6 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         tracing::warn!("--{flag} has no effect: {why}");
     }
     let named = Named::load(&config)?;
-    let missing = config.admission.beyond_default().find(|name| !binnacle_admission::is_built(name));
-    if let Some(name) = missing {
-        return Err(StartError::Plugin(name));
-    }
     let mut plugins = config.admission.options.clone();
     let asked = |plugin: &str| config.admission.enables(plugin);
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
@@ -196,6 +194,17 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         .build(metrics.registry(), |media_type, body, omit| read_object(&BuiltInKinds, media_type, body, omit))?
         .map(Arc::new);
     let outward = Outward::new(kubelets, metrics.registry()).map_err(not_registered)?;
+    let lookup = Arc::new(ResourceLookup::new(resources.clone()));
+    let conditions = MatchConditionMetrics::register(metrics.registry()).map_err(not_registered)?;
+    let surroundings =
+        webhooks::surroundings(&resources, lookup, &authorization.authorizer, &conditions, metrics.registry())
+            .map_err(not_registered)?;
+    let services: Arc<dyn ServiceResolver> = Arc::new(ServiceAddresses::new(
+        resources.clone(),
+        config.misc.service_routing,
+        Some(reachable(port.address())),
+    ));
+    let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
     let access = Access {
         authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer.clone(),
@@ -204,13 +213,10 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         client_ca: clients.pem.clone(),
         request_header: authentication::request_header(flags, proxies.as_ref()),
         admission: plugins,
+        webhooks,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
-        admission_policies: AdmissionPolicies::new(metrics.registry()).map_err(not_registered)?,
-        services: Arc::new(ServiceAddresses::new(
-            resources.clone(),
-            config.misc.service_routing,
-            Some(reachable(port.address())),
-        )),
+        admission_policies: AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?,
+        services,
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
@@ -239,6 +245,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         async move { issuers.follow(&mut *file.lock().await, stopped).await }
     }));
     authorization.follow(&resources, &mut followers, &shutdown);
+    access.webhooks.follow(&resources, &mut followers, &shutdown);
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
@@ -249,7 +256,9 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         health = at_rest.add_checks(health);
     }
     let lost = Lost::default();
-    let health = health.ready(Arc::new(RolesCheck(access.roles.index().clone()))).ready(Arc::new(lost.clone()));
+    let health = health
+        .ready(Arc::new(InformersCheck { roles: access.roles.index().clone(), webhooks: access.webhooks.sources() }))
+        .ready(Arc::new(lost.clone()));
     let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
     let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(terminating)));
     let shown = resources.clone();

@@ -27,6 +27,7 @@ use binnacle_webhook::ServiceResolver;
 
 use super::external_address;
 use super::policies::AdmissionPolicies;
+use super::webhooks::AdmissionWebhooks;
 use crate::authentication;
 use crate::authorization::UnsafeDeletion;
 use crate::flags::Config;
@@ -46,6 +47,7 @@ pub(super) struct Access {
     pub(super) admission: AdmissionOptions,
     pub(super) admission_metrics: AdmissionMetrics,
     pub(super) admission_policies: AdmissionPolicies,
+    pub(super) webhooks: AdmissionWebhooks,
     /// Where services of the cluster are reached.
     pub(super) services: Arc<dyn ServiceResolver>,
 }
@@ -71,6 +73,7 @@ pub(super) fn built_in(
     let mut plugins =
         binnacle_admission::all(lookup.clone(), &access.authorizer, &access.admission, &access.admission_metrics);
     plugins.extend(access.admission_policies.plugins(&set, &lookup, &access.authorizer));
+    plugins.extend(access.webhooks.plugins());
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins, &access.admission_metrics)
         .expect("the plugins that are built have a place in the order");
