@@ -98,7 +98,7 @@ impl Client {
         let connector = Connector {
             tls: Arc::new(tls::config(&target)?),
             server_name: target.server_name.clone(),
-            address: target.address.clone(),
+            service: target.service.clone(),
         };
         let pool = Pool::builder(TokioExecutor::new())
             .timer(TokioTimer::new())

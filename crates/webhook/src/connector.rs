@@ -15,7 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tower_service::Service;
+use tower_service::Service as Connect;
+
+use crate::service::Service;
 
 /// Why there is no connection, in the words of Go's client.
 #[derive(Debug, thiserror::Error)]
@@ -30,8 +32,8 @@ pub(crate) struct ConnectError {
 pub(crate) struct Connector {
     pub(crate) tls: Arc<ClientConfig>,
     pub(crate) server_name: Option<String>,
-    /// The host to dial in place of the URL's.
-    pub(crate) address: Option<String>,
+    /// The service to dial in place of the URL's host.
+    pub(crate) service: Option<Service>,
 }
 
 /// With or without TLS.
@@ -40,7 +42,7 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl Service<Uri> for Connector {
+impl Connect<Uri> for Connector {
     type Response = TokioIo<Stream>;
     type Error = ConnectError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
@@ -59,8 +61,17 @@ impl Connector {
     async fn connect(&self, url: &Uri) -> Result<Stream, ConnectError> {
         let secure = url.scheme_str() == Some("https");
         let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-        let dialed = self.address.as_deref().unwrap_or(host);
-        let tcp = dial(dialed, url.port_u16().unwrap_or(if secure { 443 } else { 80 })).await?;
+        let tcp = match &self.service {
+            Some(service) => {
+                let address = service.address().await.map_err(|message| ConnectError { message, reset: false })?;
+                let (host, port) = split(&address).ok_or_else(|| ConnectError {
+                    message: format!("dial tcp: address {address}: missing port in address"),
+                    reset: false,
+                })?;
+                dial(host, port).await?
+            }
+            None => dial(host, url.port_u16().unwrap_or(if secure { 443 } else { 80 })).await?,
+        };
         let _ = tcp.set_nodelay(true);
         if !secure {
             return Ok(Stream::Plain(tcp));
@@ -73,6 +84,12 @@ impl Connector {
             Err(error) => Err(ConnectError { message: tls_words(&error), reset: is_reset(&error) }),
         }
     }
+}
+
+/// Host and port of an address; an IPv6 address stands in brackets.
+fn split(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    Some((host.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
 }
 
 async fn dial(host: &str, port: u16) -> Result<TcpStream, ConnectError> {

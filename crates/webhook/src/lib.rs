@@ -8,6 +8,7 @@ mod backoff;
 mod client;
 mod connector;
 mod kubeconfig;
+mod service;
 mod target;
 mod tls;
 
@@ -15,4 +16,5 @@ pub use answers::Answers;
 pub use backoff::Backoff;
 pub use client::{Answer, Client, WebhookError};
 pub use kubeconfig::{KubeconfigError, load, parse};
+pub use service::{Service, ServiceResolver};
 pub use target::{Credential, Identity, Target, TargetError};

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use http::Uri;
 
+use crate::service::Service;
+
 /// A webhook's address and all that a call of it needs.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -14,9 +16,10 @@ pub struct Target {
     pub authorities: Option<Vec<u8>>,
     /// The name that the certificate must be for, if not the host of the URL.
     pub server_name: Option<String>,
-    /// The host that is dialed, if not that of the URL: where a service is.
-    pub address: Option<String>,
-    /// Whether any certificate will do.
+    /// The service that is dialed in place of the URL's host. Calls of it use HTTP/1.1, as the Go server's do, so that
+    /// they spread over its endpoints.
+    pub service: Option<Service>,
+    /// True when any certificate will do.
     pub insecure: bool,
     pub identity: Option<Identity>,
     pub credential: Credential,
@@ -59,7 +62,7 @@ impl Target {
             url,
             authorities: None,
             server_name: None,
-            address: None,
+            service: None,
             insecure: false,
             identity: None,
             credential: Credential::None,

@@ -1,20 +1,16 @@
 //! Conversion of custom resources by the webhook that their definition names.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_custom::Definition;
 use binnacle_meta::{FieldErrors, FieldPath, Text, aggregate, go_quote};
-use binnacle_registry::Catalog;
 use binnacle_schema::{Limits, Object, Value, json, value};
 use binnacle_scheme::{Converted, Converter};
 use binnacle_validation::metadata;
-use binnacle_webhook::{Client, Target};
-use parking_lot::Mutex;
-
-use crate::objects::Objects;
+use binnacle_webhook::{Client, Service, ServiceResolver, Target};
 
 /// How long kube-apiserver waits for a conversion.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -26,65 +22,43 @@ const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_no
 pub(super) struct ConversionWebhook {
     /// `spec.conversion.webhook`.
     webhook: Value,
-    catalog: Catalog,
-    /// The client, and the host that it dials where that is a service's.
-    client: Mutex<Option<(Option<String>, Client)>>,
+    resolver: Arc<dyn ServiceResolver>,
+    client: OnceLock<Client>,
 }
 
 impl ConversionWebhook {
-    /// `None` where versions differ in their names alone. Services are found in the catalog.
-    pub(super) fn of(definition: &Definition, catalog: &Catalog) -> Option<Arc<dyn Converter>> {
+    /// `None` where versions differ in their names alone. The resolver knows where services are.
+    pub(super) fn of(definition: &Definition, resolver: &Arc<dyn ServiceResolver>) -> Option<Arc<dyn Converter>> {
         let webhook = definition.webhook.clone()?;
-        Some(Arc::new(Self { webhook, catalog: catalog.clone(), client: Mutex::default() }))
+        Some(Arc::new(Self { webhook, resolver: resolver.clone(), client: OnceLock::new() }))
     }
 
-    async fn client(&self) -> Result<Client, String> {
+    fn client(&self) -> Result<&Client, String> {
+        match self.client.get() {
+            Some(client) => Ok(client),
+            None => self.make_client().map(|client| self.client.get_or_init(|| client)),
+        }
+    }
+
+    fn make_client(&self) -> Result<Client, String> {
         let config = self.webhook.at(&["clientConfig"]);
         let service = config.and_then(|config| config.get("service")).filter(|service| !service.is_null());
-        let (url, host) = match service {
-            Some(service) => {
-                let url = service_url(service);
-                let host = self.service_host(service).await.map_err(|why| format!("Post \"{url}?timeout=30s\": {why}"));
-                (url, Some(host?))
-            }
-            None => (config.map(|config| config.str_at(&["url"])).unwrap_or_default().to_owned(), None),
-        };
-        let mut kept = self.client.lock();
-        if let Some((known, client)) = &*kept
-            && *known == host
-        {
-            return Ok(client.clone());
+        let mut target = match service {
+            Some(service) => Target::new(&service_url(service)),
+            None => Target::new(config.map(|config| config.str_at(&["url"])).unwrap_or_default()),
         }
-        let mut target = Target::new(&url).map_err(|error| error.to_string())?;
-        target.address.clone_from(&host);
+        .map_err(|error| error.to_string())?;
+        target.service = service.map(|service| Service {
+            resolver: self.resolver.clone(),
+            namespace: service.str_at(&["namespace"]).to_owned(),
+            name: service.str_at(&["name"]).to_owned(),
+            port: service_port(service),
+        });
         let bundle = config.map(|config| config.str_at(&["caBundle"])).unwrap_or_default();
         let bundle = BASE64_STANDARD.decode(bundle).map_err(|error| error.to_string())?;
         // Blanks alone are no authorities.
         target.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());
-        let client = Client::new(target, TIMEOUT).map_err(|error| error.to_string())?;
-        *kept = Some((host, client.clone()));
-        Ok(client)
-    }
-
-    /// Where a service is reached.
-    async fn service_host(&self, reference: &Value) -> Result<String, String> {
-        let (namespace, name) = (reference.str_at(&["namespace"]), reference.str_at(&["name"]));
-        let services =
-            Objects::new(&self.catalog, "", "v1", "services").map_err(|status| status.message().to_owned())?;
-        let service = services.get(namespace, name).await.map_err(|status| status.message().to_owned())?;
-        let service = service.ok_or_else(|| format!("service {} not found", go_quote(name)))?;
-        let cluster_ip = service.str_at(&["spec", "clusterIP"]);
-        match service.str_at(&["spec", "type"]) {
-            "ExternalName" => Ok(service.str_at(&["spec", "externalName"]).to_owned()),
-            "ClusterIP" if cluster_ip == "None" => Err("cannot route to service with ClusterIP \"None\"".to_owned()),
-            "ClusterIP" | "LoadBalancer" | "NodePort" => {
-                let port = service_port(reference);
-                let has = service.list_at(&["spec", "ports"]).iter().any(|one| one.int_at(&["port"]) == Some(port));
-                let missing = || format!("no service port {port} found for service {}", go_quote(name));
-                has.then(|| cluster_ip.to_owned()).ok_or_else(missing)
-            }
-            other => Err(format!("unsupported service type {}", go_quote(other))),
-        }
+        Client::new(target, TIMEOUT).map_err(|error| error.to_string())
     }
 
     /// The first of the versions of reviews that both sides know.
@@ -108,7 +82,7 @@ impl ConversionWebhook {
         });
         let mut body = Vec::new();
         json::write(&review, &mut body);
-        let answer = self.client().await?.post(body).await.map_err(|error| error.to_string())?;
+        let answer = self.client()?.post(body).await.map_err(|error| error.to_string())?;
         if let Some(failure) = answer.failure() {
             return Err(failure.to_string());
         }
@@ -142,8 +116,9 @@ impl Converter for ConversionWebhook {
     }
 }
 
-fn service_port(service: &Value) -> i64 {
-    service.int_at(&["port"]).unwrap_or(443)
+/// Validation keeps ports within their range.
+fn service_port(service: &Value) -> u16 {
+    service.int_at(&["port"]).and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
 }
 
 fn service_url(service: &Value) -> String {

@@ -14,6 +14,7 @@ use binnacle_schema::{Value, json};
 use binnacle_scheme::{
     CUSTOM_RESOURCE_PRIORITIES, Kinds, ResourceDescription, Resources, Served, ServedVersion, Shared, Verb, Verbs,
 };
+use binnacle_webhook::ServiceResolver;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -27,6 +28,8 @@ pub struct CustomResources {
     /// The kinds of the program.
     kinds: Shared<dyn Kinds>,
     schemas: Schemas,
+    /// Knows where the services of conversion webhooks are.
+    resolver: Arc<dyn ServiceResolver>,
     served: Mutex<ServedGroups>,
 }
 
@@ -47,8 +50,13 @@ impl fmt::Debug for CustomResources {
 }
 
 impl CustomResources {
-    pub fn new(catalog: Catalog, installer: Arc<Installer>, kinds: Shared<dyn Kinds>) -> Self {
-        Self { catalog, installer, kinds, schemas: Schemas::new(), served: Mutex::default() }
+    pub fn new(
+        catalog: Catalog,
+        installer: Arc<Installer>,
+        kinds: Shared<dyn Kinds>,
+        resolver: Arc<dyn ServiceResolver>,
+    ) -> Self {
+        Self { catalog, installer, kinds, schemas: Schemas::new(), resolver, served: Mutex::default() }
     }
 
     /// Serves a definition, or what has become of it. Where it is terminating, no objects can be made any more; those
@@ -66,7 +74,7 @@ impl CustomResources {
             }
             return;
         }
-        let converter = ConversionWebhook::of(definition, &self.catalog);
+        let converter = ConversionWebhook::of(definition, &self.resolver);
         let made = types(definition, &self.schemas, &self.kinds, converter.as_ref());
         let mut good = Vec::new();
         for made in made {
@@ -225,6 +233,7 @@ mod tests {
     use binnacle_store_embedded::EmbeddedStore;
 
     use super::*;
+    use crate::{ServiceAddresses, ServiceRouting};
 
     fn definition(n: usize) -> Definition {
         let plural = format!("widgets{n}");
@@ -252,7 +261,8 @@ mod tests {
         let catalog = Catalog::new(binnacle_builtin::kinds());
         let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
         let installer = Arc::new(Installer::new(storage, Arc::new(AdmitAll), Default::default(), 1 << 20));
-        let custom = CustomResources::new(catalog.clone(), installer, binnacle_builtin::kinds());
+        let resolver = Arc::new(ServiceAddresses::new(catalog.clone(), ServiceRouting::ClusterIp, None));
+        let custom = CustomResources::new(catalog.clone(), installer, binnacle_builtin::kinds(), resolver);
         let registrations = Registrations::default();
         let definitions: Vec<Definition> = (0..100).map(definition).collect();
         definitions.iter().for_each(|definition| custom.serve(definition, false, &registrations));

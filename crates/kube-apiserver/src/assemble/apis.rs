@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use binnacle_admission::{
-    Chain as AdmissionChain, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
+    Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
 };
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
@@ -23,8 +23,10 @@ use binnacle_scheme::Release;
 use binnacle_scheme::Served;
 use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
 use binnacle_validation::ip::Cidr;
+use binnacle_webhook::ServiceResolver;
 
 use super::external_address;
+use super::policies::AdmissionPolicies;
 use crate::authentication;
 use crate::authorization::UnsafeDeletion;
 use crate::flags::Config;
@@ -43,6 +45,9 @@ pub(super) struct Access {
     pub(super) request_header: Option<RequestHeader>,
     pub(super) admission: AdmissionOptions,
     pub(super) admission_metrics: AdmissionMetrics,
+    pub(super) admission_policies: AdmissionPolicies,
+    /// Where services of the cluster are reached.
+    pub(super) services: Arc<dyn ServiceResolver>,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -62,8 +67,10 @@ pub(super) fn built_in(
         request_header: access.request_header.clone(),
         ..control_plane_config(config, address, &served)
     };
-    let lookup = Arc::new(ResourceLookup::new(set.clone()));
-    let mut plugins = binnacle_admission::all(lookup, &access.authorizer, &access.admission, &access.admission_metrics);
+    let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));
+    let mut plugins =
+        binnacle_admission::all(lookup.clone(), &access.authorizer, &access.admission, &access.admission_metrics);
+    plugins.extend(access.admission_policies.plugins(&set, &lookup, &access.authorizer));
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins, &access.admission_metrics)
         .expect("the plugins that are built have a place in the order");
@@ -79,7 +86,8 @@ pub(super) fn built_in(
     };
     let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
     let resources = binnacle_builtin::install(&set, &installer, served, Releases::default());
-    let custom = CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds());
+    let custom =
+        CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds(), access.services.clone());
     own.custom = Some(Arc::new(custom));
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };

@@ -1,6 +1,6 @@
 //! Settings of the cluster that single resources ask for.
 
-use binnacle_controlplane::EndpointReconciler;
+use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
 
 use super::kubelet;
 use super::parse::Given;
@@ -16,6 +16,13 @@ pub(super) const GROUP: Group = Group {
             Kind::Value("int"),
             "1",
             "DEPRECATED: Number of servers in the cluster, for --endpoint-reconciler-type=master-count.",
+        ),
+        Flag::new(
+            "enable-aggregator-routing",
+            Kind::Bool,
+            "",
+            "Whether services of aggregated APIs and of webhooks are reached at one of their endpoints rather than at their \
+             cluster IP.",
         ),
         Flag::new(
             "endpoint-reconciler-type",
@@ -66,6 +73,7 @@ pub(crate) struct Misc {
     pub(crate) service_node_port_range: PortRange,
     pub(crate) kubelet: binnacle_kubelet::Config,
     pub(crate) endpoint_reconciler: EndpointReconciler,
+    pub(crate) service_routing: ServiceRouting,
     /// 0 for none.
     pub(crate) kubernetes_service_node_port: u16,
 }
@@ -80,6 +88,10 @@ impl Misc {
             service_node_port_range: ports,
             kubelet: kubelet::read(given)?,
             endpoint_reconciler: endpoint_reconciler(given)?,
+            service_routing: match given.flag("enable-aggregator-routing")? {
+                true => ServiceRouting::Endpoints,
+                false => ServiceRouting::ClusterIp,
+            },
         })
     }
 }

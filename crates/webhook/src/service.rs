@@ -1,0 +1,34 @@
+//! Services of the cluster as targets of calls.
+
+use std::fmt;
+use std::sync::Arc;
+
+use binnacle_request::BoxFuture;
+
+/// Tells where a service of the cluster is reached.
+pub trait ServiceResolver: fmt::Debug + Send + Sync {
+    /// The `host:port` to dial for a port of a service, or in Go's words why there is none. Asked for each connection,
+    /// or for each request: it answers from memory.
+    fn resolve<'a>(&'a self, namespace: &'a str, name: &'a str, port: u16) -> BoxFuture<'a, Result<String, String>>;
+}
+
+/// A port of a service, and who knows where it is.
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub resolver: Arc<dyn ServiceResolver>,
+    pub namespace: String,
+    pub name: String,
+    pub port: u16,
+}
+
+impl Service {
+    /// The name that the server's certificate must be for.
+    pub fn server_name(&self) -> String {
+        format!("{}.{}.svc", self.name, self.namespace)
+    }
+
+    /// The `host:port` to dial, or in Go's words why there is none.
+    pub async fn address(&self) -> Result<String, String> {
+        self.resolver.resolve(&self.namespace, &self.name, self.port).await
+    }
+}
