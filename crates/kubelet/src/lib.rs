@@ -108,6 +108,7 @@ impl Kubelets {
             port: Some(port),
             tls: Some(tls.clone()),
             addresses: None,
+            server_name: None,
         };
         let features = node.list_at(&["status", "declaredFeatures"]);
         Ok(Kubelet {
