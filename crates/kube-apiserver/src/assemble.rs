@@ -8,15 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics};
+use binnacle_aggregator::{Aggregator, Options as AggregatorOptions};
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{ControlPlane, ServiceAddresses};
+use binnacle_discovery::Addresses;
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
 use binnacle_metrics::keep;
 use binnacle_openapi::OpenApiLink;
+use binnacle_proxy::ClientIdentity;
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Link, ShutdownTrigger};
 use binnacle_server::{
@@ -29,7 +32,9 @@ use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_supervise::supervise;
+use binnacle_webhook::ServiceResolver;
 use prometheus::{GaugeVec, Opts, Registry};
+use rustls::client::ResolvesClientCert;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -114,6 +119,10 @@ pub(crate) enum StartError {
     Authorization(#[from] AuthorizationError),
     #[error("unable to reach kubelets: {0}")]
     Kubelets(#[from] binnacle_kubelet::ConfigError),
+    #[error("unable to use the proxy client certificate: {0}")]
+    ProxyClient(binnacle_proxy::IdentityError),
+    #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
+    NoRegistration,
     #[error("failed to apply admission: {0}")]
     Admission(#[from] AdmissionConfigError),
     #[error("admission plugin {0} is not built yet")]
@@ -166,7 +175,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
     stores.refuse_unfinished().await?;
     let admin_socket = stores.offer();
-    let Named { mut authentication, issuers, tls, authorization, kubelets } = named;
+    let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client } = named;
     let named_clients = authentication.clients.take();
     let clock = system_clock();
     let Shown { tls, clients, kubectl, controllers, place, service_account, own } =
@@ -194,6 +203,19 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         .build(metrics.registry(), |media_type, body, omit| read_object(&BuiltInKinds, media_type, body, omit))?
         .map(Arc::new);
     let outward = Outward::new(kubelets, metrics.registry()).map_err(not_registered)?;
+    let services: Arc<dyn ServiceResolver> = Arc::new(ServiceAddresses::new(
+        resources.clone(),
+        config.misc.service_routing,
+        Some(reachable(port.address())),
+    ));
+    let addresses = Addresses { default: external_address(&config, port.address()), ..Addresses::default() };
+    let aggregator = Aggregator::new(AggregatorOptions {
+        catalog: resources.clone(),
+        resolver: services.clone(),
+        identity: proxy_client,
+        rejects_redirects: config.misc.rejects_redirects,
+        addresses,
+    });
     let access = Access {
         authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer.clone(),
@@ -203,11 +225,8 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         request_header: authentication::request_header(flags, proxies.as_ref()),
         admission: plugins,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
-        services: Arc::new(ServiceAddresses::new(
-            resources.clone(),
-            config.misc.service_routing,
-            Some(reachable(port.address())),
-        )),
+        services,
+        aggregator: aggregator.clone(),
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
@@ -235,6 +254,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         async move { issuers.follow(&mut *file.lock().await, stopped).await }
     }));
     authorization.follow(&resources, &mut followers, &shutdown);
+    let aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartError::NoRegistration)?;
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
@@ -247,7 +267,12 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let lost = Lost::default();
     let health = health.ready(Arc::new(RolesCheck(access.roles.index().clone()))).ready(Arc::new(lost.clone()));
     let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
-    let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(terminating)));
+    let health = control_plane
+        .steps()
+        .iter()
+        .chain(&aggregation)
+        .fold(health, started)
+        .ready(Arc::new(ShutdownCheck(terminating)));
     let shown = resources.clone();
     let what_is_served = move || shown.snapshot().served().clone();
     let mut links: Vec<Arc<dyn Link>> = vec![
@@ -256,6 +281,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(HealthMetricsLink(health_metrics)),
         Arc::new(OpenApiLink::new(what_is_served, binnacle_builtin::kinds())),
+        Arc::new(aggregator),
         Arc::new(api),
     ];
     if let Some(fairness) = &fairness {
@@ -376,6 +402,8 @@ struct Named {
     tls: Option<(DefaultCertificate, String)>,
     authorization: Prepared,
     kubelets: Kubelets,
+    /// Shown to servers of aggregated APIs.
+    proxy_client: Option<Arc<dyn ResolvesClientCert>>,
 }
 
 impl Named {
@@ -396,7 +424,12 @@ impl Named {
         };
         let authorization = Prepared::load(&config.authorization)?;
         let kubelets = Kubelets::new(&config.misc.kubelet)?;
-        Ok(Self { authentication, issuers, tls, authorization, kubelets })
+        let proxy_client = match &config.misc.proxy_client {
+            Some((certificate, key)) => Some(ClientIdentity::load(certificate, key).map_err(StartError::ProxyClient)?),
+            None => None,
+        };
+        let proxy_client = proxy_client.map(|identity| Arc::new(identity) as Arc<dyn ResolvesClientCert>);
+        Ok(Self { authentication, issuers, tls, authorization, kubelets, proxy_client })
     }
 }
 

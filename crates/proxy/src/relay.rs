@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_request::{Body, Request, Response};
-use http::header::{HOST, HeaderName, HeaderValue, LOCATION};
+use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode, Uri};
 use rustls::ClientConfig;
 
@@ -59,6 +59,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
         let text = "the backend attempted to redirect this request, which is not permitted";
         let mut refused = Response::new(Body::from(text));
         *refused.status_mut() = StatusCode::BAD_GATEWAY;
+        refused.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         return Ok(refused);
     }
     let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
