@@ -9,6 +9,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use binnacle_controlplane::{Handler, Informer, Step};
 use binnacle_discovery::Addresses;
 use binnacle_meta::{Status, Text};
+use binnacle_openapi::Others;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
@@ -20,6 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::discovery::Merged;
 use crate::documents::{Documents, Follower};
+use crate::openapi::{self, Specs};
 use crate::registered::{Registered, Registry};
 use crate::remote::{Remote, Remotes};
 
@@ -47,6 +49,7 @@ pub(crate) struct Inner {
     pub(crate) remotes: Remotes,
     pub(crate) registry: ArcSwap<Registry>,
     pub(crate) documents: Documents,
+    pub(crate) specs: Specs,
     /// Grows with each change of APIServices or of what their servers say.
     pub(crate) generation: AtomicU64,
     pub(crate) merged: ArcSwapOption<Merged>,
@@ -67,11 +70,11 @@ struct Changing {
 }
 
 struct Following {
-    /// The APIService has changed.
-    changed: Arc<Notify>,
+    /// The APIService has changed: told to the task that reads discovery documents, and to the one for OpenAPI.
+    changed: [Arc<Notify>; 2],
     /// True once the server was asked for the first time.
     tried: watch::Receiver<bool>,
-    task: tokio::task::AbortHandle,
+    tasks: [tokio::task::AbortHandle; 2],
 }
 
 impl Aggregator {
@@ -83,10 +86,16 @@ impl Aggregator {
             remotes: Remotes::new(options.resolver, options.identity),
             registry: ArcSwap::default(),
             documents: Documents::default(),
+            specs: Specs::default(),
             generation: AtomicU64::new(1),
             merged: ArcSwapOption::empty(),
             followers: Mutex::default(),
         }))
+    }
+
+    /// What other servers say of their APIs, for the documents of OpenAPI.
+    pub fn openapi(&self) -> Arc<Others> {
+        self.0.specs.others()
     }
 
     pub(crate) fn remotes(&self) -> &Remotes {
@@ -164,24 +173,26 @@ impl Aggregator {
         let mut followers = self.0.followers.lock();
         while followers.tasks.try_join_next().is_some() {}
         if let Some(known) = followers.by_name.get(&remote.name) {
-            known.changed.notify_one();
+            known.changed.iter().for_each(|changed| changed.notify_one());
             return;
         }
-        let changed = Arc::new(Notify::new());
+        let changed = [Arc::new(Notify::new()), Arc::new(Notify::new())];
         let (report, tried) = watch::channel(false);
-        let follower = Follower { name: remote.name.clone(), changed: changed.clone(), tried: report };
+        let follower = Follower { name: remote.name.clone(), changed: changed[0].clone(), tried: report };
         let inner = Arc::downgrade(&self.0);
-        let task = followers.tasks.spawn(follower.run(inner));
-        followers.by_name.insert(remote.name.clone(), Following { changed, tried, task });
+        let documented = openapi::follow(inner.clone(), remote.name.clone(), changed[1].clone());
+        let tasks = [followers.tasks.spawn(follower.run(inner)), followers.tasks.spawn(documented)];
+        followers.by_name.insert(remote.name.clone(), Following { changed, tried, tasks });
     }
 
     fn forget(&self, name: &str) {
         let mut followers = self.0.followers.lock();
         if let Some(known) = followers.by_name.remove(name) {
-            known.task.abort();
+            known.tasks.iter().for_each(tokio::task::AbortHandle::abort);
         }
         drop(followers);
         self.0.documents.forget(name, &self.0.registry.load());
+        self.0.specs.forget(name);
         self.0.changed();
     }
 }

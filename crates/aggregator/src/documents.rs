@@ -190,7 +190,7 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
         let body: String = String::from_utf8_lossy(&answer.body).chars().take(512).collect();
         return Err(format!("failed to download legacy discovery for {path}: {} {body}", answer.code));
     }
-    parse_legacy(&answer.body, &remote.group, &remote.version).map(Arc::from)
+    parse_legacy(&answer.body).map(Arc::from)
 }
 
 /// True for the aggregated form, in either version.
@@ -244,63 +244,52 @@ fn aggregated_subresource(subresource: &Value) -> RemoteSubresource {
 }
 
 /// The resources of a version's own document, with subresources below what they belong to.
-fn parse_legacy(body: &[u8], group: &str, version: &str) -> Result<Vec<RemoteResource>, String> {
+fn parse_legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
     let list: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let entries: Vec<&Value> = list["resources"].as_array().into_iter().flatten().collect();
+    let named: Vec<(Text, &Value)> = entries.into_iter().map(|entry| (text(&entry["name"]), entry)).collect();
     let mut resources: Vec<RemoteResource> = Vec::new();
-    for entry in list["resources"].as_array().into_iter().flatten() {
-        let or = |member: &str, inherited: &str| match text(&entry[member]) {
-            given if given.is_empty() => Text::from(inherited),
-            given => given,
-        };
-        let kind =
-            GroupVersionKind { group: or("group", group), version: or("version", version), kind: text(&entry["kind"]) };
-        let name = text(&entry["name"]);
-        let namespaced = entry["namespaced"].as_bool().unwrap_or_default();
-        let bare = |plural: &str| RemoteResource {
-            plural: plural.into(),
-            singular: Text::default(),
-            kind: GroupVersionKind::new("", "", ""),
-            namespaced,
-            verbs: Arc::from([]),
-            short_names: Vec::new(),
-            categories: Vec::new(),
+    for (name, entry) in named.iter().filter(|(name, _)| !name.contains('/')) {
+        resources.push(RemoteResource {
+            plural: name.clone(),
+            singular: text(&entry["singularName"]),
+            kind: kind(entry),
+            namespaced: entry["namespaced"].as_bool().unwrap_or_default(),
+            verbs: texts(&entry["verbs"]).into(),
+            short_names: texts(&entry["shortNames"]),
+            categories: texts(&entry["categories"]),
             subresources: Vec::new(),
             storage_version_hash: Text::default(),
-        };
-        match name.split_once('/') {
-            Some((parent, below)) => {
-                let subresource = RemoteSubresource {
-                    name: below.into(),
-                    kind,
-                    accepted: Vec::new(),
-                    verbs: texts(&entry["verbs"]).into(),
-                };
-                match resources.iter_mut().find(|known| known.plural == parent) {
-                    Some(known) => known.subresources.push(subresource),
-                    // Something that has subresources but is nothing itself.
-                    None => {
-                        resources.push(RemoteResource { subresources: vec![subresource], ..bare(parent) });
-                    }
-                }
-            }
-            None => {
-                let resource = RemoteResource {
-                    singular: text(&entry["singularName"]),
-                    kind,
-                    verbs: texts(&entry["verbs"]).into(),
-                    short_names: texts(&entry["shortNames"]),
-                    categories: texts(&entry["categories"]),
-                    ..bare(&name)
-                };
-                match resources.iter_mut().find(|known| known.plural == name) {
-                    Some(known) => {
-                        let subresources = std::mem::take(&mut known.subresources);
-                        *known = RemoteResource { subresources, ..resource };
-                    }
-                    None => resources.push(resource),
-                }
-            }
+        });
+    }
+    for (name, entry) in &named {
+        let Some((parent, below)) = name.split_once('/') else { continue };
+        let namespaced = entry["namespaced"].as_bool().unwrap_or_default();
+        let place = resources.iter().position(|known| known.plural == parent).unwrap_or_else(|| {
+            // Something that has subresources but is nothing itself.
+            resources.push(RemoteResource {
+                plural: parent.into(),
+                singular: Text::default(),
+                kind: GroupVersionKind::new("", "", ""),
+                namespaced,
+                verbs: Arc::from([]),
+                short_names: Vec::new(),
+                categories: Vec::new(),
+                subresources: Vec::new(),
+                storage_version_hash: Text::default(),
+            });
+            resources.len() - 1
+        });
+        if resources[place].namespaced != namespaced {
+            return Err(format!("Error: Parent {parent} and subresource {below} scope do not match"));
         }
+        let has_kind = !text(&entry["kind"]).is_empty();
+        resources[place].subresources.push(RemoteSubresource {
+            name: below.into(),
+            kind: if has_kind { kind(entry) } else { GroupVersionKind::new("", "", "") },
+            accepted: Vec::new(),
+            verbs: texts(&entry["verbs"]).into(),
+        });
     }
     Ok(resources)
 }
@@ -353,12 +342,9 @@ mod tests {
             {"name": "things/scale", "namespaced": true, "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get"]},
             {"name": "things", "singularName": "thing", "namespaced": true, "kind": "Thing", "verbs": ["get", "list"], "shortNames": ["th"]}
         ]}"#;
-        let resources = parse_legacy(legacy, "g", "v1").unwrap();
+        let resources = parse_legacy(legacy).unwrap();
         assert_eq!(resources.len(), 1);
-        assert_eq!(
-            resources[0].kind,
-            GroupVersionKind { group: "g".into(), version: "v1".into(), kind: "Thing".into() }
-        );
+        assert_eq!(resources[0].kind, GroupVersionKind::new("", "", "Thing"));
         assert_eq!(resources[0].subresources[0].kind.group, "autoscaling");
         assert_eq!(resources[0].short_names, ["th"]);
     }

@@ -12,6 +12,7 @@ mod documents;
 mod fetch;
 mod identity;
 mod link;
+mod openapi;
 mod proxy;
 mod registered;
 mod remote;

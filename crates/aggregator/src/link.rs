@@ -1,9 +1,12 @@
 //! The aggregator as a link of the server, before its own resources.
 
+use std::sync::Arc;
+
 use binnacle_endpoints::discovery_response;
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 
 use crate::aggregator::Aggregator;
+use crate::remote::Remote;
 
 /// What a path is about.
 enum Place<'a> {
@@ -30,9 +33,15 @@ impl<'a> Place<'a> {
 }
 
 impl Aggregator {
+    /// The server that has a document of OpenAPI.
+    fn documented_by(&self, path: &str) -> Option<Arc<Remote>> {
+        let name = self.0.specs.owner(path)?;
+        self.0.registry.load().by_name.get(&name)?.remote.clone()
+    }
+
     async fn answer(&self, request: Request) -> Response {
         let remote = self.0.registry.load().remote_of(&request.info.path).cloned();
-        if let Some(remote) = remote {
+        if let Some(remote) = remote.or_else(|| self.documented_by(&request.info.path)) {
             return self.0.proxy(request, &remote).await;
         }
         let discovery = self.0.discovery();
@@ -46,7 +55,9 @@ impl Link for Aggregator {
         match Place::of(&info.path) {
             Place::Groups => true,
             Place::Group(group) => self.0.registry.load().has_group(group),
-            Place::Below => self.0.registry.load().remote_of(&info.path).is_some(),
+            Place::Below => {
+                self.0.registry.load().remote_of(&info.path).is_some() || self.documented_by(&info.path).is_some()
+            }
         }
     }
 

@@ -275,13 +275,15 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         .ready(Arc::new(ShutdownCheck(terminating)));
     let shown = resources.clone();
     let what_is_served = move || shown.snapshot().served().clone();
+    let documented = aggregator.clone();
+    let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds()).with_others(move || documented.openapi());
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response, BUILD)),
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(HealthMetricsLink(health_metrics)),
-        Arc::new(OpenApiLink::new(what_is_served, binnacle_builtin::kinds())),
         Arc::new(aggregator),
+        Arc::new(openapi),
         Arc::new(api),
     ];
     if let Some(fairness) = &fairness {

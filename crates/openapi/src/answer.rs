@@ -13,6 +13,7 @@ use crate::definitions::BuiltIn;
 use crate::documents::{self, Place};
 use crate::gzip;
 use crate::json::Json;
+use crate::others::{self, Others};
 use crate::protobuf::{self, Shape, shapes};
 use crate::{v2, v3};
 
@@ -21,6 +22,7 @@ use crate::{v2, v3};
 pub struct OpenApi {
     served: Arc<Served>,
     kinds: Shared<dyn Kinds>,
+    others: Arc<Others>,
     index: OnceLock<Bytes>,
     /// By name in the index.
     v3: BTreeMap<String, Arc<Slot>>,
@@ -102,12 +104,12 @@ const V3_PROTOBUF: [&str; 2] =
 impl OpenApi {
     pub fn new(served: Arc<Served>, kinds: Shared<dyn Kinds>) -> Self {
         let v3 = documents::all(&served).into_iter().map(|(name, place)| (name, Slot::new(place))).collect();
-        Self::of(served, kinds, v3)
+        Self::of(served, Arc::default(), kinds, v3)
     }
 
     /// The documents of what is served now: those that are about the same as before are kept.
     #[must_use]
-    pub fn follow(&self, served: Arc<Served>) -> Self {
+    pub fn follow(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
         let same = |slot: &Slot, place: &Place| {
             let (before, now) = (slot.place.resources(&self.served), place.resources(&served));
             slot.place == *place && before.len() == now.len() && before.iter().zip(now).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -118,13 +120,14 @@ impl OpenApi {
             (name, slot)
         });
         let v3 = slots.collect();
-        Self::of(served, self.kinds.clone(), v3)
+        Self::of(served, others, self.kinds.clone(), v3)
     }
 
-    fn of(served: Arc<Served>, kinds: Shared<dyn Kinds>, v3: BTreeMap<String, Arc<Slot>>) -> Self {
+    fn of(served: Arc<Served>, others: Arc<Others>, kinds: Shared<dyn Kinds>, v3: BTreeMap<String, Arc<Slot>>) -> Self {
         Self {
             served,
             kinds,
+            others,
             index: OnceLock::new(),
             v3,
             v2: OnceLock::new(),
@@ -136,6 +139,11 @@ impl OpenApi {
     /// What the documents are about.
     pub fn served(&self) -> &Arc<Served> {
         &self.served
+    }
+
+    /// What other servers say beside them.
+    pub fn others(&self) -> &Arc<Others> {
+        &self.others
     }
 
     /// Whether what is answered at a path depends on the encodings that the client accepts.
@@ -191,7 +199,12 @@ impl OpenApi {
             let paths = self.v3.values().flat_map(|slot| slot.place.paths(&self.served, &*self.kinds)).collect();
             let definitions =
                 WithCustom::new(BuiltIn::new(&*self.kinds, None), &*self.kinds, custom::all(&self.served));
-            let json = Bytes::from(v2::document(paths, &definitions));
+            let mut json = Bytes::from(v2::document(paths, &definitions));
+            if !self.others.v2.is_empty()
+                && let Some(merged) = others::merge(&json, &self.others.v2)
+            {
+                json = merged.into();
+            }
             (digest(&json), json)
         });
         let (etag, content_type) = (format!("\"{hash}\""), form.choose(JSON, V2_PROTOBUF_TYPE));
@@ -215,7 +228,13 @@ impl OpenApi {
         let mut json = Json::new();
         json.object(|json| {
             json.name("paths").object(|json| {
+                for (name, url) in &self.others.index {
+                    json.name(name).object(|json| json.text_member("serverRelativeURL", url));
+                }
                 for (name, slot) in &self.v3 {
+                    if self.others.index.contains_key(name) {
+                        continue;
+                    }
                     let hash = slot.hash.get_or_init(|| match slot.json.get() {
                         Some(body) => digest(body),
                         None => digest(&self.make_v3(&slot.place)),

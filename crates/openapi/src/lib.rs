@@ -14,6 +14,7 @@ mod json;
 mod link;
 mod names;
 mod operation;
+mod others;
 mod parameters;
 mod protobuf;
 mod routes;
@@ -23,6 +24,7 @@ mod words;
 
 pub use answer::{Answer, Ask, Document, OpenApi};
 pub use link::OpenApiLink;
+pub use others::{Others, keep_paths};
 
 /// Title and version of documents.
 const TITLE: [&str; 2] = ["Kubernetes", "1.36"];

@@ -315,7 +315,13 @@ impl Host {
 }
 
 async fn dial(target: &Target) -> Result<Dialed, DialError> {
-    let (stream, multiplexed) = target.dial_negotiated().await?;
+    let (stream, multiplexed) = target.dial_negotiated().await.map_err(|error| match error.text.as_str() {
+        // What Go's HTTP client says, which looks at the first bytes: mostly it is a server without TLS.
+        "tls: first record does not look like a TLS handshake" => {
+            DialError { text: "http: server gave HTTP response to HTTPS client".to_owned(), ..error }
+        }
+        _ => error,
+    })?;
     let failed = |error: hyper::Error| DialError { text: error.to_string(), unverified: false };
     if multiplexed {
         let mut builder = http2::Builder::new(TokioExecutor::new());
