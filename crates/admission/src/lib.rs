@@ -10,6 +10,7 @@ mod metrics;
 mod operations;
 mod plugin;
 mod plugins;
+mod reinvocation;
 #[cfg(test)]
 mod testing;
 
@@ -22,3 +23,4 @@ pub use plugins::{
     ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, Options,
     PodSecuritySettings, all,
 };
+pub use reinvocation::Reinvocation;

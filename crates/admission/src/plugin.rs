@@ -8,6 +8,8 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::{AuditLevel, BoxFuture};
 use binnacle_schema::Value;
 
+use crate::reinvocation::Reinvocation;
+
 /// When a plugin is asked: before the object is prepared and validated, or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -22,6 +24,8 @@ pub struct Request<'a> {
     /// On update and delete.
     pub old: Option<&'a Value>,
     remarks: &'a Remarks,
+    /// Absent in the validating stage.
+    reinvocation: Option<&'a Reinvocation>,
 }
 
 /// One rule of admission. It does nothing in a stage whose method it does not write.
@@ -45,7 +49,18 @@ pub trait Plugin: Send + Sync + 'static {
 
 impl<'a> Request<'a> {
     pub fn new(attributes: &'a Attributes, old: Option<&'a Value>, remarks: &'a Remarks) -> Self {
-        Self { attributes, old, remarks }
+        Self { attributes, old, remarks, reinvocation: None }
+    }
+
+    /// The same in one of the passes of the mutating stage.
+    #[must_use]
+    pub fn in_pass(self, reinvocation: &'a Reinvocation) -> Self {
+        Self { reinvocation: Some(reinvocation), ..self }
+    }
+
+    /// The passes of the mutating stage; `None` in the validating one.
+    pub fn reinvocation(&self) -> Option<&'a Reinvocation> {
+        self.reinvocation
     }
 
     /// Adds a text for a `Warning` header.
@@ -55,7 +70,12 @@ impl<'a> Request<'a> {
 
     /// Adds an annotation to all audit events that tell of this request.
     pub fn annotate(&self, key: &str, value: impl fmt::Display) {
-        self.remarks.annotate(AuditLevel::Metadata, key, value);
+        self.annotate_from(AuditLevel::Metadata, key, value);
+    }
+
+    /// Adds an annotation to the audit events that tell of this request from a level on.
+    pub fn annotate_from(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
+        self.remarks.annotate(level, key, value);
     }
 
     pub fn is_create(&self) -> bool {

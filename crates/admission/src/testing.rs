@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_authz::{Attributes as Access, Authorizer, AuthzError};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status, Text};
 use binnacle_registry::Remarks;
-use binnacle_registry::admission::{Admission, Attributes, Operation};
+use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::Value;
 use parking_lot::Mutex;
@@ -88,6 +88,10 @@ impl Lookup for Known {
         Box::pin(async { Ok(()) })
     }
 
+    fn is_known(&self, group: &str, version: &str, kind: &str) -> bool {
+        binnacle_resources::find_kind(group, version, kind).is_some()
+    }
+
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping> {
         let described = binnacle_resources::find_kind(group, version, kind)?;
         Some(Mapping { plural: described.plural.clone(), namespaced: described.namespaced })
@@ -120,6 +124,8 @@ pub(crate) fn attributes(operation: Operation, resource: [&str; 3], kind: &str, 
         name: "x".into(),
         user: User::new("me", &[]),
         dry_run: false,
+        options: OperationOptions::None,
+        deadline: None,
     }
 }
 

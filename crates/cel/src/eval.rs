@@ -57,12 +57,12 @@ impl Program {
     ///
     /// # Errors
     /// What the expression failed with, or that it cost more than the limit.
-    pub fn eval<'a>(&'a self, activation: &'a Activation<'a>, limit: u64) -> Result<Val<'a>, Error> {
+    pub fn eval<'a>(&'a self, activation: &Activation<'a>, limit: u64) -> Result<Val<'a>, Error> {
         self.evaluate(activation, limit).result
     }
 
     /// Evaluates the program and says what it cost, also where it failed.
-    pub fn evaluate<'a>(&'a self, activation: &'a Activation<'a>, limit: u64) -> Evaluated<'a> {
+    pub fn evaluate<'a>(&'a self, activation: &Activation<'a>, limit: u64) -> Evaluated<'a> {
         let meter = Meter::new(limit);
         let mut eval = Eval { meter: &meter, variables: activation, slots: vec![Ok(Val::Null); self.slots] };
         let result = eval.plan(&self.plan);
@@ -72,7 +72,7 @@ impl Program {
 
 struct Eval<'a, 'm> {
     meter: &'m Meter,
-    variables: &'a Activation<'a>,
+    variables: &'m Activation<'a>,
     /// The variables of loops. An error stays in an accumulator, where a later round may absorb it.
     slots: Vec<Evaluation<'a>>,
 }

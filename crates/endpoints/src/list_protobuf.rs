@@ -57,6 +57,10 @@ impl Measuring {
 
     /// Looks at some more objects; `false` at the end.
     pub(crate) fn advance(&mut self) -> Result<bool, Status> {
+        timed(self.items.partial.is_none(), || self.look_at_some())
+    }
+
+    fn look_at_some(&mut self) -> Result<bool, Status> {
         let mut looked_at = 0;
         while looked_at < TURN {
             let Some(entry) = self.pending.next() else {
@@ -91,11 +95,16 @@ impl Measuring {
     }
 }
 
+/// Whole objects are timed by the piece: a look at the clock for each would cost as much as its bytes do.
+fn timed<T>(whole: bool, work: impl FnOnce() -> T) -> T {
+    if whole { measure(Part::Serialize, work) } else { work() }
+}
+
 impl Items {
     fn message(&self, entry: &Entry) -> Result<Bytes, Status> {
         let resource = &self.resource;
         let Some((version, message)) = self.partial else {
-            return measure(Part::Serialize, || resource.protobuf(entry));
+            return resource.protobuf(entry);
         };
         let object = resource.collection.decode(entry.value(), entry.revision())?;
         let mut item = measure(Part::Transform, || partial::of_object(resource, &object, version));
@@ -111,6 +120,16 @@ impl Making for ProtobufList {
         if self.done {
             return None;
         }
+        timed(self.items.partial.is_none(), || self.make_piece())
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+}
+
+impl ProtobufList {
+    fn make_piece(&mut self) -> Option<Result<Pieces, Status>> {
         while !self.gathered.is_enough() {
             let Some(entry) = self.entries.next() else {
                 self.done = true;
@@ -129,9 +148,5 @@ impl Making for ProtobufList {
             }
         }
         Some(Ok(self.gathered.take()))
-    }
-
-    fn is_done(&self) -> bool {
-        self.done
     }
 }

@@ -5,6 +5,7 @@ use std::num::ParseIntError;
 use binnacle_meta::{
     FieldError, FieldErrors, FieldPath, FieldSelector, FieldTerm, GroupKind, LabelSelector, Status, Text, int_error,
 };
+use binnacle_registry::admission::WriteOptions;
 use binnacle_registry::{ContinueToken, DeleteOptions, ListOptions, Match};
 use binnacle_request::{Query, RequestInfo};
 use binnacle_scheme::ResourceDescription;
@@ -27,6 +28,19 @@ pub struct WriteParams {
     pub dry_run: bool,
     pub validation: FieldValidation,
     pub force: Option<bool>,
+    /// `fieldValidation` as it was sent.
+    sent_validation: Text,
+}
+
+impl WriteParams {
+    /// The options as admission is told them.
+    pub fn options(&self) -> WriteOptions {
+        WriteOptions {
+            dry_run: self.dry_run,
+            field_manager: self.field_manager.as_str().into(),
+            field_validation: self.sent_validation.clone(),
+        }
+    }
 }
 
 /// What becomes of unknown and duplicate fields.
@@ -230,6 +244,7 @@ pub fn write(query: &Query, kind: WriteKind) -> Result<WriteParams, Status> {
             _ => FieldValidation::Warn,
         },
         force,
+        sent_validation: validation.into(),
     })
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod patched;
 pub(crate) mod scale;
+mod scale_admission;
 pub(crate) mod update;
 pub(crate) mod watch;
 
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use binnacle_authz::Authorizer;
 use binnacle_meta::{Status, Text};
+use binnacle_registry::admission::WriteOptions;
 use binnacle_registry::{Context, Remarks, Resource, Warnings};
 use binnacle_request::{Request, Response};
 use binnacle_schema::Value;
@@ -41,12 +43,18 @@ pub type Answer = Result<Response, Status>;
 
 impl Call {
     /// The registry's view of the request.
-    pub(crate) fn context(&self, dry_run: bool) -> Context {
+    pub(crate) fn context(&self, options: WriteOptions) -> Context {
         let info = &self.request.info;
-        Context::new((*self.request.user).clone(), info.namespace.clone(), dry_run)
+        Context::new((*self.request.user).clone(), info.namespace.clone(), options.dry_run)
+            .asked(options, self.request.deadline)
             .named(info.name.clone())
             .by_verb(&info.verb)
             .with_remarks(Remarks::new(self.warnings.clone(), self.request.record.clone()))
+    }
+
+    /// The same for a request that writes nothing.
+    pub(crate) fn read_context(&self) -> Context {
+        self.context(WriteOptions::default())
     }
 
     pub(crate) fn name(&self) -> &str {

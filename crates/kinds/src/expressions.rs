@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::sync::Arc;
 
 use binnacle_cel::{
-    DeclField, DeclType, Environment, ObjectType, Shape, Type, Version, authorizer_type, resource_check_type,
+    DeclField, DeclType, Environment, ObjectType, Program, Shape, Type, Version, authorizer_type, resource_check_type,
 };
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text};
 use binnacle_schema::Value;
@@ -53,20 +53,15 @@ impl Compiler {
         types: &[Type],
         errors: &mut FieldErrors,
     ) {
-        let checked = self.compile(value, expression, uses).and_then(|found| match types.contains(&found) {
-            true => Ok(()),
-            false => Err(wrong_type(types, &found)),
-        });
-        if let Err(detail) = checked {
+        if let Err(detail) = self.compile(value, expression, uses, types) {
             errors.push(FieldError::invalid(path, value, detail));
         }
     }
 
     /// Compiles the expression of a variable, which later expressions can use from then on, whatever comes of it.
     pub fn variable(&mut self, path: &FieldPath, name: &str, expression: &str, uses: Uses, errors: &mut FieldErrors) {
-        let compiled = self.compile(expression, expression, uses);
-        let ty = match compiled {
-            Ok(ty) => data_type(&ty),
+        let ty = match self.compile(expression, expression, uses, &[]) {
+            Ok(program) => data_type(program.output_type()),
             Err(detail) => {
                 errors.push(FieldError::invalid(path, expression, detail));
                 DeclType::new(Shape::Dyn)
@@ -75,11 +70,11 @@ impl Compiler {
         self.variables.get_or_insert_default().insert(name, ty);
     }
 
-    fn compile(&self, value: &str, expression: &str, uses: Uses) -> Result<Type, String> {
+    fn compile(&self, value: &str, expression: &str, uses: Uses, types: &[Type]) -> Result<Program, String> {
         let version = if self.stored.contains(value) { Version::STORED } else { Version::COMPATIBLE };
         let uses = Uses { params: self.uses.params, ..uses };
         let variables = self.variables.as_ref().map(|variables| variables.named_in(expression));
-        compile(&admission(version, uses, variables.as_deref()), expression)
+        compile(&admission(version, uses, variables.as_deref()), expression, types)
     }
 }
 
@@ -114,16 +109,24 @@ fn is_part_of_identifier(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The environment of expressions of admission.
+/// The environment of expressions of admission. Those of one policy that use an authorizer and those that do not give all
+/// other variables the same numbers.
 pub fn admission(version: Version, uses: Uses, variables: Option<&[(Text, DeclType)]>) -> Environment {
     static KNOWN: OnceLock<Mutex<HashMap<(Version, Uses), Environment>>> = OnceLock::new();
     let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-    let env = known.entry((version, uses)).or_insert_with(|| of_admission(version, uses)).clone();
+    let uses_authorizer = uses.authorizer;
+    let uses = Uses { authorizer: false, ..uses };
+    let mut env = known.entry((version, uses)).or_insert_with(|| of_admission(version, uses)).clone();
     drop(known);
-    match variables {
-        Some(variables) => env.with_data("variables", &variables_type(variables)),
-        None => env,
+    if let Some(variables) = variables {
+        env = env.with_data("variables", &variables_type(variables));
     }
+    if uses_authorizer {
+        env = env
+            .with_variable("authorizer", authorizer_type())
+            .with_variable("authorizer.requestResource", resource_check_type());
+    }
+    env
 }
 
 /// The environment of selectors of devices.
@@ -155,11 +158,15 @@ pub fn device_selector(path: &FieldPath, expression: &str, errors: &mut FieldErr
     }
 }
 
-/// The type of an expression's result, or what is wrong with it.
-fn compile(env: &Environment, expression: &str) -> Result<Type, String> {
+/// The program of an expression whose result is of one of these types, of any where there are none, or what is wrong with
+/// it.
+pub fn compile(env: &Environment, expression: &str, types: &[Type]) -> Result<Program, String> {
     let ast = env.compile(expression).map_err(|errors| format!("compilation failed: {errors}"))?;
-    ast.program().map_err(|error| format!("program instantiation failed: {error}"))?;
-    Ok(ast.output_type().clone())
+    let found = ast.output_type();
+    if !types.is_empty() && !types.contains(found) {
+        return Err(wrong_type(types, found));
+    }
+    ast.program().map_err(|error| format!("program instantiation failed: {error}"))
 }
 
 fn wrong_type(wanted: &[Type], found: &Type) -> String {
@@ -194,11 +201,6 @@ fn of_admission(version: Version, uses: Uses) -> Environment {
         .with_data("request", &request_type());
     if uses.params {
         env = env.with_variable("params", Type::Dyn);
-    }
-    if uses.authorizer {
-        env = env
-            .with_variable("authorizer", authorizer_type())
-            .with_variable("authorizer.requestResource", resource_check_type());
     }
     if uses.patch_types {
         env = env.with_object_construction().with_json_patch();
@@ -322,8 +324,8 @@ fn variables_type(variables: &[(Text, DeclType)]) -> DeclType {
     of(Shape::Object(Arc::new(ObjectType { name: "kubernetes.variables".into(), fields, keywords: false })))
 }
 
-/// What a variable is known to hold: messages and values of libraries are seen when they are used.
-fn data_type(ty: &Type) -> DeclType {
+/// The type of a variable whose expression has this one: messages and values of libraries are seen when they are used.
+pub fn data_type(ty: &Type) -> DeclType {
     match ty {
         Type::Any => of(Shape::Any),
         Type::Bool => of(Shape::Bool),

@@ -15,6 +15,8 @@ mod inert;
 mod kubelet;
 mod logs;
 mod misc;
+#[cfg(test)]
+mod page;
 mod parse;
 mod serving;
 mod storage;

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use binnacle_store::{
-    Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
 };
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_store_etcd::Metrics;
@@ -37,9 +37,7 @@ impl TimedStore {
 }
 
 impl Store for TimedStore {
-    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        self.store.current_revision()
-    }
+    binnacle_store::passes_upkeep_to!(store);
 
     fn get(
         &self,
@@ -65,33 +63,5 @@ impl Store for TimedStore {
 
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
         self.store.watch(range, after)
-    }
-
-    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.store.compact(revision)
-    }
-
-    fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        self.store.compacted_revision()
-    }
-
-    fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
-        self.store.grant_lease(ttl_seconds)
-    }
-
-    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.store.revoke_lease(lease)
-    }
-
-    fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>> {
-        self.store.lease_remaining(lease)
-    }
-
-    fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.store.health()
-    }
-
-    fn readiness(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.store.readiness()
     }
 }

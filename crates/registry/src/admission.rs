@@ -1,10 +1,16 @@
 //! The seam to admission control: what the verbs ask before they write. The plugins live elsewhere.
 
+use std::time::Instant;
+
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status, Text};
 use binnacle_request::{BoxFuture, User};
 use binnacle_schema::Value;
 
 use crate::remarks::Remarks;
+
+mod options;
+
+pub use options::{OperationOptions, WriteOptions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -27,6 +33,10 @@ pub struct Attributes {
     pub name: Text,
     pub user: User,
     pub dry_run: bool,
+    pub options: OperationOptions,
+    /// The moment at which the request is answered at the latest, if it has a deadline: plugins that wait for others do so
+    /// no longer.
+    pub deadline: Option<Instant>,
 }
 
 /// All admission plugins as one. Objects are in the storage version of their kind.

@@ -1,7 +1,7 @@
 //! What the verbs know of the request that they serve.
 
 use std::borrow::Cow;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_meta::Text;
 use binnacle_request::User;
@@ -10,6 +10,7 @@ use binnacle_schema::decode::Empties;
 use binnacle_scheme::Situation;
 use parking_lot::Mutex;
 
+use crate::admission::WriteOptions;
 use crate::elsewhere::Elsewhere;
 use crate::remarks::Remarks;
 
@@ -24,6 +25,10 @@ pub struct Context {
     /// The verb of the request, as authorizers know it; empty for what the server does by itself.
     pub verb: Text,
     pub dry_run: bool,
+    /// The options of a write as they were sent.
+    pub options: WriteOptions,
+    /// The moment at which the request is answered at the latest, if it has a deadline.
+    pub deadline: Option<Instant>,
     /// The moment that all timestamps of this request tell.
     pub now: SystemTime,
     /// What is said of the request beside its answer.
@@ -41,6 +46,8 @@ impl Context {
             name: Text::default(),
             verb: Text::default(),
             dry_run,
+            options: WriteOptions { dry_run, ..WriteOptions::default() },
+            deadline: None,
             now: SystemTime::now(),
             remarks: Remarks::default(),
             empties: Mutex::default(),
@@ -52,6 +59,12 @@ impl Context {
     #[must_use]
     pub fn with_remarks(self, remarks: Remarks) -> Self {
         Self { remarks, ..self }
+    }
+
+    /// The same, with what was sent beside the object, and the time that there is.
+    #[must_use]
+    pub fn asked(self, options: WriteOptions, deadline: Option<Instant>) -> Self {
+        Self { options, deadline, ..self }
     }
 
     /// The same, with the verb of the request.
@@ -71,6 +84,8 @@ impl Context {
         Self {
             namespace: namespace.into(),
             now: self.now,
+            options: self.options.clone(),
+            deadline: self.deadline,
             remarks: self.remarks.clone(),
             ..Self::new(self.user.clone(), Text::default(), self.dry_run)
         }

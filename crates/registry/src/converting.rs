@@ -1,19 +1,13 @@
 //! A store whose values are custom resources that only a converter can bring into another version: above it they are all
 //! of the version in which they are handled. Writes pass as they are, since they are encoded in the stored version.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Value, canonical, json};
 use binnacle_scheme::{CustomSchema, StoredType};
-use binnacle_store::{
-    Event, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
-    WatchMessage,
-};
+use binnacle_store::{KeyValue, LayeredStore, Store, StoreError, Values};
 use bytes::Bytes;
-use futures::StreamExt;
 
 /// Bytes that a converter is given at once: an answer must come in time, and be read whole.
 const BATCH_BYTES: usize = 2 << 20;
@@ -23,7 +17,7 @@ const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_no
 pub(crate) fn over(inner: Arc<dyn Store>, kind: &StoredType) -> Arc<dyn Store> {
     match &kind.custom {
         Some(custom) if custom.converter().is_some() => {
-            Arc::new(ConvertingStore { inner, conversions: Conversions::new(custom) })
+            Arc::new(LayeredStore::new(inner, Arc::new(Conversions::new(custom))))
         }
         _ => inner,
     }
@@ -43,13 +37,13 @@ impl Conversions {
     /// A value as it is handled. One that needs no converter comes back as it is.
     pub(crate) async fn open_one(&self, value: &Bytes) -> Result<Bytes, String> {
         let mut values = vec![value.clone()];
-        self.open(&mut values).await.map_err(|(_, why)| why)?;
+        self.convert(&mut values).await.map_err(|(_, why)| why)?;
         Ok(values.swap_remove(0))
     }
 
     /// Puts what is handled in place of what is stored. The error names the value that it is about, or the first of
     /// those that were to be converted together.
-    async fn open(&self, values: &mut [Bytes]) -> Result<(), (usize, String)> {
+    async fn convert(&self, values: &mut [Bytes]) -> Result<(), (usize, String)> {
         let Some(converter) = self.custom.converter() else { return Ok(()) };
         let wanted = self.custom.api_version();
         let mut at = 0;
@@ -80,54 +74,19 @@ impl Conversions {
         }
         Ok(())
     }
+}
 
-    async fn open_kvs(&self, kvs: &mut [&mut KeyValue]) -> Result<(), StoreError> {
-        let mut values: Vec<Bytes> = kvs.iter().map(|kv| kv.value.clone()).collect();
-        self.open(&mut values).await.map_err(|(at, why)| {
-            let key = String::from_utf8_lossy(&kvs[at].key).into_owned();
-            StoreError::Undecodable { key, revision: kvs[at].mod_revision, why }
-        })?;
-        for (kv, value) in kvs.iter_mut().zip(values) {
-            kv.value = value;
-        }
-        Ok(())
-    }
-
-    async fn open_some(&self, mut kv: Option<KeyValue>) -> Result<Option<KeyValue>, StoreError> {
-        if let Some(kv) = &mut kv {
-            self.open_kvs(&mut [kv]).await?;
-        }
-        Ok(kv)
-    }
-
-    async fn open_message(&self, mut message: WatchMessage) -> Result<WatchMessage, StoreError> {
-        if let WatchMessage::Events(events) = &mut message {
-            let mut kvs = Vec::new();
-            let mut before = Vec::new();
-            for event in events {
-                match event {
-                    Event::Put { kv, previous } => {
-                        kvs.push(kv);
-                        before.extend(previous);
-                    }
-                    Event::Delete { previous, .. } => before.extend(previous),
-                }
-            }
-            let wanted = kvs.len();
-            let mut all: Vec<&mut KeyValue> = kvs.into_iter().chain(before).collect();
-            if self.open_kvs(&mut all).await.is_ok() {
-                return Ok(message);
-            }
-            let (kvs, before) = all.split_at_mut(wanted);
-            self.open_kvs(kvs).await?;
-            // As with encryption, a watch must not miss a change because of what was there before.
-            for kv in before {
-                if let Ok(value) = self.open_one(&kv.value).await {
-                    kv.value = value;
-                }
-            }
-        }
-        Ok(message)
+impl Values for Conversions {
+    fn open<'a>(&'a self, kvs: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut values: Vec<Bytes> = kvs.iter().map(|kv| kv.value.clone()).collect();
+            self.convert(&mut values).await.map_err(|(at, why)| {
+                let key = String::from_utf8_lossy(&kvs[at].key).into_owned();
+                StoreError::Undecodable { key, revision: kvs[at].mod_revision, why }
+            })?;
+            kvs.into_iter().zip(values).for_each(|(kv, value)| kv.value = value);
+            Ok(())
+        })
     }
 }
 
@@ -138,91 +97,6 @@ fn written(mut object: Value) -> Bytes {
     json::write(&object, &mut out);
     out.push(b'\n');
     Bytes::from(out)
-}
-
-struct ConvertingStore {
-    inner: Arc<dyn Store>,
-    conversions: Conversions,
-}
-
-impl Store for ConvertingStore {
-    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        self.inner.current_revision()
-    }
-
-    fn get(
-        &self,
-        key: Bytes,
-        revision: Option<Revision>,
-    ) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
-        Box::pin(async move {
-            let (kv, revision) = self.inner.get(key, revision).await?;
-            Ok((self.conversions.open_some(kv).await?, revision))
-        })
-    }
-
-    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
-        Box::pin(async move {
-            let mut response = self.inner.range(request).await?;
-            let mut kvs: Vec<&mut KeyValue> = response.kvs.iter_mut().collect();
-            self.conversions.open_kvs(&mut kvs).await?;
-            Ok(response)
-        })
-    }
-
-    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
-        Box::pin(async move {
-            Ok(match self.inner.txn(txn).await? {
-                // The write is done, whether or not what was there before can be converted.
-                TxnResponse::Done { revision, previous } => {
-                    TxnResponse::Done { revision, previous: self.conversions.open_some(previous).await.unwrap_or(None) }
-                }
-                TxnResponse::Unmet { current, revision } => {
-                    TxnResponse::Unmet { current: self.conversions.open_some(current).await?, revision }
-                }
-            })
-        })
-    }
-
-    fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
-        Box::pin(async move {
-            let Watch { messages, control } = self.inner.watch(range, after).await?;
-            let conversions = self.conversions.clone();
-            let messages = messages.then(move |message| {
-                let conversions = conversions.clone();
-                async move { conversions.open_message(message?).await }
-            });
-            Ok(Watch { messages: messages.boxed(), control })
-        })
-    }
-
-    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.compact(revision)
-    }
-
-    fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        self.inner.compacted_revision()
-    }
-
-    fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
-        self.inner.grant_lease(ttl_seconds)
-    }
-
-    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.revoke_lease(lease)
-    }
-
-    fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>> {
-        self.inner.lease_remaining(lease)
-    }
-
-    fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.health()
-    }
-
-    fn is_stale(&self, key: Bytes, revision: Revision) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.inner.is_stale(key, revision)
-    }
 }
 
 #[cfg(test)]
@@ -295,7 +169,7 @@ mod tests {
             let mut values: Vec<Bytes> = (0..old).map(|i| object("g/v1", i)).collect();
             values.extend((old..old + new).map(|i| object("g/v2", i)));
             let want: Vec<Bytes> = (0..old + new).map(|i| object("g/v2", i)).collect();
-            assert_eq!(conversions.open(&mut values).await, Ok(()));
+            assert_eq!(conversions.convert(&mut values).await, Ok(()));
             assert_eq!(values, want);
             assert_eq!(*renaming.0.lock(), calls);
         }
@@ -306,9 +180,9 @@ mod tests {
         let good = || written(value!({"apiVersion": "g/v2"}));
         let bad = written(value!({"apiVersion": "g/v1", "fails": true}));
         let (_, conversions) = conversions();
-        let failed = conversions.open(&mut [good(), bad]).await;
+        let failed = conversions.convert(&mut [good(), bad]).await;
         assert_eq!(failed, Err((1, "it fails".to_owned())));
-        let failed = conversions.open(&mut [good(), good(), Bytes::from_static(b"{")]).await;
+        let failed = conversions.convert(&mut [good(), good(), Bytes::from_static(b"{")]).await;
         assert_eq!(failed.expect_err("no JSON").0, 2);
     }
 }

@@ -61,15 +61,26 @@ impl Resource {
         Err(Status::internal("the versions of an object cannot be converted"))
     }
 
-    async fn converted(&self, object: Value, api_version: &str) -> Result<Value, Status> {
+    /// A custom resource of any of the definition's versions in another one.
+    ///
+    /// Errors: 500 in the converter's words, and for kinds that have no versions of this sort.
+    pub async fn converted(&self, object: Value, api_version: &str) -> Result<Value, Status> {
         let failed = |why: String| Status::unknown(500, &why);
-        let custom = self.collection.kind.custom.as_ref();
-        let Some((custom, converter)) = custom.and_then(|custom| Some((custom, custom.converter()?))) else {
+        let Some(custom) = &self.collection.kind.custom else {
             return Err(Status::internal("nothing converts between the versions of an object"));
         };
-        let converted = converter.convert(vec![object], api_version).await.map_err(failed)?;
-        // One for one is what a converter gives.
-        let mut converted = converted.into_iter().next().unwrap_or_default();
+        let mut converted = match custom.converter() {
+            // One for one is what a converter gives.
+            Some(converter) => {
+                let converted = converter.convert(vec![object], api_version).await.map_err(failed)?;
+                converted.into_iter().next().unwrap_or_default()
+            }
+            None => {
+                let mut object = object;
+                object.make_object().insert("apiVersion", api_version);
+                object
+            }
+        };
         custom.fit(&mut converted).map_err(failed)?;
         Ok(converted)
     }

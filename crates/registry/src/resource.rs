@@ -10,7 +10,7 @@ use binnacle_scheme::{Conversion, Kinds, ResourceDescription, ResourceType, Stor
 use binnacle_watchcache::{Cache, FormBudget};
 use bytes::Bytes;
 
-use crate::admission::{Admission, Attributes, Operation};
+use crate::admission::{Admission, Attributes, Operation, OperationOptions};
 use crate::context::Context;
 use crate::counts::Counts;
 use crate::forms::Forms;
@@ -182,17 +182,32 @@ impl Resource {
         }
     }
 
-    /// What admission is told of a request for this resource.
+    fn is_namespaces(&self) -> bool {
+        self.description.plural == "namespaces" && self.description.group.is_empty()
+    }
+
+    /// What admission is told of a request for this resource. The options of a delete are added by who deletes: they change
+    /// while it is found out how the object goes.
     pub fn attributes(&self, context: &Context, operation: Operation, name: &str, subresource: &str) -> Attributes {
         Attributes {
             operation,
             kind: self.kind(),
             resource: self.description.group_version_resource(),
             subresource: subresource.into(),
-            namespace: context.namespace.clone(),
+            namespace: match &context.namespace {
+                // Requests for a namespace are in it, also the one that makes it.
+                none if none.is_empty() && self.is_namespaces() => name.into(),
+                namespace => namespace.clone(),
+            },
             name: name.into(),
             user: context.user.clone(),
             dry_run: context.dry_run,
+            options: match operation {
+                Operation::Create => OperationOptions::Create(context.options.clone()),
+                Operation::Update => OperationOptions::Update(context.options.clone()),
+                Operation::Delete | Operation::Connect => OperationOptions::None,
+            },
+            deadline: context.deadline,
         }
     }
 }

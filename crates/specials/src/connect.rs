@@ -1,12 +1,13 @@
 //! What is common to requests that connect to something else: refusals, admission, and an end with the server.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use binnacle_authz::{Authorizer, ask};
 use binnacle_endpoints::Answer;
 use binnacle_features::enabled;
 use binnacle_meta::{GroupVersionKind, Status};
-use binnacle_registry::admission::{Admission, Attributes, Operation};
+use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
 use binnacle_registry::{Remarks, Warnings};
 use binnacle_request::{Request, RequestInfo, Shutdown, User};
 use binnacle_schema::Value;
@@ -15,6 +16,7 @@ use binnacle_schema::Value;
 pub(crate) struct Caller {
     pub(crate) info: Arc<RequestInfo>,
     pub(crate) user: Arc<User>,
+    deadline: Option<Instant>,
     remarks: Remarks,
 }
 
@@ -25,7 +27,7 @@ impl Caller {
             return Err(Status::bad_request("dryRun is not supported"));
         }
         let remarks = Remarks::new(warnings, request.record.clone());
-        Ok(Self { info: request.info.clone(), user: request.user.clone(), remarks })
+        Ok(Self { info: request.info.clone(), user: request.user.clone(), deadline: request.deadline, remarks })
     }
 
     /// Lets admission see the options of a connection (an object of the core group).
@@ -40,6 +42,8 @@ impl Caller {
             name: info.name.clone(),
             user: (*self.user).clone(),
             dry_run: false,
+            options: OperationOptions::None,
+            deadline: self.deadline,
         };
         let remarks = &self.remarks;
         admission.mutate(&attributes, &mut options, None, remarks).await?;

@@ -9,7 +9,7 @@ use binnacle_endpoints::{
 use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
 use binnacle_patch::apply::{Update, track_update};
-use binnacle_registry::admission::{Admission, Attributes, Operation};
+use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
 use binnacle_registry::{Context, NAMESPACE_MISMATCH, Remarks, object};
 use binnacle_request::{Request, Response};
 use binnacle_schema::{Message, Value, defaults, json, proto, yaml};
@@ -60,7 +60,9 @@ impl Posted {
         let info = Arc::clone(&request.info);
         let user = (*request.user).clone();
         let remarks = Remarks::new(warnings, request.record.clone());
-        let context = Context::new(user, info.namespace.clone(), params.dry_run).with_remarks(remarks);
+        let context = Context::new(user, info.namespace.clone(), params.dry_run)
+            .with_remarks(remarks)
+            .asked(params.options(), request.deadline);
         let message = kind.message()?;
 
         let sent = api_version(&bytes, encoding);
@@ -104,6 +106,8 @@ impl Posted {
             name,
             user: context.user.clone(),
             dry_run: context.dry_run,
+            options: OperationOptions::Create(context.options.clone()),
+            deadline: context.deadline,
         };
         admission.mutate(&attributes, &mut object, None, &context.remarks).await?;
         let dry_run = sent_dry_run(&request);

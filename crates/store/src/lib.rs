@@ -6,6 +6,7 @@
 mod compactor;
 #[cfg(feature = "contract")]
 pub mod contract;
+mod layered;
 mod watched;
 
 use std::ops::Range;
@@ -16,7 +17,11 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
+pub use layered::{LayeredStore, Values};
 pub use watched::WatchedRanges;
+
+/// What a store comes back with, some time.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// A point in the history of the whole store. The first write gets a revision above 1; 0 stands for "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,8 @@
 //! `metav1.LabelSelector`.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{
+    FieldError, FieldErrors, FieldPath, LabelSelector, Operator, Requirement, SelectorError, Text, go_quote,
+};
 use binnacle_schema::Value;
 
 use crate::{metadata, names};
@@ -35,6 +37,33 @@ pub fn label_selector_requirement(requirement: &Value, any_value: bool, path: &F
     for (i, value) in errors.while_room(values.iter().filter_map(Value::as_str).enumerate().filter(|_| !any_value)) {
         errors.extend(names::label_value(value).iter().map(|m| FieldError::invalid(&at.index(i), value, m)));
     }
+}
+
+/// The selector itself. None at all selects nothing, an empty one everything.
+///
+/// Errors: those of client-go's `LabelSelectorAsSelector`.
+pub fn parse(selector: Option<&Value>) -> Result<LabelSelector, SelectorError> {
+    let Some(selector) = selector.filter(|selector| !selector.is_null()) else { return Ok(LabelSelector::nothing()) };
+    let mut requirements = Vec::new();
+    for (key, value) in selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.iter()) {
+        let value = value.as_str().unwrap_or_default();
+        requirements.push(Requirement::new(key, Operator::Equals, vec![value.into()])?);
+    }
+    for expression in selector.list_at(&["matchExpressions"]) {
+        let operator = match expression.str_at(&["operator"]) {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::DoesNotExist,
+            other => {
+                let quoted = go_quote(other);
+                return Err(SelectorError::new(format!("{quoted} is not a valid label selector operator")));
+            }
+        };
+        let values = expression.list_at(&["values"]).iter().filter_map(Value::as_str).map(Text::from).collect();
+        requirements.push(Requirement::new(expression.str_at(&["key"]), operator, values)?);
+    }
+    Ok(LabelSelector::new(requirements))
 }
 
 /// Whether a selector breaks the rules: an update may keep it then.

@@ -195,7 +195,7 @@ mod tests {
             namespace: "".into(),
             name: "r".into(),
             user: User::new("me", &[]),
-            dry_run: false,
+            ..crate::testing::pods(Operation::Update)
         };
         let outcome = chain.validate(&attributes, object, old, &Remarks::default()).await;
         outcome.map_err(|status| status.message().to_owned())

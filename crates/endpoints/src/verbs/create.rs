@@ -14,7 +14,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let include = call.include(output)?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Create)?;
-    let context = call.context(params.dry_run);
+    let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
     let content_type = call.request.header("content-type");
     let mut object = body::object(&context, &resource, content_type, &bytes, params.validation)?;

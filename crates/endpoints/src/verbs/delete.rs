@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{GroupVersion, Status, Text, go_quote};
+use binnacle_registry::admission::WriteOptions;
 use binnacle_registry::{DeleteOptions, Deleted, Match};
 use binnacle_schema::{Value, decode, json, proto, yaml};
 
@@ -18,7 +19,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     if options.ignore_read_error {
         return delete_unreadable(call, output).await;
     }
-    let context = call.context(!options.dry_run.is_empty());
+    let context = call.context(WriteOptions { dry_run: !options.dry_run.is_empty(), ..WriteOptions::default() });
     let resource = Arc::clone(&call.resource);
     let deleted = resource.delete(&context, call.name(), &options).await?;
     let (stored, gone) = match deleted {
@@ -45,7 +46,7 @@ async fn delete_unreadable(call: Call, output: Output) -> Answer {
     let Some(judge) = call.unsafe_deletes.clone() else {
         return Err(Status::internal("no authorizer provided, unable to authorize unsafe delete"));
     };
-    let (context, info, user) = (call.context(false), call.request.info.clone(), call.request.user.clone());
+    let (context, info, user) = (call.read_context(), call.request.info.clone(), call.request.user.clone());
     drop(call);
     if let Err(why) = judge.permit(&info, &user).await {
         return Err(Status::forbidden(&resource.group_resource(), &info.name, why));
@@ -63,7 +64,7 @@ pub(crate) async fn handle_collection(mut call: Call) -> Answer {
     if params.list.version == Match::Any {
         params.list.version = Match::Consistent;
     }
-    let context = call.context(!options.dry_run.is_empty());
+    let context = call.context(WriteOptions { dry_run: !options.dry_run.is_empty(), ..WriteOptions::default() });
     let resource = Arc::clone(&call.resource);
     let page = resource.delete_collection(&context, &params.list, &options).await?;
     list_stream::response(resource, output, include, page).await

@@ -14,7 +14,7 @@ use crate::{params, respond};
 
 pub(crate) async fn handle(call: Call) -> Answer {
     let output = call.output(false)?;
-    let context = call.context(false);
+    let context = call.read_context();
     let resource = Arc::clone(&call.resource);
     let text = call.request.query.get("resourceVersion").unwrap_or("");
     let version = version(text).map_err(|why| match resource.collection.cached {

@@ -17,7 +17,7 @@ pub(crate) async fn handle(call: Call, force_watch: bool) -> Answer {
     if whatever && resource.collection.cached {
         params.list.limit = 0;
     }
-    let context = call.context(false);
+    let context = call.read_context();
     let page = resource.list(&context, &params.list).await?;
     let include = call.include(output)?;
     list_stream::response(resource, output, include, page).await

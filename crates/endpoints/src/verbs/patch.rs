@@ -25,7 +25,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;
     audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
-    let context = call.context(params.dry_run);
+    let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
     // A patch of what is not there is told so, whatever the patch is.
     let patch = (kind != PatchType::Apply).then(|| Patch::parse(kind, &bytes, params.validation));

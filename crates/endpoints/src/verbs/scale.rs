@@ -11,15 +11,16 @@ use binnacle_scheme::{ScaleFields, Verb};
 
 use super::patch::{Configuration, refused};
 use super::patched::{Expected, Patch};
+use super::scale_admission::AsScale;
 use super::{Answer, Call, check_name};
 use crate::negotiate::{self, Output, Transform};
 use crate::params::{self, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
 use crate::{audit, body, respond, table};
 
-const GROUP: &str = "autoscaling";
-const VERSION: &str = "v1";
-const KIND: &str = "Scale";
+pub(super) const GROUP: &str = "autoscaling";
+pub(super) const VERSION: &str = "v1";
+pub(super) const KIND: &str = "Scale";
 const SCALE: &str = "autoscaling/v1";
 
 pub(crate) async fn handle(call: Call, verb: Verb) -> Answer {
@@ -32,7 +33,7 @@ pub(crate) async fn handle(call: Call, verb: Verb) -> Answer {
 
 async fn get(call: Call) -> Answer {
     let output = call.output(false)?;
-    let context = call.context(false);
+    let context = call.read_context();
     let stored = call.resource.get_object(&context, call.name(), Match::Consistent).await?;
     respond_scale(&call, output, &stored.object)
 }
@@ -41,7 +42,7 @@ async fn update(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Update)?;
-    let context = call.context(params.dry_run);
+    let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
     let kinds = resource.collection.kinds();
     let expected = body::Expected { group: GROUP, version: VERSION, kind: KIND, kinds };
@@ -64,7 +65,7 @@ async fn patch(mut call: Call) -> Answer {
     let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;
     audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
-    let context = call.context(params.dry_run);
+    let context = call.context(params.options());
     let (name, resource) = (call.name().to_owned(), Arc::clone(&call.resource));
     let message = message(&resource)?;
     let config = match kind {
@@ -128,13 +129,13 @@ type Change<'a> = dyn FnMut(&Context, Value, &apply::Update<'_>) -> Result<Value
 
 /// Writes the replicas of the scale that `change` makes.
 async fn write(call: Call, context: Context, output: Output, params: &WriteParams, change: &mut Change<'_>) -> Answer {
-    let resource = Arc::clone(&call.resource);
+    let resource = AsScale::before(&call.resource);
     let manager = call.manager(params);
     let options = UpdateOptions { subresource: Text::new_static("scale"), ..UpdateOptions::default() };
     let name = call.name().to_owned();
     let message = message(&resource)?;
     let scale = resource.collection.kind.scale.as_ref();
-    let path = scale.map_or("spec.replicas".to_owned(), |fields| fields.spec_replicas.join("."));
+    let path = replicas_path(scale);
     let replicas = [(resource.api_version(), path.as_str())];
     let managers = apply::Scale { api_version: resource.api_version(), replicas: &replicas };
     let update = apply::Update {
@@ -175,15 +176,7 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             if scale.is_none() || !version.is_empty() {
                 object::set_metadata(&mut object, "resourceVersion", Some(version.into()));
             }
-            let wanted_replicas = wanted.int_at(&["spec", "replicas"]).unwrap_or(0);
-            match scale.map(|fields| &fields.spec_replicas[..]) {
-                None => drop(object.make_at(&["spec"]).insert("replicas", wanted_replicas)),
-                Some([parents @ .., member]) => {
-                    let parents: Vec<&str> = parents.iter().map(Text::as_str).collect();
-                    object.make_at(&parents).insert(member.clone(), wanted_replicas);
-                }
-                Some([]) => {}
-            }
+            set_replicas(scale, &mut object, wanted.int_at(&["spec", "replicas"]).unwrap_or(0));
             let owners = managers.to_object(owners, wanted.list_at(&["metadata", "managedFields"]));
             object::set_metadata(&mut object, "managedFields", owners);
             Ok(object)
@@ -192,7 +185,24 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
     respond_scale(&call, output, &updated.stored.object)
 }
 
-fn validate(scale: &Value) -> Result<(), Status> {
+/// Where a workload has its replicas, with dots.
+pub(super) fn replicas_path(fields: Option<&ScaleFields>) -> String {
+    fields.map_or("spec.replicas".to_owned(), |fields| fields.spec_replicas.join("."))
+}
+
+/// Writes the replicas of a scale into its workload.
+pub(super) fn set_replicas(fields: Option<&ScaleFields>, workload: &mut Value, replicas: i64) {
+    match fields.map(|fields| &fields.spec_replicas[..]) {
+        None => drop(workload.make_at(&["spec"]).insert("replicas", replicas)),
+        Some([parents @ .., member]) => {
+            let parents: Vec<&str> = parents.iter().map(Text::as_str).collect();
+            workload.make_at(&parents).insert(member.clone(), replicas);
+        }
+        Some([]) => {}
+    }
+}
+
+pub(super) fn validate(scale: &Value) -> Result<(), Status> {
     let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
     if replicas >= 0 {
         return Ok(());
@@ -224,7 +234,7 @@ fn replicas_at(object: &Value, path: &[Text]) -> Result<i64, Status> {
 }
 
 /// The Scale of a workload (in its stored version), or of a custom resource that says where its fields are.
-fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result<Value, Status> {
+pub(super) fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result<Value, Status> {
     let mut metadata = Object::new();
     for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = workload.at(&["metadata", member]) {

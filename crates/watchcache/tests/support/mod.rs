@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use binnacle_meta::{FieldSelector, LabelSelector, Text};
 use binnacle_store::{
-    Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
 };
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_watchcache::{Attrs, Cache, Change, IndexError, Indexer, Interest, WatchError, WatchItem, Watcher};
@@ -266,9 +266,7 @@ impl Faulty {
 }
 
 impl Store for Faulty {
-    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        self.inner.current_revision()
-    }
+    binnacle_store::passes_upkeep_to!(inner);
 
     fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
         self.inner.get(key, at)
@@ -303,30 +301,6 @@ impl Store for Faulty {
             });
             Ok(Watch { messages: messages.boxed(), control: watch.control })
         })
-    }
-
-    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.compact(revision)
-    }
-
-    fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        self.inner.compacted_revision()
-    }
-
-    fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
-        self.inner.grant_lease(ttl_seconds)
-    }
-
-    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.revoke_lease(lease)
-    }
-
-    fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<std::time::Duration, StoreError>> {
-        self.inner.lease_remaining(lease)
-    }
-
-    fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.health()
     }
 }
 

@@ -57,6 +57,10 @@ impl Lookup for Objects {
         Box::pin(async { Ok(()) })
     }
 
+    fn is_known(&self, _: &str, _: &str, _: &str) -> bool {
+        false
+    }
+
     fn mapping(&self, _: &str, _: &str, _: &str) -> Option<Mapping> {
         None
     }
@@ -126,7 +130,7 @@ async fn ask_as(user: &User, case: &Case<'_>) -> Result<(), (u16, String)> {
         namespace: case.namespace.into(),
         name: case.name.into(),
         user: user.clone(),
-        dry_run: false,
+        ..crate::testing::pods(case.operation)
     };
     let mut object = case.object.clone();
     let outcome = chain.mutate(&attributes, &mut object, case.old.as_ref(), &Remarks::default()).await;

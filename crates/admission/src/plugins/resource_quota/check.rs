@@ -136,7 +136,6 @@ fn beyond(usage: &Resources, before: &Resources) -> Resources {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_meta::{GroupVersionKind, GroupVersionResource};
     use binnacle_registry::Remarks;
     use binnacle_registry::admission::{Attributes, Operation};
     use binnacle_request::User;
@@ -146,14 +145,9 @@ mod tests {
 
     fn attributes(plural: &str, operation: Operation) -> Attributes {
         Attributes {
-            operation,
-            kind: GroupVersionKind::new("", "v1", "Any"),
-            resource: GroupVersionResource::new("", "v1", plural),
-            subresource: "".into(),
-            namespace: "ns".into(),
             name: "a".into(),
             user: User::default(),
-            dry_run: false,
+            ..crate::testing::attributes(operation, ["", "v1", plural], "Any", "")
         }
     }
 

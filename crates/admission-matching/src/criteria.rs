@@ -1,0 +1,118 @@
+//! The rules and selectors of one webhook or policy.
+
+use binnacle_meta::{GroupVersionKind, GroupVersionResource, LabelSelector, Status};
+use binnacle_registry::admission::Operation;
+use binnacle_schema::Value;
+use binnacle_validation::selectors;
+
+use crate::rules::Rule;
+use crate::subject::Subject;
+
+/// Compiled once for each generation.
+#[derive(Clone, Debug)]
+pub struct Criteria {
+    /// Without any, all requests match where `empty_is_all` says so.
+    rules: Vec<Rule>,
+    empty_is_all: bool,
+    exclude: Vec<Rule>,
+    /// True for `matchPolicy: Equivalent`.
+    equivalent: bool,
+    /// The error is the reference's about a selector that cannot be read.
+    namespaces: Result<LabelSelector, String>,
+    objects: Result<LabelSelector, String>,
+}
+
+/// As what a request matches: itself, or the same in another version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched {
+    pub resource: GroupVersionResource,
+    pub kind: GroupVersionKind,
+}
+
+impl Criteria {
+    /// Those of one of the `webhooks` of a configuration.
+    pub fn of_webhook(webhook: &Value) -> Self {
+        Self { empty_is_all: false, ..Self::of(webhook, "rules") }
+    }
+
+    /// `matchConstraints` of a policy, `matchResources` of a binding, which may be absent.
+    pub fn of_match_resources(resources: &Value) -> Self {
+        Self { exclude: rules(resources, "excludeResourceRules"), ..Self::of(resources, "resourceRules") }
+    }
+
+    fn of(object: &Value, member: &str) -> Self {
+        let selector = |member: &str| selectors::parse(object.get(member)).map_err(|error| error.to_string());
+        Self {
+            rules: rules(object, member),
+            empty_is_all: true,
+            exclude: Vec::new(),
+            equivalent: object.str_at(&["matchPolicy"]) == "Equivalent",
+            namespaces: selector("namespaceSelector"),
+            objects: selector("objectSelector"),
+        }
+    }
+
+    /// As what a request matches, if it does. The objects are null where there are none.
+    ///
+    /// Errors: 404 when the request's namespace, whose labels count, does not exist; 500 when it cannot be read or a
+    /// selector is none.
+    pub async fn matches(
+        &self,
+        subject: &Subject<'_>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<Option<Matched>, Status> {
+        // No order matters to what comes out, since errors of selectors count for what matches otherwise: what costs least
+        // is asked first.
+        let Some(matched) = self.matches_rules(subject) else { return Ok(None) };
+        if self.objects.as_ref().is_ok_and(|selector| !subject.has_labels(selector, object, old)) {
+            return Ok(None);
+        }
+        if !subject.is_in(&self.namespaces, object).await? {
+            return Ok(None);
+        }
+        match &self.objects {
+            Ok(_) => Ok(Some(matched)),
+            Err(why) => Err(Status::internal(why)),
+        }
+    }
+
+    fn matches_rules(&self, subject: &Subject<'_>) -> Option<Matched> {
+        if self.first_of(&self.exclude, subject).is_some() {
+            return None;
+        }
+        if self.rules.is_empty() && self.empty_is_all {
+            return Some(subject.itself());
+        }
+        self.first_of(&self.rules, subject)
+    }
+
+    /// The request itself is compared with all rules before what is equivalent to it is.
+    fn first_of(&self, rules: &[Rule], subject: &Subject<'_>) -> Option<Matched> {
+        let attributes = subject.attributes;
+        let named = rules.iter().filter(|rule| rule.asks(attributes.operation) && rule.has_name(&attributes.name));
+        if named.clone().any(|rule| rule.matches(attributes, &attributes.resource)) {
+            return Some(subject.itself());
+        }
+        if !self.equivalent {
+            return None;
+        }
+        let mut pairs = named.flat_map(|rule| subject.equivalents().iter().map(move |other| (rule, other)));
+        pairs.find(|(rule, other)| rule.matches(attributes, &other.resource)).map(|(_, other)| other.clone())
+    }
+
+    /// True for what may match any resource.
+    pub(crate) fn is_for_all(&self, operation: Operation) -> bool {
+        let all = self.asking(operation).any(|rule| rule.plurals().is_none());
+        all || (self.rules.is_empty() && self.empty_is_all)
+    }
+
+    /// The rules that ask about an operation.
+    pub(crate) fn asking(&self, operation: Operation) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(move |rule| rule.asks(operation))
+    }
+}
+
+fn rules(object: &Value, member: &str) -> Vec<Rule> {
+    object.list_at(&[member]).iter().map(Rule::of).collect()
+}

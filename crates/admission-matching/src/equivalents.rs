@@ -1,0 +1,58 @@
+//! Resources whose objects are the same ones, in other versions or groups.
+
+use binnacle_meta::{GroupVersionKind, GroupVersionResource, Text};
+use binnacle_registry::Snapshot;
+use binnacle_registry::admission::Attributes;
+use binnacle_scheme::{ResourceDescription, Resources, SubresourceKind};
+
+use crate::criteria::Matched;
+
+/// All others that are equivalent to the resource of a request and have its subresource. Built-in resources are so when
+/// they are kept in one place, as events of both groups are; custom ones when they are of one definition.
+pub(crate) fn of(attributes: &Attributes, snapshot: &Snapshot) -> Vec<Matched> {
+    let asked = &attributes.resource;
+    let Some(own) = snapshot.served().find(&asked.group, &asked.version, &asked.resource) else { return Vec::new() };
+    let served = snapshot.served();
+    let built_in = served
+        .version(&asked.group, &asked.version)
+        .is_some_and(|version| matches!(version.resources, Resources::BuiltIn(_)));
+    let groups = if built_in { served.groups() } else { served.group(&asked.group).into_iter().collect() };
+    let mut found = Vec::new();
+    for version in groups.iter().flat_map(|group| &group.versions) {
+        let same_kind = matches!(version.resources, Resources::BuiltIn(_)) == built_in;
+        for other in version.resources.own().iter().filter(|_| same_kind) {
+            let is_own = other.group == own.group && other.version == own.version && other.plural == own.plural;
+            if is_own || place(other) != place(own) {
+                continue;
+            }
+            if let Some(kind) = kind_of(other, &attributes.subresource) {
+                found.push(Matched { resource: resource_of(other), kind });
+            }
+        }
+    }
+    found
+}
+
+/// Where the objects of a resource are kept.
+fn place(description: &ResourceDescription) -> &str {
+    description.storage.as_ref().map_or(&description.plural, |storage| &storage.key_prefix)
+}
+
+fn resource_of(description: &ResourceDescription) -> GroupVersionResource {
+    description.group_version_resource()
+}
+
+/// The kind that a resource or one of its subresources speaks; `None` when it has no such subresource.
+fn kind_of(description: &ResourceDescription, subresource: &Text) -> Option<GroupVersionKind> {
+    if subresource.is_empty() {
+        return Some(description.group_version_kind());
+    }
+    let own = description.group_version_kind();
+    Some(match &description.subresource(subresource)?.kind {
+        SubresourceKind::Resource => own,
+        SubresourceKind::Sibling(kind) => GroupVersionKind { kind: kind.clone(), ..own },
+        SubresourceKind::Foreign(group, version, kind) => {
+            GroupVersionKind { group: group.clone(), version: version.clone(), kind: kind.clone() }
+        }
+    })
+}

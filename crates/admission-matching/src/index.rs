@@ -1,0 +1,53 @@
+//! Finds what may be for a request among very many that are not.
+
+use std::collections::HashMap;
+
+use binnacle_meta::Text;
+use binnacle_registry::admission::Attributes;
+
+use crate::criteria::Criteria;
+use crate::rules::{OPERATIONS, place};
+
+/// The places of criteria by operation and plural name, which are the same for all that is equivalent.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    by_plural: [HashMap<Text, Vec<usize>>; OPERATIONS.len()],
+    /// Those that are for any resource.
+    for_all: [Vec<usize>; OPERATIONS.len()],
+}
+
+impl Index {
+    /// Of criteria in their order.
+    pub fn new<'c>(criteria: impl IntoIterator<Item = &'c Criteria>) -> Self {
+        let mut index = Self::default();
+        for (at, criteria) in criteria.into_iter().enumerate() {
+            for operation in OPERATIONS {
+                let (by_plural, for_all) =
+                    (&mut index.by_plural[place(operation)], &mut index.for_all[place(operation)]);
+                if criteria.is_for_all(operation) {
+                    for_all.push(at);
+                    continue;
+                }
+                for plural in criteria.asking(operation).filter_map(|rule| rule.plurals()).flatten() {
+                    let places = by_plural.entry(plural.clone()).or_default();
+                    if places.last() != Some(&at) {
+                        places.push(at);
+                    }
+                }
+            }
+        }
+        for (by_plural, for_all) in index.by_plural.iter_mut().zip(&index.for_all) {
+            for places in by_plural.values_mut() {
+                places.extend(for_all);
+                places.sort_unstable();
+            }
+        }
+        index
+    }
+
+    /// The places of all that may match a request, in their order.
+    pub fn candidates(&self, attributes: &Attributes) -> &[usize] {
+        let at = place(attributes.operation);
+        self.by_plural[at].get(attributes.resource.resource.as_str()).unwrap_or(&self.for_all[at])
+    }
+}

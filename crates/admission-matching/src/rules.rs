@@ -1,0 +1,113 @@
+//! `RuleWithOperations` and `NamedRuleWithOperations`.
+
+use binnacle_meta::{GroupVersionResource, Text};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_schema::Value;
+
+/// All operations in the order of their places.
+pub(crate) const OPERATIONS: [Operation; 4] =
+    [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
+
+/// One rule, as a request is compared with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    /// True at the places of the operations that it is for.
+    operations: [bool; OPERATIONS.len()],
+    groups: Vec<Text>,
+    versions: Vec<Text>,
+    /// Plural and subresource of each.
+    resources: Vec<(Text, Text)>,
+    scope: Scope,
+    /// Of objects; empty for all. Webhooks do not have it.
+    names: Vec<Text>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    All,
+    Namespaced,
+    Cluster,
+    /// A word that is none: nothing is in it.
+    Unknown,
+}
+
+const ANY: &str = "*";
+
+pub(crate) fn place(operation: Operation) -> usize {
+    match operation {
+        Operation::Create => 0,
+        Operation::Update => 1,
+        Operation::Delete => 2,
+        Operation::Connect => 3,
+    }
+}
+
+impl Rule {
+    pub(crate) fn of(rule: &Value) -> Self {
+        let texts = |member: &str| -> Vec<Text> {
+            rule.list_at(&[member]).iter().filter_map(Value::as_str).map(Text::from).collect()
+        };
+        let asked = texts("operations");
+        let operations = ["CREATE", "UPDATE", "DELETE", "CONNECT"]
+            .map(|operation| asked.iter().any(|asked| asked == ANY || asked == operation));
+        let parts = |resource: &Text| match resource.split_once('/') {
+            Some((plural, subresource)) => (plural.into(), subresource.into()),
+            None => (resource.clone(), Text::default()),
+        };
+        Self {
+            operations,
+            groups: texts("apiGroups"),
+            versions: texts("apiVersions"),
+            resources: texts("resources").iter().map(parts).collect(),
+            scope: match rule.str_at(&["scope"]) {
+                "" | ANY => Scope::All,
+                "Namespaced" => Scope::Namespaced,
+                "Cluster" => Scope::Cluster,
+                _ => Scope::Unknown,
+            },
+            names: texts("resourceNames"),
+        }
+    }
+
+    /// True when a request matches as if it was for `resource`, one of those that are equivalent to its own; the names of
+    /// objects aside.
+    pub(crate) fn matches(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
+        let one_of = |listed: &[Text], wanted: &Text| listed.iter().any(|listed| listed == ANY || listed == wanted);
+        let matches = |listed: &Text, wanted: &Text| listed == ANY || listed == wanted;
+        self.has_scope(attributes, resource)
+            && self.operations[place(attributes.operation)]
+            && one_of(&self.groups, &resource.group)
+            && one_of(&self.versions, &resource.version)
+            && self.resources.iter().any(|(plural, subresource)| {
+                matches(plural, &resource.resource) && matches(subresource, &attributes.subresource)
+            })
+    }
+
+    /// True when the rule is for objects of this name.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|listed| listed == name)
+    }
+
+    /// Requests for namespaces have a namespace too, and are cluster-scoped.
+    fn has_scope(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
+        let of_cluster = attributes.namespace.is_empty()
+            || (resource.group.is_empty() && resource.version == "v1" && resource.resource == "namespaces");
+        match self.scope {
+            Scope::All => true,
+            Scope::Namespaced => !of_cluster,
+            Scope::Cluster => of_cluster,
+            Scope::Unknown => false,
+        }
+    }
+
+    /// True for rules that ask about an operation, whatever the resource.
+    pub(crate) fn asks(&self, operation: Operation) -> bool {
+        self.operations[place(operation)]
+    }
+
+    /// The plural names that it is for; `None` when it is for all.
+    pub(crate) fn plurals(&self) -> Option<impl Iterator<Item = &Text>> {
+        let all = self.resources.iter().any(|(plural, _)| plural == ANY);
+        (!all).then(|| self.resources.iter().map(|(plural, _)| plural))
+    }
+}

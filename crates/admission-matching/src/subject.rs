@@ -1,0 +1,83 @@
+//! One request as webhooks and policies are compared with it.
+
+use std::sync::{Arc, OnceLock};
+
+use binnacle_admission::{Freshness, Kind, Labels, Lookup};
+use binnacle_meta::{GroupResource, LabelSelector, Status};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_registry::{Catalog, Snapshot};
+use binnacle_schema::Value;
+use tokio::sync::OnceCell;
+
+use crate::criteria::Matched;
+use crate::equivalents;
+
+/// What is found out of a request for one webhook or policy is there for the next.
+pub struct Subject<'a> {
+    pub attributes: &'a Attributes,
+    pub(crate) snapshot: Arc<Snapshot>,
+    lookup: &'a dyn Lookup,
+    equivalents: OnceLock<Vec<Matched>>,
+    /// Of the request's namespace.
+    labels: OnceCell<Labels>,
+}
+
+impl<'a> Subject<'a> {
+    pub fn new(attributes: &'a Attributes, catalog: &Catalog, lookup: &'a dyn Lookup) -> Self {
+        let snapshot = catalog.snapshot();
+        Self { attributes, snapshot, lookup, equivalents: OnceLock::new(), labels: OnceCell::new() }
+    }
+
+    /// The request as what it is.
+    pub(crate) fn itself(&self) -> Matched {
+        Matched { resource: self.attributes.resource.clone(), kind: self.attributes.kind.clone() }
+    }
+
+    pub(crate) fn equivalents(&self) -> &[Matched] {
+        self.equivalents.get_or_init(|| equivalents::of(self.attributes, &self.snapshot))
+    }
+
+    /// True when the labels of the new or of the old object are selected. Options of connections have none, not even none
+    /// of a key.
+    pub(crate) fn has_labels(&self, selector: &LabelSelector, object: &Value, old: Option<&Value>) -> bool {
+        if selector.is_everything() {
+            return true;
+        }
+        let has = |object: &Value| !object.is_null() && selects(selector, object);
+        self.attributes.operation != Operation::Connect && (has(object) || old.is_some_and(has))
+    }
+
+    /// True when the namespace of the request is selected; what belongs to no namespace always is.
+    pub(crate) async fn is_in(&self, selector: &Result<LabelSelector, String>, object: &Value) -> Result<bool, Status> {
+        let attributes = self.attributes;
+        let is_namespace = attributes.resource.resource == "namespaces";
+        if attributes.namespace.is_empty() && !is_namespace {
+            return Ok(true);
+        }
+        let selector = selector.as_ref().map_err(Status::internal)?;
+        if selector.is_everything() {
+            return Ok(true);
+        }
+        // The cache does not know yet what a namespace is about to become.
+        let written = matches!(attributes.operation, Operation::Create | Operation::Update);
+        if is_namespace && attributes.subresource.is_empty() && written {
+            return Ok(selects(selector, object));
+        }
+        let labels = self.labels.get_or_try_init(|| self.look_up()).await?;
+        Ok(selector.matches(|key| labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())))
+    }
+
+    async fn look_up(&self) -> Result<Labels, Status> {
+        let name = &self.attributes.namespace;
+        for freshness in [Freshness::Cached, Freshness::Consistent] {
+            if let Some(labels) = self.lookup.labels(Kind::Namespace, "", name, freshness).await? {
+                return Ok(labels);
+            }
+        }
+        Err(Status::not_found(&GroupResource::new("", "namespaces"), name))
+    }
+}
+
+fn selects(selector: &LabelSelector, object: &Value) -> bool {
+    selector.matches(|key| object.at(&["metadata", "labels"])?.get(key)?.as_str())
+}

@@ -1,0 +1,85 @@
+//! The objects of a request in the version that a webhook or policy asks for, and back.
+
+use std::borrow::Cow;
+
+use binnacle_meta::{GroupVersionKind, Status};
+use binnacle_schema::{Value, decode, defaults};
+
+use crate::subject::Subject;
+
+/// The objects of one request in one version.
+#[derive(Clone, Debug)]
+pub struct Versioned<'v> {
+    pub kind: GroupVersionKind,
+    /// Null on deletion.
+    pub object: Cow<'v, Value>,
+    pub old: Option<Cow<'v, Value>>,
+}
+
+impl Subject<'_> {
+    /// Both objects in the version of `kind`; what is of that version is not copied.
+    ///
+    /// Errors: 500 when they cannot be converted.
+    pub async fn versioned<'v>(
+        &self,
+        kind: &GroupVersionKind,
+        object: &'v Value,
+        old: Option<&'v Value>,
+    ) -> Result<Versioned<'v>, Status> {
+        let old = match old {
+            Some(old) => Some(self.in_version(kind, old).await?),
+            None => None,
+        };
+        Ok(Versioned { kind: kind.clone(), object: self.in_version(kind, object).await?, old })
+    }
+
+    /// An object of this request, as plugins have it, in the version of `kind`.
+    ///
+    /// Errors: 500 when it cannot be converted.
+    pub async fn in_version<'v>(&self, kind: &GroupVersionKind, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
+        let api_version = kind.api_version();
+        if object.is_null() || object.str_at(&["apiVersion"]) == api_version {
+            return Ok(Cow::Borrowed(object));
+        }
+        let Some(resource) = self.snapshot.find_kind(&kind.group, &kind.version, &kind.kind) else {
+            let found = object.str_at(&["apiVersion"]);
+            return Err(Status::internal(format!("unable to convert {} from {found} to {api_version}", kind.kind)));
+        };
+        if resource.collection.kind.custom.is_some() {
+            return resource.converted(object.clone(), &api_version).await.map(Cow::Owned);
+        }
+        let mut object = object.clone();
+        resource.from_stored(&mut object);
+        Ok(Cow::Owned(object))
+    }
+
+    /// A changed object in the version of `kind` as plugins have it again: decoded by the schema of that version, which drops
+    /// what it does not know, with defaults, in the version of `original`.
+    ///
+    /// Errors: 500 when it is not of that kind or cannot be converted.
+    pub async fn accept(&self, kind: &GroupVersionKind, changed: Value, original: &Value) -> Result<Value, Status> {
+        let failed = |error: decode::DecodeError| Status::internal(error.to_string());
+        let Some(resource) = self.snapshot.find_kind(&kind.group, &kind.version, &kind.kind) else {
+            // Kinds of orders and options are kept nowhere and have one version.
+            let message = self.snapshot.kinds().kind(&kind.group, &kind.version, &kind.kind);
+            let message = message.ok_or_else(|| Status::internal(format!("{} is not known", kind.kind)))?;
+            let mut object = decode::value(changed, message).map_err(failed)?.value;
+            defaults::apply_constants(&mut object, message);
+            return Ok(object);
+        };
+        if let Some(custom) = &resource.collection.kind.custom {
+            let mut object = changed;
+            custom.fit(&mut object).map_err(Status::internal)?;
+            resource.set_defaults(&mut object);
+            let wanted = original.str_at(&["apiVersion"]);
+            return match object.str_at(&["apiVersion"]) == wanted {
+                true => Ok(object),
+                false => resource.converted(object, wanted).await,
+            };
+        }
+        let mut object = decode::value(changed, &resource.message).map_err(failed)?.value;
+        resource.set_defaults(&mut object);
+        resource.to_stored(&mut object);
+        Ok(object)
+    }
+}

@@ -1,0 +1,86 @@
+//! Admission of `scale` sees the Scale that was sent, not the workload whose replicas it changes.
+
+use std::sync::Arc;
+
+use binnacle_meta::{GroupVersionKind, Status};
+use binnacle_patch::apply;
+use binnacle_registry::admission::{Admission, Attributes};
+use binnacle_registry::{Remarks, Resource, object};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+use binnacle_scheme::ScaleFields;
+
+use super::scale::{GROUP, KIND, VERSION, replicas_path, scale_of, set_replicas, validate};
+
+/// Stands before the admission of a workload while one of its scales is written.
+pub(super) struct AsScale {
+    inner: Arc<dyn Admission>,
+    fields: Option<ScaleFields>,
+    /// Of the workload's version, for managed fields.
+    api_version: String,
+}
+
+impl AsScale {
+    /// The resource of a workload with such admission.
+    pub(super) fn before(resource: &Resource) -> Resource {
+        let collection = &resource.collection;
+        let admission = Self {
+            inner: collection.admission.clone(),
+            fields: collection.kind.scale.clone(),
+            api_version: resource.api_version().to_owned(),
+        };
+        resource.with_admission(Arc::new(admission))
+    }
+
+    fn scale(&self, workload: &Value) -> Result<Value, Status> {
+        let mut scale = scale_of(self.fields.as_ref(), workload)?;
+        let path = replicas_path(self.fields.as_ref());
+        let replicas = [(self.api_version.as_str(), path.as_str())];
+        let managers = apply::Scale { api_version: &self.api_version, replicas: &replicas };
+        let owners = managers.to_scale(workload.list_at(&["metadata", "managedFields"]));
+        object::set_metadata(&mut scale, "managedFields", owners);
+        Ok(scale)
+    }
+}
+
+fn attributes_of_scale(attributes: &Attributes) -> Attributes {
+    Attributes { kind: GroupVersionKind::new(GROUP, VERSION, KIND), ..attributes.clone() }
+}
+
+impl Admission for AsScale {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes,
+        object: &'a mut Value,
+        old: Option<&'a Value>,
+        remarks: &'a Remarks,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let old = old.map(|old| self.scale(old)).transpose()?;
+            let mut scale = self.scale(object)?;
+            let before = scale.int_at(&["spec", "replicas"]);
+            self.inner.mutate(&attributes_of_scale(attributes), &mut scale, old.as_ref(), remarks).await?;
+            // Nothing else of a scale is written.
+            let replicas = scale.int_at(&["spec", "replicas"]);
+            if replicas != before {
+                validate(&scale)?;
+                set_replicas(self.fields.as_ref(), object, replicas.unwrap_or(0));
+            }
+            Ok(())
+        })
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a Attributes,
+        object: &'a Value,
+        old: Option<&'a Value>,
+        remarks: &'a Remarks,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let old = old.map(|old| self.scale(old)).transpose()?;
+            let scale = self.scale(object)?;
+            self.inner.validate(&attributes_of_scale(attributes), &scale, old.as_ref(), remarks).await
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! A store whose values are kept in another form than they are handled in: encrypted, or in another version.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+
+use crate::{
+    Event, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    WatchMessage,
+};
+
+/// From the form in which values are kept to the one in which they are handled, and back.
+pub trait Values: Send + Sync + 'static {
+    /// True where the form in which values are kept may change, so that one of before is stale.
+    const MAY_BE_STALE: bool = false;
+
+    /// Puts what is handled in place of what is kept.
+    ///
+    /// Errors: one that names a key. Then none of the values has changed.
+    fn open<'a>(&'a self, kvs: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// The form in which a value is kept; the handled one unless this says otherwise.
+    fn seal(&self, _key: &Bytes, value: Bytes) -> Result<Bytes, StoreError> {
+        Ok(value)
+    }
+
+    /// [`Store::is_stale`] of the value that a store has under a key now.
+    fn is_stale<'a>(&'a self, _kv: &'a KeyValue) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+}
+
+/// A store below [`Values`]. Revisions, leases and keys are those of the store.
+pub struct LayeredStore<V, S: ?Sized = dyn Store> {
+    values: Arc<V>,
+    inner: Arc<S>,
+}
+
+impl<V: Values, S: Store + ?Sized> LayeredStore<V, S> {
+    pub fn new(inner: Arc<S>, values: Arc<V>) -> Self {
+        Self { values, inner }
+    }
+}
+
+async fn open_some<V: Values>(values: &V, mut kv: Option<KeyValue>) -> Result<Option<KeyValue>, StoreError> {
+    if let Some(kv) = &mut kv {
+        values.open(vec![kv]).await?;
+    }
+    Ok(kv)
+}
+
+/// All that a message tells, at once where that succeeds. What was there before a change may be in a form that nobody can
+/// open any more (under a key that is gone): it stays as it was kept, since a watch must not miss the change itself.
+async fn open_message<V: Values>(values: &V, mut message: WatchMessage) -> Result<WatchMessage, StoreError> {
+    let WatchMessage::Events(events) = &mut message else { return Ok(message) };
+    let (mut now, mut before) = (Vec::new(), Vec::new());
+    for event in events {
+        match event {
+            Event::Put { kv, previous } => {
+                now.push(kv);
+                before.extend(previous);
+            }
+            Event::Delete { previous, .. } => before.extend(previous),
+        }
+    }
+    let all = now.iter_mut().chain(&mut before).map(|kv| &mut **kv).collect();
+    if values.open(all).await.is_err() {
+        values.open(now).await?;
+        for kv in before {
+            if let Err(error) = values.open(vec![kv]).await {
+                tracing::debug!(%error, "a value that was replaced cannot be read");
+            }
+        }
+    }
+    Ok(message)
+}
+
+impl<V: Values, S: Store + ?Sized> Store for LayeredStore<V, S> {
+    crate::passes_upkeep_to!(inner);
+
+    fn get(
+        &self,
+        key: Bytes,
+        revision: Option<Revision>,
+    ) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
+        Box::pin(async move {
+            let (kv, revision) = self.inner.get(key, revision).await?;
+            Ok((open_some(&*self.values, kv).await?, revision))
+        })
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
+        Box::pin(async move {
+            let mut response = self.inner.range(request).await?;
+            self.values.open(response.kvs.iter_mut().collect()).await?;
+            Ok(response)
+        })
+    }
+
+    fn txn(&self, mut txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
+        Box::pin(async move {
+            if let Op::Put { value, .. } = &mut txn.op {
+                *value = self.values.seal(&txn.key, std::mem::take(value))?;
+            }
+            Ok(match self.inner.txn(txn).await? {
+                // The write is done, whatever was there before and whether or not it can be read.
+                TxnResponse::Done { revision, previous } => {
+                    TxnResponse::Done { revision, previous: open_some(&*self.values, previous).await.unwrap_or(None) }
+                }
+                TxnResponse::Unmet { current, revision } => {
+                    TxnResponse::Unmet { current: open_some(&*self.values, current).await?, revision }
+                }
+            })
+        })
+    }
+
+    fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
+        Box::pin(async move {
+            let Watch { messages, control } = self.inner.watch(range, after).await?;
+            let values = Arc::clone(&self.values);
+            let messages = messages.then(move |message| {
+                let values = Arc::clone(&values);
+                async move { open_message(&*values, message?).await }
+            });
+            Ok(Watch { messages: messages.boxed(), control })
+        })
+    }
+
+    fn is_stale(&self, key: Bytes, revision: Revision) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            if self.inner.is_stale(key.clone(), revision).await? {
+                return Ok(true);
+            }
+            if !V::MAY_BE_STALE {
+                return Ok(false);
+            }
+            let (kv, _) = self.inner.get(key, None).await?;
+            match kv.filter(|kv| kv.mod_revision == revision) {
+                Some(kv) => self.values.is_stale(&kv).await,
+                None => Ok(false),
+            }
+        })
+    }
+}
+
+/// Writes those methods of [`Store`] that stores in front of others leave to them: all but reads, transactions and watches.
+/// The argument is the field that holds the other store.
+#[macro_export]
+macro_rules! passes_upkeep_to {
+    ($inner:tt) => {
+        fn current_revision(&self) -> $crate::Answer<'_, $crate::Revision> {
+            self.$inner.current_revision()
+        }
+
+        fn compact(&self, revision: $crate::Revision) -> $crate::Answer<'_, ()> {
+            self.$inner.compact(revision)
+        }
+
+        fn compacted_revision(&self) -> $crate::Answer<'_, $crate::Revision> {
+            self.$inner.compacted_revision()
+        }
+
+        fn grant_lease(&self, ttl_seconds: u64) -> $crate::Answer<'_, $crate::LeaseId> {
+            self.$inner.grant_lease(ttl_seconds)
+        }
+
+        fn revoke_lease(&self, lease: $crate::LeaseId) -> $crate::Answer<'_, ()> {
+            self.$inner.revoke_lease(lease)
+        }
+
+        fn lease_remaining(&self, lease: $crate::LeaseId) -> $crate::Answer<'_, std::time::Duration> {
+            self.$inner.lease_remaining(lease)
+        }
+
+        fn health(&self) -> $crate::Answer<'_, ()> {
+            self.$inner.health()
+        }
+
+        fn readiness(&self) -> $crate::Answer<'_, ()> {
+            self.$inner.readiness()
+        }
+    };
+}
