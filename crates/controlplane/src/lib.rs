@@ -37,6 +37,7 @@ pub use config_maps::publish_authentication;
 pub use definitions::CustomResources;
 pub use device_claims::DeviceClaims;
 pub use flowcontrol::follow_flow_control;
+pub use informer::{Handler, Informer};
 pub use policies::follow_policies;
 pub use service_addresses::{ServiceAddresses, ServiceRouting};
 pub use services::{ServiceHooks, service_hooks};

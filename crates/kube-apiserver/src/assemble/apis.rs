@@ -7,6 +7,7 @@ use std::sync::Arc;
 use binnacle_admission::{
     Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
 };
+use binnacle_aggregator::Aggregator;
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
@@ -50,6 +51,7 @@ pub(super) struct Access {
     pub(super) webhooks: AdmissionWebhooks,
     /// Where services of the cluster are reached.
     pub(super) services: Arc<dyn ServiceResolver>,
+    pub(super) aggregator: Aggregator,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -92,6 +94,7 @@ pub(super) fn built_in(
     let custom =
         CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds(), access.services.clone());
     own.custom = Some(Arc::new(custom));
+    own.aggregated = Some(Arc::new(access.aggregator.clone()));
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
     let api = Api::new(set, binnacle_specials::all(&specials), addresses, access.authorizer.clone())
