@@ -6,8 +6,8 @@ use binnacle_config::{Format, list, text};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, read_error};
 use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::metadata::shown;
+use binnacle_webhook::Users;
 
-use crate::chain::NOT_BUILT;
 use crate::plugins::{
     ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, Options,
     PodSecuritySettings,
@@ -108,6 +108,15 @@ const OLD_QUOTA: Format = Format {
     ..QUOTA
 };
 
+/// What both plugins of webhooks are told.
+const WEBHOOKS: Format = Format {
+    group: "apiserver.config.k8s.io",
+    versions: &["v1"],
+    kind: "WebhookAdmissionConfiguration",
+    scheme: "k8s.io/apiserver/pkg/admission/plugin/webhook/config/kubeconfig.go:33",
+    fields: |_| vec![text("kubeConfigFile"), text("staticManifestsDir")],
+};
+
 const SELECTORS: &str = "podNodeSelectorPluginConfig";
 
 /// What the file says of the plugins that are asked, put into `options`. Plugins that must be told something are asked
@@ -131,9 +140,13 @@ pub fn configure(
             |errors: FieldErrors| AdmissionConfigError::Invalid { plugin: "PodSecurity", why: aggregated(&errors) };
         options.pod_security = PodSecuritySettings::read(&file).map_err(invalid)?;
     }
-    // Somebody counts on what they say.
-    if let Some(plugin) = NOT_BUILT.iter().find(|plugin| said.plugins.iter().any(|(name, ..)| name == **plugin)) {
-        return Err(refused(plugin)("the plugin is not built yet, so nothing can be said to it".to_owned()));
+    for (plugin, users) in [
+        ("MutatingAdmissionWebhook", &mut options.mutating_webhook_users),
+        ("ValidatingAdmissionWebhook", &mut options.validating_webhook_users),
+    ] {
+        if let Some(text) = of(plugin)? {
+            *users = webhook_users(&text).map_err(refused(plugin))?;
+        }
     }
     if let Some(text) = of("ResourceQuota")? {
         options.limited_resources = limited_resources(&text).map_err(refused("ResourceQuota"))?;
@@ -209,6 +222,24 @@ fn node_selectors(text: &[u8]) -> NodeSelectors {
 fn either(new: Format, old: Format, file: &Value) -> Format {
     let group = file.str_at(&["apiVersion"]).split('/').next();
     if group == Some(old.group) { old } else { new }
+}
+
+/// As whom webhooks are called.
+fn webhook_users(text: &[u8]) -> Result<Users, String> {
+    let file = WEBHOOKS.read(text).map_err(|error| error.to_string())?;
+    let (kubeconfig, manifests) = (file.str_at(&["kubeConfigFile"]), file.str_at(&["staticManifestsDir"]));
+    if !kubeconfig.is_empty() && !Path::new(kubeconfig).is_absolute() {
+        let path = FieldPath::new("kubeConfigFile");
+        return Err(FieldError::invalid(&path, kubeconfig, "must be an absolute file path").to_string());
+    }
+    if !manifests.is_empty() {
+        let why = "staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled";
+        return Err(FieldError::forbidden(&FieldPath::new("staticManifestsDir"), why).to_string());
+    }
+    if kubeconfig.is_empty() {
+        return Ok(Users::default());
+    }
+    Users::load(Path::new(kubeconfig)).map_err(|error| error.to_string())
 }
 
 fn limited_resources(text: &[u8]) -> Result<Vec<LimitedResource>, String> {

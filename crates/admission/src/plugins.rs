@@ -36,6 +36,7 @@ mod tolerations;
 use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
+use binnacle_webhook::Users;
 
 pub use event_rate_limit::{EventLimit, EventLimitKind};
 pub use image_policy::ImagePolicySettings;
@@ -67,6 +68,10 @@ pub struct Options {
     pub pod_security: PodSecuritySettings,
     /// PodTolerationRestriction.
     pub tolerations: ClusterTolerations,
+    /// MutatingAdmissionWebhook: as whom webhooks are called.
+    pub mutating_webhook_users: Users,
+    /// The same of ValidatingAdmissionWebhook.
+    pub validating_webhook_users: Users,
 }
 
 impl Default for Options {
@@ -80,11 +85,13 @@ impl Default for Options {
             node_selectors: NodeSelectors::new(),
             pod_security: PodSecuritySettings::default(),
             tolerations: ClusterTolerations::default(),
+            mutating_webhook_users: Users::default(),
+            validating_webhook_users: Users::default(),
         }
     }
 }
 
-/// The plugins that are built, those among them that are off by default included.
+/// The plugins of this crate, those among them that are off by default included.
 pub fn all(
     lookup: Arc<dyn Lookup>,
     authorizer: &Arc<dyn Authorizer>,

@@ -112,7 +112,7 @@ mod tests {
     struct Answers(AtomicBool);
 
     impl AggregatedServers for Answers {
-        fn discover<'a>(&'a self, _: &'a Value, _: &'a Value, _: &'a [Value]) -> BoxFuture<'a, Result<(), String>> {
+        fn discover<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), String>> {
             let answers = self.0.load(Ordering::SeqCst);
             Box::pin(async move { if answers { Ok(()) } else { Err("refused".to_owned()) } })
         }

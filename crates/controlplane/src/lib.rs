@@ -1,6 +1,7 @@
 //! What the server does by itself, without being asked over HTTP: it gives services their addresses and ports
 //! ([`service_hooks`]), and sees to it that the objects every cluster has are there ([`start`]).
 
+mod admission_webhooks;
 mod apiservices;
 mod authorization;
 mod bootstrap_roles;
@@ -29,6 +30,7 @@ mod system_namespaces;
 #[cfg(test)]
 mod testing;
 
+pub use admission_webhooks::follow_webhooks;
 pub use apiservices::{AggregatedServers, LocalApi, Registrations};
 pub use authorization::{RolesFeed, escalation_hooks, follow_nodes, node_rules};
 pub use certificates::{RequesterOfCertificates, SignersOfPodCertificates};
@@ -37,6 +39,7 @@ pub use config_maps::publish_authentication;
 pub use definitions::CustomResources;
 pub use device_claims::DeviceClaims;
 pub use flowcontrol::follow_flow_control;
+pub use informer::{Handler, Informer};
 pub use policies::follow_policies;
 pub use policy_params::policy_hooks;
 pub use service_addresses::{ServiceAddresses, ServiceRouting};

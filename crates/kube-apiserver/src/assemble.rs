@@ -3,21 +3,26 @@
 mod apis;
 mod policies;
 mod shown;
+mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics};
+use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, ResourceLookup};
+use binnacle_admission_expressions::MatchConditionMetrics;
+use binnacle_aggregator::{Aggregator, Options as AggregatorOptions};
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{ControlPlane, ServiceAddresses, follow_policies};
+use binnacle_discovery::Addresses;
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
 use binnacle_metrics::keep;
 use binnacle_openapi::OpenApiLink;
+use binnacle_proxy::ClientIdentity;
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Link, ShutdownTrigger};
 use binnacle_server::{
@@ -30,7 +35,9 @@ use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_supervise::supervise;
+use binnacle_webhook::ServiceResolver;
 use prometheus::{GaugeVec, Opts, Registry};
+use rustls::client::ResolvesClientCert;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -38,6 +45,7 @@ use self::apis::{Access, built_in};
 use self::policies::AdmissionPolicies;
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
+use self::webhooks::AdmissionWebhooks;
 use crate::admin_socket::AdminSocket;
 use crate::authentication::{self, AuthenticationError};
 use crate::authorities;
@@ -45,7 +53,7 @@ use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path};
 use crate::encryption::AtRest;
 use crate::flags::Config;
-use crate::health::{Lost, RolesCheck, StepCheck};
+use crate::health::{InformersCheck, Lost, StepCheck};
 use crate::issuers::{IssuersError, NamedIssuers};
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{PkiError, system_clock};
@@ -116,10 +124,12 @@ pub(crate) enum StartError {
     Authorization(#[from] AuthorizationError),
     #[error("unable to reach kubelets: {0}")]
     Kubelets(#[from] binnacle_kubelet::ConfigError),
+    #[error("unable to use the proxy client certificate: {0}")]
+    ProxyClient(binnacle_proxy::IdentityError),
+    #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
+    NoRegistration,
     #[error("failed to apply admission: {0}")]
     Admission(#[from] AdmissionConfigError),
-    #[error("admission plugin {0} is not built yet")]
-    Plugin(&'static str),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -150,10 +160,6 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         tracing::warn!("--{flag} has no effect: {why}");
     }
     let named = Named::load(&config)?;
-    let missing = config.admission.beyond_default().find(|name| !binnacle_admission::is_built(name));
-    if let Some(name) = missing {
-        return Err(StartError::Plugin(name));
-    }
     let mut plugins = config.admission.options.clone();
     let asked = |plugin: &str| config.admission.enables(plugin);
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
@@ -168,7 +174,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
     stores.refuse_unfinished().await?;
     let admin_socket = stores.offer();
-    let Named { mut authentication, issuers, tls, authorization, kubelets } = named;
+    let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client } = named;
     let named_clients = authentication.clients.take();
     let clock = system_clock();
     let Shown { tls, clients, kubectl, controllers, place, service_account, own } =
@@ -196,6 +202,25 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         .build(metrics.registry(), |media_type, body, omit| read_object(&BuiltInKinds, media_type, body, omit))?
         .map(Arc::new);
     let outward = Outward::new(kubelets, metrics.registry()).map_err(not_registered)?;
+    let lookup = Arc::new(ResourceLookup::new(resources.clone()));
+    let conditions = MatchConditionMetrics::register(metrics.registry()).map_err(not_registered)?;
+    let surroundings =
+        webhooks::surroundings(&resources, lookup, &authorization.authorizer, &conditions, metrics.registry())
+            .map_err(not_registered)?;
+    let services: Arc<dyn ServiceResolver> = Arc::new(ServiceAddresses::new(
+        resources.clone(),
+        config.misc.service_routing,
+        Some(reachable(port.address())),
+    ));
+    let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
+    let addresses = Addresses { default: external_address(&config, port.address()), ..Addresses::default() };
+    let aggregator = Aggregator::new(AggregatorOptions {
+        catalog: resources.clone(),
+        resolver: services.clone(),
+        identity: proxy_client,
+        rejects_redirects: config.misc.rejects_redirects,
+        addresses,
+    });
     let access = Access {
         authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer.clone(),
@@ -204,13 +229,11 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         client_ca: clients.pem.clone(),
         request_header: authentication::request_header(flags, proxies.as_ref()),
         admission: plugins,
+        webhooks,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
-        admission_policies: AdmissionPolicies::new(metrics.registry()).map_err(not_registered)?,
-        services: Arc::new(ServiceAddresses::new(
-            resources.clone(),
-            config.misc.service_routing,
-            Some(reachable(port.address())),
-        )),
+        admission_policies: AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?,
+        services,
+        aggregator: aggregator.clone(),
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
@@ -239,6 +262,8 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         async move { issuers.follow(&mut *file.lock().await, stopped).await }
     }));
     authorization.follow(&resources, &mut followers, &shutdown);
+    access.webhooks.follow(&resources, &mut followers, &shutdown);
+    let aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartError::NoRegistration)?;
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
@@ -249,17 +274,27 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         health = at_rest.add_checks(health);
     }
     let lost = Lost::default();
-    let health = health.ready(Arc::new(RolesCheck(access.roles.index().clone()))).ready(Arc::new(lost.clone()));
+    let health = health
+        .ready(Arc::new(InformersCheck { roles: access.roles.index().clone(), webhooks: access.webhooks.sources() }))
+        .ready(Arc::new(lost.clone()));
     let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
-    let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(terminating)));
+    let health = control_plane
+        .steps()
+        .iter()
+        .chain(&aggregation)
+        .fold(health, started)
+        .ready(Arc::new(ShutdownCheck(terminating)));
     let shown = resources.clone();
     let what_is_served = move || shown.snapshot().served().clone();
+    let documented = aggregator.clone();
+    let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds()).with_others(move || documented.openapi());
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response, BUILD)),
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(HealthMetricsLink(health_metrics)),
-        Arc::new(OpenApiLink::new(what_is_served, binnacle_builtin::kinds())),
+        Arc::new(aggregator),
+        Arc::new(openapi),
         Arc::new(api),
     ];
     if let Some(fairness) = &fairness {
@@ -380,6 +415,8 @@ struct Named {
     tls: Option<(DefaultCertificate, String)>,
     authorization: Prepared,
     kubelets: Kubelets,
+    /// Shown to servers of aggregated APIs.
+    proxy_client: Option<Arc<dyn ResolvesClientCert>>,
 }
 
 impl Named {
@@ -400,7 +437,12 @@ impl Named {
         };
         let authorization = Prepared::load(&config.authorization)?;
         let kubelets = Kubelets::new(&config.misc.kubelet)?;
-        Ok(Self { authentication, issuers, tls, authorization, kubelets })
+        let proxy_client = match &config.misc.proxy_client {
+            Some((certificate, key)) => Some(ClientIdentity::load(certificate, key).map_err(StartError::ProxyClient)?),
+            None => None,
+        };
+        let proxy_client = proxy_client.map(|identity| Arc::new(identity) as Arc<dyn ResolvesClientCert>);
+        Ok(Self { authentication, issuers, tls, authorization, kubelets, proxy_client })
     }
 }
 

@@ -245,7 +245,6 @@ mod tests {
         ] {
             assert_eq!(asked(arguments, plugin), want, "{arguments:?} {plugin}");
         }
-        assert_eq!(config(&both).admission.beyond_default().collect::<Vec<_>>(), ["AlwaysPullImages"]);
         let options = config(&["--default-not-ready-toleration-seconds=5"]).admission.options;
         assert_eq!((options.not_ready_toleration_seconds, options.unreachable_toleration_seconds), (5, 300));
     }

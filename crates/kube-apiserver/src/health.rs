@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use binnacle_admission_webhooks::Webhooks;
 use binnacle_authz::RbacIndex;
 use binnacle_controlplane::Step;
 use binnacle_request::BoxFuture;
@@ -61,16 +62,25 @@ impl HealthCheck for StepCheck {
 }
 
 /// What decisions are made by has been read from the store.
-pub(crate) struct RolesCheck(pub(crate) Arc<RbacIndex>);
+pub(crate) struct InformersCheck {
+    pub(crate) roles: Arc<RbacIndex>,
+    pub(crate) webhooks: Vec<Arc<Webhooks>>,
+}
 
-impl HealthCheck for RolesCheck {
+impl HealthCheck for InformersCheck {
     fn name(&self) -> &str {
         "informer-sync"
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
-            if self.0.ready.is_ready() { Ok(()) } else { Err("roles and bindings have not been read yet".to_owned()) }
+            if !self.roles.ready.is_ready() {
+                return Err("roles and bindings have not been read yet".to_owned());
+            }
+            match self.webhooks.iter().find(|webhooks| !webhooks.are_read()) {
+                Some(webhooks) => Err(format!("{} have not been read yet", webhooks.kind().plural())),
+                None => Ok(()),
+            }
         })
     }
 }

@@ -28,7 +28,7 @@ pub use io_error::{io_error, read_error};
 pub use media::{AcceptClause, Encoding, accept_clauses, accept_names};
 pub use quantity::{Format, ParseQuantityError, Quantity};
 pub use selector::{FieldSelector, FieldTerm, LabelSelector, MAX_SELECTOR_BYTES, Operator, Requirement, SelectorError};
-pub use status::{Status, StatusCause, StatusDetails, StatusReason};
+pub use status::{ForeignStatus, Status, StatusCause, StatusDetails, StatusReason};
 pub use time::{MicroTime, ParseTimeError, Time};
 pub use version::compare_kube_versions;
 

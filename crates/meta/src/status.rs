@@ -2,10 +2,12 @@
 //! so that code, reason, message and details always agree.
 
 mod details;
+mod foreign;
 mod of_server;
 mod reason;
 
 pub use self::details::{StatusCause, StatusDetails};
+pub use self::foreign::ForeignStatus;
 pub use self::reason::StatusReason;
 use crate::{FieldError, FieldErrorType, FieldErrors, GroupKind, GroupResource, aggregate};
 
@@ -36,6 +38,8 @@ pub struct Status {
     /// `metadata.continue`: where an expired list may go on.
     continue_token: String,
     tells_code: bool,
+    /// What a status that somebody else made says beyond that.
+    foreign: Option<Box<ForeignStatus>>,
 }
 
 impl Status {
@@ -49,6 +53,7 @@ impl Status {
             continue_token: String::new(),
             // Deletes leave the code of their success unset, and Go omits the zero value.
             tells_code: false,
+            foreign: None,
         }
     }
 
@@ -61,6 +66,7 @@ impl Status {
             details: None,
             continue_token: String::new(),
             tells_code: true,
+            foreign: None,
         }
     }
 
@@ -370,6 +376,23 @@ impl Status {
         self.reason
     }
 
+    /// The reason as it is told, which may be one that somebody else thought of; empty without any.
+    pub fn reason_text(&self) -> &str {
+        match &self.foreign {
+            Some(foreign) => &foreign.reason,
+            None => self.reason.map_or("", StatusReason::as_str),
+        }
+    }
+
+    /// `Success`, `Failure`, or what somebody else called it.
+    pub fn outcome(&self) -> &str {
+        match &self.foreign {
+            Some(foreign) => &foreign.status,
+            None if self.is_success() => "Success",
+            None => "Failure",
+        }
+    }
+
     pub fn is(&self, reason: StatusReason) -> bool {
         self.reason == Some(reason)
     }
@@ -390,27 +413,29 @@ impl Status {
     pub fn to_json(&self) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = String::with_capacity(192 + self.message.len());
-        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":{"#);
-        if !self.continue_token.is_empty() {
-            out.push_str("\"continue\":");
-            out.push_str(&quoted(&self.continue_token));
+        let foreign = self.foreign.as_deref();
+        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":"#);
+        match foreign.and_then(|foreign| foreign.metadata.as_deref()) {
+            Some(metadata) => out.push_str(metadata),
+            None if self.continue_token.is_empty() => out.push_str("{}"),
+            None => out.push_str(&format!("{{\"continue\":{}}}", quoted(&self.continue_token))),
         }
-        out.push_str("},\"status\":");
-        out.push_str(if self.is_success() { "\"Success\"" } else { "\"Failure\"" });
+        out.push_str(",\"status\":");
+        out.push_str(&quoted(self.outcome()));
         if !self.message.is_empty() {
             out.push_str(",\"message\":");
             out.push_str(&quoted(&self.message));
         }
-        if let Some(reason) = self.reason.map(StatusReason::as_str).filter(|r| !r.is_empty()) {
+        if !self.reason_text().is_empty() {
             out.push_str(",\"reason\":");
-            out.push_str(&quoted(reason));
+            out.push_str(&quoted(self.reason_text()));
         }
         if let Some(details) = &self.details {
             out.push_str(",\"details\":");
             details.write_json(&mut out, &quoted);
         }
         if self.tells_code {
-            out.push_str(&format!(",\"code\":{}", self.code));
+            out.push_str(&format!(",\"code\":{}", foreign.map_or(i32::from(self.code), |foreign| foreign.code)));
         }
         out.push('}');
         out
@@ -424,6 +449,7 @@ impl Status {
             details: None,
             continue_token: String::new(),
             tells_code: true,
+            foreign: None,
         }
     }
 

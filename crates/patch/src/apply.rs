@@ -51,3 +51,39 @@ pub trait Versions {
     /// version of the request and, when a manager applied through another one, back from there.
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)>;
 }
+
+/// Checks that `metadata.managedFields` can be read, which says why they cannot in kube-apiserver's words.
+pub fn check_managed_fields(list: &[Value]) -> Result<(), String> {
+    managed::decode(list, false).map(drop).map_err(|managed::BadEntries(why)| why)
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn managed_fields_that_cannot_be_read() {
+        let entry = |operation: &str, version: &str, kind: &str, fields: &str| {
+            value!({
+                "manager": "m", "operation": operation, "apiVersion": version, "fieldsType": kind,
+                "fieldsV1": (Value::Raw(fields.into())),
+            })
+        };
+        let none = "{\"f:data\":{}}";
+        for (entry, want) in [
+            (entry("Update", "v1", "FieldsV1", none), Ok(())),
+            (entry("Nope", "v1", "FieldsV1", none), Err("operation must be `Apply` or `Update`")),
+            (entry("Apply", "", "FieldsV1", none), Err("apiVersion must not be empty")),
+            (entry("Apply", "v1", "", none), Err("missing fieldsType in managed fields entry 0")),
+            (entry("Apply", "v1", "FieldsV2", none), Err("invalid fieldsType \"FieldsV2\" in managed fields entry 0")),
+            (
+                entry("Update", "v1", "FieldsV1", "{\"q\":1}"),
+                Err("error decoding versioned set from {m Update v1 <nil> FieldsV1 {\"q\":1} }: error decoding set"),
+            ),
+        ] {
+            assert_eq!(check_managed_fields(&[entry]), want.map_err(str::to_owned));
+        }
+    }
+}

@@ -64,7 +64,7 @@ pub(crate) fn explain(error: &std::io::Error) -> String {
                 ServerName::IpAddress(_) if presented.iter().all(|name| name.starts_with("DnsName")) => {
                     x509(&format!("cannot validate certificate for {name} because it doesn't contain any IP SANs"))
                 }
-                _ => x509(&format!("certificate is valid for {}, not {name}", presented.join(", "))),
+                _ => x509(&format!("certificate is valid for {}, not {name}", bare(presented).join(", "))),
             }
         }
         Error::InvalidCertificate(why) => x509(&why.to_string()),
@@ -72,6 +72,12 @@ pub(crate) fn explain(error: &std::io::Error) -> String {
         Error::InvalidMessage(_) => "tls: first record does not look like a TLS handshake".to_owned(),
         other => format!("tls: {other}"),
     }
+}
+
+/// The names of a certificate without what kind of names they are: `DnsName("a")`.
+fn bare(presented: &[String]) -> Vec<&str> {
+    let inner = |name: &'_ String| name.split_once('(').map_or(0, |(kind, _)| kind.len() + 1);
+    presented.iter().map(|name| name[inner(name)..].trim_end_matches(')').trim_matches('"')).collect()
 }
 
 #[derive(Debug)]

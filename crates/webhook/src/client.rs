@@ -13,7 +13,7 @@ use binnacle_meta::{GoDuration, GroupResource, Status, StatusReason};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -39,6 +39,7 @@ pub struct Client {
     timeout: Duration,
     /// The target's URL with the timeout, which servers are told.
     url: Uri,
+    agent: HeaderValue,
     token: Arc<Mutex<Option<(HeaderValue, Instant)>>>,
 }
 
@@ -106,7 +107,14 @@ impl Client {
             .pool_idle_timeout(IDLE)
             .build(connector);
         let url = with_timeout(&target.url, timeout)?;
-        Ok(Self { pool, target: Arc::new(target), timeout, url, token: Arc::default() })
+        let agent = HeaderValue::from_static(AGENT);
+        Ok(Self { pool, target: Arc::new(target), timeout, url, agent, token: Arc::default() })
+    }
+
+    /// The same under another name (`User-Agent`).
+    #[must_use]
+    pub fn named(self, agent: &'static str) -> Self {
+        Self { agent: HeaderValue::from_static(agent), ..self }
     }
 
     pub fn target(&self) -> &Target {
@@ -115,12 +123,26 @@ impl Client {
 
     /// Posts a JSON document to the target's URL.
     pub async fn post(&self, json: impl Into<Bytes>) -> Result<Answer, WebhookError> {
-        self.send(Method::POST, self.url.clone(), json.into(), self.authorization()).await
+        self.send(Method::POST, self.url.clone(), json.into(), self.authorization(), self.timeout).await
+    }
+
+    /// Posts a JSON document that must be answered earlier than others. The target is told in whole seconds; `None` tells
+    /// it nothing, and it has the time of all calls.
+    pub async fn post_within(&self, json: impl Into<Bytes>, left: Option<Duration>) -> Result<Answer, WebhookError> {
+        let Some(left) = left else {
+            return self
+                .send(Method::POST, self.target.url.clone(), json.into(), self.authorization(), self.timeout)
+                .await;
+        };
+        let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+        let url = with_timeout(&self.target.url, Duration::from_secs(seconds));
+        let url = url.map_err(|error| WebhookError::Malformed(error.to_string()))?;
+        self.send(Method::POST, url, json.into(), self.authorization(), left).await
     }
 
     /// Gets a document from a server's other URL, or its own.
     pub async fn get(&self, url: Uri) -> Result<Answer, WebhookError> {
-        self.send(Method::GET, url, Bytes::new(), self.authorization()).await
+        self.send(Method::GET, url, Bytes::new(), self.authorization(), self.timeout).await
     }
 
     /// As [`Client::get`], with another credential than the target's.
@@ -129,7 +151,7 @@ impl Client {
             value.set_sensitive(true);
             value
         });
-        self.send(Method::GET, url, Bytes::new(), authorization).await
+        self.send(Method::GET, url, Bytes::new(), authorization, self.timeout).await
     }
 
     async fn send(
@@ -138,6 +160,7 @@ impl Client {
         url: Uri,
         body: Bytes,
         authorization: Option<HeaderValue>,
+        timeout: Duration,
     ) -> Result<Answer, WebhookError> {
         let verb = if method == Method::POST { "Post" } else { "Get" };
         let shown = url.to_string();
@@ -146,7 +169,7 @@ impl Client {
             .method(method)
             .uri(url)
             .header(ACCEPT, "application/json, */*")
-            .header(USER_AGENT, AGENT);
+            .header(USER_AGENT, self.agent.clone());
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
@@ -168,7 +191,7 @@ impl Client {
             })?;
             read(response).await
         };
-        match tokio::time::timeout(self.timeout, exchange).await {
+        match tokio::time::timeout(timeout, exchange).await {
             Ok(outcome) => outcome,
             Err(_) => Err(WebhookError::TimedOut { message: format!("{verb} \"{shown}\": context deadline exceeded") }),
         }
@@ -227,7 +250,13 @@ fn with_timeout(url: &Uri, timeout: Duration) -> Result<Uri, TargetError> {
 async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
     let (parts, body) = response.into_parts();
     let body = Limited::new(body, MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| WebhookError::Connection { message: error.to_string(), reset: false })?.to_bytes();
+    let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
+        let why = if error.is::<LengthLimitError>() { error.to_string() } else { root(&*error) };
+        let why = if why == "EOF" { "unexpected EOF" } else { &why };
+        let message = format!("unexpected error when reading response body. Please retry. Original error: {why}");
+        WebhookError::Connection { message, reset: false }
+    };
+    let body = body.map_err(unread)?.to_bytes();
     let code = parts.status.as_u16();
     if (200..=206).contains(&code) {
         return Ok(Answer { code, headers: parts.headers, body });

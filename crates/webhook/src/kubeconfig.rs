@@ -27,20 +27,27 @@ pub enum KubeconfigError {
 
 /// Reads a file; relative paths in it are relative to its directory.
 pub fn load(path: &Path) -> Result<Target, KubeconfigError> {
-    let text = fs::read(path).map_err(|error| {
+    parse(path, &read(path)?)
+}
+
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
+    fs::read(path).map_err(|error| {
         let path = path.display().to_string();
         match error.kind() {
             std::io::ErrorKind::NotFound => KubeconfigError::Missing(path),
             _ => KubeconfigError::Unreadable { path, error },
         }
-    })?;
-    parse(path, &text)
+    })
+}
+
+pub(crate) fn tree(path: &Path, text: &[u8]) -> Result<Value, KubeconfigError> {
+    let syntax = |why: String| KubeconfigError::Syntax { path: path.display().to_string(), why };
+    yaml::parse(text, &Limits::default()).map(|(tree, _)| tree).map_err(|error| syntax(error.to_string()))
 }
 
 /// The contents of a file whose `path` is for messages and for the paths in it.
 pub fn parse(path: &Path, text: &[u8]) -> Result<Target, KubeconfigError> {
-    let syntax = |why: String| KubeconfigError::Syntax { path: path.display().to_string(), why };
-    let (config, _) = yaml::parse(text, &Limits::default()).map_err(|error| syntax(error.to_string()))?;
+    let config = tree(path, text)?;
     if config.list_at(&["clusters"]).is_empty() && config.list_at(&["users"]).is_empty() {
         let none = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable";
         return Err(KubeconfigError::Invalid(none.to_owned()));
@@ -83,7 +90,7 @@ fn named<'a>(config: &'a Value, list: &str, member: &str, name: &str) -> Option<
     entries.find(|entry| !name.is_empty() && entry.str_at(&["name"]) == name)?.get(member)
 }
 
-fn credentials(user: &Value, dir: &Path) -> Result<(Option<Identity>, Credential), KubeconfigError> {
+pub(crate) fn credentials(user: &Value, dir: &Path) -> Result<(Option<Identity>, Credential), KubeconfigError> {
     for unsupported in ["exec", "auth-provider"] {
         if user.get(unsupported).is_some_and(|value| !value.is_null()) {
             return Err(KubeconfigError::Invalid(format!("users with {unsupported} are not supported for webhooks")));

@@ -11,6 +11,7 @@ mod kubeconfig;
 mod service;
 mod target;
 mod tls;
+mod users;
 
 pub use answers::Answers;
 pub use backoff::Backoff;
@@ -18,3 +19,4 @@ pub use client::{Answer, Client, WebhookError};
 pub use kubeconfig::{KubeconfigError, load, parse};
 pub use service::{Service, ServiceResolver};
 pub use target::{Credential, Identity, Target, TargetError};
+pub use users::Users;

@@ -1,6 +1,6 @@
 //! Events as `audit.k8s.io/v1` JSON, with members in the reference's order.
 
-use binnacle_meta::{Status, StatusDetails, StatusReason};
+use binnacle_meta::{Status, StatusDetails};
 use binnacle_request::User;
 use binnacle_schema::json::write_string;
 
@@ -130,9 +130,9 @@ fn write_status(status: &ResponseStatus, object: &mut Members<'_>) {
 }
 
 fn write_full_status(status: &Status, object: &mut Members<'_>) {
-    object.text("status", if status.is_success() { "Success" } else { "Failure" });
+    object.text("status", status.outcome());
     object.some_text("message", status.message());
-    object.some_text("reason", status.reason().map_or("", StatusReason::as_str));
+    object.some_text("reason", status.reason_text());
     if let Some(details) = status.details() {
         object.nested("details", |inner| write_details(details, inner));
     }

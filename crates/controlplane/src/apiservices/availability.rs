@@ -217,7 +217,7 @@ async fn check(
         tell(objects, &object, &condition).await?;
         return Ok(Outcome::Settled);
     }
-    let condition = checks::of_server(work.config.aggregated.as_deref(), &object, service.as_ref(), &slices).await;
+    let condition = checks::of_server(work.config.aggregated.as_deref(), &object).await;
     tell(objects, &object, &condition).await?;
     Ok(if condition.status == "True" { Outcome::Answered } else { Outcome::Silent })
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use binnacle_admission::{
     Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
 };
+use binnacle_aggregator::Aggregator;
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
@@ -27,6 +28,7 @@ use binnacle_webhook::ServiceResolver;
 
 use super::external_address;
 use super::policies::AdmissionPolicies;
+use super::webhooks::AdmissionWebhooks;
 use crate::authentication;
 use crate::authorization::UnsafeDeletion;
 use crate::flags::Config;
@@ -46,8 +48,10 @@ pub(super) struct Access {
     pub(super) admission: AdmissionOptions,
     pub(super) admission_metrics: AdmissionMetrics,
     pub(super) admission_policies: AdmissionPolicies,
+    pub(super) webhooks: AdmissionWebhooks,
     /// Where services of the cluster are reached.
     pub(super) services: Arc<dyn ServiceResolver>,
+    pub(super) aggregator: Aggregator,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -71,6 +75,7 @@ pub(super) fn built_in(
     let mut plugins =
         binnacle_admission::all(lookup.clone(), &access.authorizer, &access.admission, &access.admission_metrics);
     plugins.extend(access.admission_policies.plugins(&set, &lookup, &access.authorizer));
+    plugins.extend(access.webhooks.plugins());
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins, &access.admission_metrics)
         .expect("the plugins that are built have a place in the order");
@@ -89,6 +94,7 @@ pub(super) fn built_in(
     let custom =
         CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds(), access.services.clone());
     own.custom = Some(Arc::new(custom));
+    own.aggregated = Some(Arc::new(access.aggregator.clone()));
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
     let api = Api::new(set, binnacle_specials::all(&specials), addresses, access.authorizer.clone())

@@ -50,4 +50,30 @@ impl StatusReason {
             Self::ServiceUnavailable => "ServiceUnavailable",
         }
     }
+
+    /// The reason of this name; [`StatusReason::Unknown`] for any other word.
+    pub(super) fn named(name: &str) -> Self {
+        const ALL: [StatusReason; 19] = [
+            StatusReason::Unauthorized,
+            StatusReason::Forbidden,
+            StatusReason::NotFound,
+            StatusReason::AlreadyExists,
+            StatusReason::Conflict,
+            StatusReason::Gone,
+            StatusReason::Invalid,
+            StatusReason::ServerTimeout,
+            StatusReason::StoreReadError,
+            StatusReason::Timeout,
+            StatusReason::TooManyRequests,
+            StatusReason::BadRequest,
+            StatusReason::MethodNotAllowed,
+            StatusReason::NotAcceptable,
+            StatusReason::RequestEntityTooLarge,
+            StatusReason::UnsupportedMediaType,
+            StatusReason::InternalError,
+            StatusReason::Expired,
+            StatusReason::ServiceUnavailable,
+        ];
+        ALL.into_iter().find(|reason| reason.as_str() == name).unwrap_or(Self::Unknown)
+    }
 }

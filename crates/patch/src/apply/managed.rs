@@ -1,6 +1,6 @@
 //! The entries of `metadata.managedFields`.
 
-use binnacle_meta::{Text, Time};
+use binnacle_meta::{Text, Time, bounded_text, go_quote};
 use binnacle_schema::{Object, Value, json};
 
 use super::compare::Comparison;
@@ -34,11 +34,14 @@ const MAX_UPDATERS: usize = 10;
 /// Who owns what older managers owned.
 const OLD_UPDATES: &str = "ancient-changes";
 
+/// How much of a set a complaint shows.
+const MAX_SHOWN: usize = 1024;
+
 /// The manager of requests that name none.
 const UNKNOWN: &str = "unknown";
 
-/// A list that is no list of managed fields.
-pub(super) struct BadEntries;
+/// A list that is no list of managed fields, and why.
+pub(super) struct BadEntries(pub(super) String);
 
 impl Entry {
     pub(super) fn new(manager: &str, applied: bool, api_version: &str, subresource: &str) -> Self {
@@ -148,25 +151,32 @@ impl Entry {
 /// Reads the entries. Those that the server wrote itself are `trusted`: their sets are read when needed.
 pub(super) fn decode(list: &[Value], trusted: bool) -> Result<Vec<Entry>, BadEntries> {
     let mut entries: Vec<Entry> = Vec::with_capacity(list.len() + 1);
-    for value in list {
+    for (i, value) in list.iter().enumerate() {
+        let bad = |why: String| BadEntries(why);
         let applied = match value.str_at(&["operation"]) {
             "Apply" => true,
             "Update" => false,
-            _ => return Err(BadEntries),
+            _ => return Err(bad("operation must be `Apply` or `Update`".to_owned())),
         };
         let text = |name: &str| match value.get(name) {
             Some(Value::Str(text)) => text.clone(),
             _ => Text::default(),
         };
         let api_version = text("apiVersion");
-        if api_version.is_empty() || value.str_at(&["fieldsType"]) != "FieldsV1" {
-            return Err(BadEntries);
+        if api_version.is_empty() {
+            return Err(bad("apiVersion must not be empty".to_owned()));
         }
+        match value.str_at(&["fieldsType"]) {
+            "FieldsV1" => {}
+            "" => return Err(bad(format!("missing fieldsType in managed fields entry {i}"))),
+            other => return Err(bad(format!("invalid fieldsType {} in managed fields entry {i}", go_quote(other)))),
+        }
+        let parse = |text: &str| fields::parse(text).map_err(|_| bad(unreadable_set(value, text)));
         let owned = match value.get("fieldsV1") {
             Some(Value::Raw(text)) if trusted => Owned::Text(text.clone()),
-            Some(Value::Raw(text) | Value::Str(text)) => Owned::Set(fields::parse(text).map_err(|_| BadEntries)?),
+            Some(Value::Raw(text) | Value::Str(text)) => Owned::Set(parse(text)?),
             Some(Value::Null) | None => Owned::Set(Set::default()),
-            Some(tree) => Owned::Set(fields::parse(&json::to_string(tree)).map_err(|_| BadEntries)?),
+            Some(tree) => Owned::Set(parse(&json::to_string(tree))?),
         };
         let time = Some(text("time")).filter(|time| !time.is_empty());
         let (manager, subresource) = (text("manager"), text("subresource"));
@@ -177,6 +187,20 @@ pub(super) fn decode(list: &[Value], trusted: bool) -> Result<Vec<Entry>, BadEnt
         }
     }
     Ok(entries)
+}
+
+/// The complaint about an entry whose set cannot be read, which shows it as Go prints structs.
+fn unreadable_set(entry: &Value, fields: &str) -> String {
+    let text = |member: &str| entry.str_at(&[member]).to_owned();
+    let time = Some(text("time")).filter(|time| !time.is_empty()).unwrap_or_else(|| "<nil>".to_owned());
+    format!(
+        "error decoding versioned set from {{{} {} {} {time} FieldsV1 {} {}}}: error decoding set",
+        text("manager"),
+        text("operation"),
+        text("apiVersion"),
+        bounded_text(fields, MAX_SHOWN),
+        text("subresource")
+    )
 }
 
 /// The list as it is stored, ordered; `None` where nobody owns anything.

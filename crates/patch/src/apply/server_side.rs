@@ -38,7 +38,7 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
     })?;
     let mut entries = match live {
         Some(live) => managed::decode(live.list_at(&["metadata", "managedFields"]), true)
-            .map_err(|managed::BadEntries| ApplyError::Failed("failed to decode managed fields".to_owned()))?,
+            .map_err(|managed::BadEntries(_)| ApplyError::Failed("failed to decode managed fields".to_owned()))?,
         None => Vec::new(),
     };
     if let Some(live) = live

@@ -1,0 +1,307 @@
+//! What a webhook answers: an AdmissionReview with a response, read as leniently and judged as strictly as kube-apiserver
+//! does, and in its words.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use binnacle_kinds::tables;
+use binnacle_meta::{GroupVersion, go_quote};
+use binnacle_schema::{Limits, Value, decode, json, yaml};
+
+use crate::review::ReviewVersion;
+
+const GROUP: &str = "admission.k8s.io";
+const KIND: &str = "AdmissionReview";
+/// Where kube-apiserver registers the kinds that an answer may be of.
+const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
+/// What a review may echo of its request beside its response.
+const LIMITS: Limits =
+    Limits { max_bytes: 8 << 20, max_depth: 256, max_yaml_nodes: 500_000, max_memory: Limits::MAX_MEMORY };
+
+/// A response that is one to the request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) allowed: bool,
+    /// `status`, which says why a request is refused.
+    pub(crate) status: Option<Value>,
+    pub(crate) patch: Vec<u8>,
+    pub(crate) patch_type: String,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) audit_annotations: Vec<(String, String)>,
+}
+
+/// Why an answer is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BadAnswer {
+    /// It is no review of the version that was asked.
+    Unreadable(String),
+    /// The review is not one to the request.
+    Invalid(String),
+}
+
+impl Answer {
+    /// Reads what was answered to a review. Only mutating webhooks may send patches.
+    pub(crate) fn read(body: &[u8], version: ReviewVersion, uid: &str, mutating: bool) -> Result<Self, BadAnswer> {
+        let review = review(body, version).map_err(BadAnswer::Unreadable)?;
+        let response = review.get("response").filter(|response| !response.is_null());
+        let invalid = |why: String| BadAnswer::Invalid(why);
+        let response = response.ok_or_else(|| invalid("webhook response was absent".to_owned()))?;
+        let mut answer = Self {
+            allowed: response.bool_at(&["allowed"]),
+            status: response.get("status").filter(|status| !status.is_null()).cloned(),
+            warnings: response.list_at(&["warnings"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            audit_annotations: texts(response.get("auditAnnotations")),
+            // The decoder has seen that it is base64.
+            patch: BASE64_STANDARD.decode(response.str_at(&["patch"])).unwrap_or_default(),
+            patch_type: response.str_at(&["patchType"]).to_owned(),
+        };
+        let has_type = response.get("patchType").is_some_and(|patch_type| !patch_type.is_null());
+        match version {
+            ReviewVersion::V1 => {
+                check_identity(&review, response, uid).map_err(invalid)?;
+                answer.check_patch(mutating, has_type).map_err(invalid)?;
+            }
+            // Nothing of that was ever looked at in the version before.
+            ReviewVersion::V1Beta1 if mutating => {
+                answer.patch_type = if answer.patch.is_empty() { String::new() } else { "JSONPatch".to_owned() };
+            }
+            ReviewVersion::V1Beta1 => answer.patch.clear(),
+        }
+        Ok(answer)
+    }
+
+    fn check_patch(&self, mutating: bool, has_type: bool) -> Result<(), String> {
+        let has_patch = !self.patch.is_empty();
+        let problem = match (mutating, has_patch, has_type) {
+            (true, true, false) => "webhook returned response.patch but not response.patchType",
+            (true, false, true) => "webhook returned response.patchType but not response.patch",
+            (true, true, true) if self.patch_type.is_empty() => "webhook returned invalid response.patchType of \"\"",
+            (false, true, _) => "validating webhook may not return response.patch",
+            (false, false, true) => "validating webhook may not return response.patchType",
+            _ => return Ok(()),
+        };
+        Err(problem.to_owned())
+    }
+}
+
+/// In v1 an answer must say what it is and to which request.
+fn check_identity(review: &Value, response: &Value, uid: &str) -> Result<(), String> {
+    let answered = response.str_at(&["uid"]);
+    if answered != uid {
+        return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(answered)));
+    }
+    let (kind, api_version) = (review.str_at(&["kind"]), review.str_at(&["apiVersion"]));
+    let expected = format!("{GROUP}/{}", ReviewVersion::V1.as_str());
+    if (kind, api_version) != (KIND, expected.as_str()) {
+        let got = if api_version.is_empty() { "/" } else { api_version };
+        return Err(format!("expected webhook response of {expected}, Kind={KIND}, got {got}, Kind={kind}"));
+    }
+    Ok(())
+}
+
+/// The review that a document holds. What it does not say of its kind is filled in to read it, and nothing more.
+fn review(body: &[u8], version: ReviewVersion) -> Result<Value, String> {
+    let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    let tree = if is_json {
+        json::parse(body, &LIMITS).map_err(|error| unread(error.to_string()))?
+    } else {
+        yaml::parse(body, &LIMITS).map_err(|error| error.to_string())?.0
+    };
+    check_type_meta(&tree).map_err(unread)?;
+    let said = tree.str_at(&["apiVersion"]);
+    let given = match said {
+        "" => GroupVersion::new(GROUP, version.as_str()),
+        said => GroupVersion::parse(said).ok_or_else(|| format!("unexpected GroupVersion string: {said}"))?,
+    };
+    let kind = Some(tree.str_at(&["kind"])).filter(|kind| !kind.is_empty()).unwrap_or(KIND);
+    if given.group != GROUP || given.version != version.as_str() || kind != KIND {
+        return Err(other(&given, kind, version));
+    }
+    // The importer brings both versions.
+    let message = tables::kind(GROUP, version.as_str(), KIND).ok_or("AdmissionReview is not known")?;
+    let tree = if tree.is_null() { Value::Object(binnacle_schema::Object::new()) } else { tree };
+    decode::value_within(tree, message, &LIMITS).map(|decoded| decoded.value).map_err(|error| error.to_string())
+}
+
+/// What is wrong with a document of another kind.
+fn other(given: &GroupVersion, kind: &str, version: ReviewVersion) -> String {
+    // Those of `meta.k8s.io/v1` that each API group has.
+    const IN_ALL_GROUPS: [&str; 8] = [
+        "WatchEvent",
+        "ListOptions",
+        "GetOptions",
+        "DeleteOptions",
+        "CreateOptions",
+        "UpdateOptions",
+        "PatchOptions",
+        KIND,
+    ];
+    const UNVERSIONED: [&str; 5] = ["Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"];
+    let is_ours = given.group == GROUP && matches!(given.version.as_str(), "v1" | "v1beta1");
+    let is_known = is_ours && IN_ALL_GROUPS.contains(&kind)
+        || given.group.is_empty() && given.version == "v1" && UNVERSIONED.contains(&kind);
+    if is_known {
+        let from = if is_ours && kind != KIND { "v1" } else { given.version.as_str() };
+        return format!("converting ({from}.{kind}) to ({}.{KIND}): unknown conversion", version.as_str());
+    }
+    format!(
+        "no kind {} is registered for version {} in scheme {}",
+        go_quote(kind),
+        go_quote(&given.to_string()),
+        go_quote(SCHEME)
+    )
+}
+
+/// Kind and version of a document must be texts, and the document an object.
+pub(crate) fn check_type_meta(tree: &Value) -> Result<(), String> {
+    let members = match tree {
+        Value::Object(members) => members,
+        Value::Null => return Ok(()),
+        other => {
+            let found = json_type(other);
+            return Err(format!(
+                "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+            ));
+        }
+    };
+    for (name, member) in members.iter().filter(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind")) {
+        if !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null) {
+            let found = json_type(member);
+            return Err(format!("json: cannot unmarshal {found} into Go struct field .{name} of type string"));
+        }
+    }
+    Ok(())
+}
+
+/// The name of a value's type in errors of Go's JSON decoder.
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::List(_) => "array",
+        Value::Str(_) | Value::Raw(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::Null => "null",
+        Value::Object(_) => "object",
+    }
+}
+
+fn texts(map: Option<&Value>) -> Vec<(String, String)> {
+    let members = map.and_then(Value::as_object).into_iter().flat_map(|members| members.iter());
+    members.map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read() {
+        let v1 = |response: &str| {
+            format!(r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{response}}}"#)
+        };
+        let beta = |response: &str| format!(r#"{{"response":{response}}}"#);
+        let (one, two) = (ReviewVersion::V1, ReviewVersion::V1Beta1);
+        let invalid = |why: &str| Err(BadAnswer::Invalid(why.to_owned()));
+        let unreadable = |why: &str| Err(BadAnswer::Unreadable(why.to_owned()));
+        let no_kind = |kind: &str, version: &str| {
+            unreadable(&format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\""))
+        };
+        for (body, version, mutating, want) in [
+            (v1(r#"{"uid":"u","allowed":true}"#), one, true, Ok((true, ""))),
+            (v1(r#"{"uid":"u","patch":"W10=","patchType":"JSONPatch"}"#), one, true, Ok((false, "[]"))),
+            (v1(r#"{"uid":"x"}"#), one, true, invalid("expected response.uid=\"u\", got \"x\"")),
+            (v1("null"), one, false, invalid("webhook response was absent")),
+            ("null".to_owned(), one, false, invalid("webhook response was absent")),
+            ("  ".to_owned(), one, false, invalid("webhook response was absent")),
+            (
+                beta(r#"{"uid":"u"}"#),
+                one,
+                true,
+                invalid("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="),
+            ),
+            (
+                v1(r#"{"uid":"u","patch":"W10="}"#),
+                one,
+                true,
+                invalid("webhook returned response.patch but not response.patchType"),
+            ),
+            (
+                v1(r#"{"uid":"u","patchType":"JSONPatch"}"#),
+                one,
+                true,
+                invalid("webhook returned response.patchType but not response.patch"),
+            ),
+            (
+                v1(r#"{"uid":"u","patch":"W10=","patchType":""}"#),
+                one,
+                true,
+                invalid("webhook returned invalid response.patchType of \"\""),
+            ),
+            (
+                v1(r#"{"uid":"u","patch":"W10=","patchType":"JSONPatch"}"#),
+                one,
+                false,
+                invalid("validating webhook may not return response.patch"),
+            ),
+            (
+                v1(r#"{"uid":"u","patchType":"JSONPatch"}"#),
+                one,
+                false,
+                invalid("validating webhook may not return response.patchType"),
+            ),
+            (beta(r#"{"uid":"other","allowed":true,"patch":"W10="}"#), two, true, Ok((true, "[]"))),
+            (beta(r#"{"allowed":true,"patch":"W10="}"#), two, false, Ok((true, ""))),
+            (
+                v1("{}"),
+                two,
+                false,
+                unreadable("converting (v1.AdmissionReview) to (v1beta1.AdmissionReview): unknown conversion"),
+            ),
+            (
+                r#"{"kind":"Status","apiVersion":"v1"}"#.to_owned(),
+                one,
+                false,
+                unreadable("converting (v1.Status) to (v1.AdmissionReview): unknown conversion"),
+            ),
+            (r#"{"kind":"Pod","apiVersion":"v1"}"#.to_owned(), one, false, no_kind("Pod", "v1")),
+            (
+                r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v2"}"#.to_owned(),
+                one,
+                false,
+                no_kind("AdmissionReview", "admission.k8s.io/v2"),
+            ),
+            (
+                "kind: AdmissionReview\napiVersion: admission.k8s.io/v1\nresponse: {uid: u, allowed: true}".to_owned(),
+                one,
+                false,
+                Ok((true, "")),
+            ),
+            (
+                v1(r#"{"uid":"u","allowed":"yes"}"#),
+                one,
+                false,
+                unreadable(
+                    "json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool",
+                ),
+            ),
+            (
+                "[]".to_owned(),
+                one,
+                false,
+                unreadable(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }",
+                ),
+            ),
+            (
+                "{".to_owned(),
+                one,
+                false,
+                unreadable("couldn't get version/kind; json parse error: unexpected end of JSON input"),
+            ),
+        ] {
+            let got = Answer::read(body.as_bytes(), version, "u", mutating);
+            let got = got.map(|answer| (answer.allowed, String::from_utf8(answer.patch).unwrap()));
+            assert_eq!(got, want.map(|(allowed, patch)| (allowed, patch.to_owned())), "{body}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What audit events tell of webhooks: annotations that webhooks ask for, and what was done to the object.
+
+use std::fmt;
+
+use binnacle_admission::Request;
+use binnacle_request::AuditLevel;
+use binnacle_schema::{Limits, json, value};
+use binnacle_validation::names;
+
+use crate::hook::Hook;
+
+const MUTATION: &str = "mutation.webhook.admission.k8s.io/";
+const PATCH: &str = "patch.webhook.admission.k8s.io/";
+const VALIDATING: &str = "validating.webhook.admission.k8s.io/";
+
+/// The call of a mutating webhook that annotations speak of.
+#[derive(Clone, Copy)]
+pub(crate) struct Round {
+    pub(crate) second: bool,
+    /// The number of the webhook among all.
+    pub(crate) index: usize,
+}
+
+/// Shows a patch when an event is about to tell it.
+struct PatchNote<'a> {
+    hook: &'a Hook,
+    patch: &'a [u8],
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "round_{}_index_{}", u8::from(self.second), self.index)
+    }
+}
+
+/// Adds what a webhook wants to be told, under its name. A key that is none is left out.
+pub(crate) fn annotate(request: &Request<'_>, hook: &Hook, annotations: &[(String, String)]) {
+    for (key, value) in annotations {
+        let key = format!("{}/{key}", hook.name);
+        if names::label_key(&key).is_empty() {
+            request.annotate(&key, value);
+        } else {
+            tracing::warn!(webhook = hook.name.as_str(), key, "an audit annotation has no valid key");
+        }
+    }
+}
+
+/// Tells whether a webhook has changed the object.
+pub(crate) fn note_mutation(request: &Request<'_>, hook: &Hook, round: Round, mutated: bool) {
+    let (configuration, webhook) = (hook.configuration.clone(), hook.name.clone());
+    let note = value!({"configuration": configuration, "webhook": webhook, "mutated": mutated});
+    request.annotate(&format!("{MUTATION}{round}"), json::to_string(&note));
+}
+
+/// Tells the patch of a webhook to who may know the object.
+pub(crate) fn note_patch(request: &Request<'_>, hook: &Hook, round: Round, patch: &[u8]) {
+    request.annotate_from(AuditLevel::Request, &format!("{PATCH}{round}"), PatchNote { hook, patch });
+}
+
+/// Tells that a mutating webhook could not be asked and the request went on.
+pub(crate) fn note_open_mutation(request: &Request<'_>, hook: &Hook, round: Round) {
+    request.annotate(&format!("failed-open.{MUTATION}{round}"), &hook.name);
+}
+
+/// Tells that a validating webhook, the n-th of those concerned, could not be asked and the request went on.
+pub(crate) fn note_open_validation(request: &Request<'_>, hook: &Hook, n: usize) {
+    request.annotate(&format!("failed-open.{VALIDATING}round_0_index_{n}"), &hook.name);
+}
+
+impl fmt::Display for PatchNote<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It was read as a patch before.
+        let mut patch = json::parse(self.patch, &Limits::default()).unwrap_or_default();
+        for operation in patch.as_list_mut().into_iter().flatten() {
+            if let Some(members) = operation.as_object_mut() {
+                members.sort_by_name();
+            }
+        }
+        let (configuration, webhook) = (self.hook.configuration.clone(), self.hook.name.clone());
+        let note = value!({
+            "configuration": configuration, "webhook": webhook, "patch": patch, "patchType": "JSONPatch",
+        });
+        f.write_str(&json::to_string(&note))
+    }
+}

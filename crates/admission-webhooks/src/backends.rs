@@ -1,0 +1,98 @@
+//! The servers behind webhooks. Webhooks that are configured alike share one client, its connections and what is known of
+//! the server, also across changes of their configuration.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use binnacle_schema::{Value, json};
+use binnacle_webhook::{Client, Service, ServiceResolver, Target, Users};
+use parking_lot::Mutex;
+
+use crate::breaker::Breaker;
+use crate::metrics::Metrics;
+
+/// The most that any call takes.
+pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(30);
+/// As what webhooks know their caller.
+const AGENT: &str = "kube-apiserver-admission";
+const DEFAULT_PORT: u16 = 443;
+
+/// Makes clients of servers, and knows those that are in use.
+pub struct Backends {
+    users: Users,
+    services: Arc<dyn ServiceResolver>,
+    metrics: Metrics,
+    /// By the text of the client configuration.
+    known: Mutex<HashMap<String, Weak<Backend>>>,
+}
+
+/// One server.
+pub(crate) struct Backend {
+    pub(crate) client: Client,
+    pub(crate) breaker: Breaker,
+}
+
+impl Backends {
+    /// `users` says as whom servers are called, `services` where services are.
+    pub fn new(users: Users, services: Arc<dyn ServiceResolver>, metrics: &Metrics) -> Self {
+        Self { users, services, metrics: metrics.clone(), known: Mutex::default() }
+    }
+
+    /// The server that a `clientConfig` speaks of, or why it cannot be called.
+    pub(crate) fn of(&self, config: &Value) -> Result<Arc<Backend>, String> {
+        let key = json::to_string(config);
+        let mut known = self.known.lock();
+        if let Some(backend) = known.get(&key).and_then(Weak::upgrade) {
+            return Ok(backend);
+        }
+        known.retain(|_, backend| backend.strong_count() > 0);
+        let client = Client::new(self.target(config)?, LONGEST_CALL).map_err(|error| error.to_string())?;
+        let breaker = Breaker::new(self.metrics.shut.clone());
+        let backend = Arc::new(Backend { client: client.named(AGENT), breaker });
+        known.insert(key, Arc::downgrade(&backend));
+        Ok(backend)
+    }
+
+    fn target(&self, config: &Value) -> Result<Target, String> {
+        let service = config.get("service").filter(|service| !service.is_null()).map(|service| self.service(service));
+        let url = match (&service, config.str_at(&["url"])) {
+            (Some((service, path)), _) => {
+                let path = path.strip_prefix('/').unwrap_or(path);
+                format!("https://{}:{}/{path}", service.server_name(), service.port)
+            }
+            (None, "") => return Err("webhook configuration must have either service or URL".to_owned()),
+            (None, url) => url.to_owned(),
+        };
+        let mut target = Target::new(&url).map_err(|error| error.to_string())?;
+        let host = target.url.host().unwrap_or_default().to_owned();
+        let port = target.url.port_u16().unwrap_or(DEFAULT_PORT);
+        (target.identity, target.credential) = self.users.of_host(&host, port);
+        target.service = service.map(|(service, _)| service);
+        let bundle = BASE64_STANDARD.decode(config.str_at(&["caBundle"])).map_err(|error| error.to_string())?;
+        // Blanks alone are no authorities.
+        target.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());
+        Ok(target)
+    }
+
+    fn service(&self, reference: &Value) -> (Service, String) {
+        // Validation keeps ports within their range.
+        let port = reference.int_at(&["port"]).and_then(|port| u16::try_from(port).ok());
+        let service = Service {
+            resolver: self.services.clone(),
+            namespace: reference.str_at(&["namespace"]).to_owned(),
+            name: reference.str_at(&["name"]).to_owned(),
+            port: port.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT),
+        };
+        (service, reference.str_at(&["path"]).to_owned())
+    }
+}
+
+impl fmt::Debug for Backends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backends").finish_non_exhaustive()
+    }
+}

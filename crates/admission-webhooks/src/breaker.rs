@@ -1,0 +1,167 @@
+//! A breaker for one backend: one that does not answer in time again and again is not called for a while, so that it does
+//! not cost each request the whole timeout.
+//!
+//! Only failures that cost time count. Who refuses connections is called each time, as kube-apiserver does: that is as
+//! quick as not to call, and the first request after it comes back finds it.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use prometheus::IntGauge;
+
+/// So many calls in a row that were waited for in vain shut it.
+const PATIENCE: u32 = 5;
+/// How long it is shut, first and at most; the time doubles with each call in vain.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+
+/// What is known of one backend.
+pub(crate) struct Breaker {
+    state: Mutex<State>,
+    /// How many breakers are shut.
+    shut: IntGauge,
+}
+
+#[derive(Default)]
+struct State {
+    in_vain: u32,
+    shut: Option<Shut>,
+}
+
+struct Shut {
+    until: Instant,
+    pause: Duration,
+    /// Why the last call was in vain.
+    why: String,
+    /// True while one call tries it again.
+    trying: bool,
+}
+
+/// The right to make one call, and the duty to tell how it went.
+pub(crate) struct Pass<'a> {
+    breaker: &'a Breaker,
+    tries: bool,
+    told: bool,
+}
+
+impl Breaker {
+    pub(crate) fn new(shut: IntGauge) -> Self {
+        Self { state: Mutex::default(), shut }
+    }
+
+    /// The right to call, or why the last calls were in vain. Where it was shut for its time, one call at a time tries
+    /// it.
+    pub(crate) fn enter(&self, now: Instant) -> Result<Pass<'_>, String> {
+        let mut state = self.state.lock();
+        let tries = match &mut state.shut {
+            None => false,
+            Some(shut) if now >= shut.until && !shut.trying => {
+                shut.trying = true;
+                true
+            }
+            Some(shut) => return Err(shut.why.clone()),
+        };
+        Ok(Pass { breaker: self, tries, told: false })
+    }
+
+    fn open(&self, state: &mut State) {
+        state.in_vain = 0;
+        if state.shut.take().is_some() {
+            self.shut.dec();
+        }
+    }
+}
+
+impl Drop for Breaker {
+    fn drop(&mut self) {
+        let mut state = std::mem::take(&mut *self.state.lock());
+        self.open(&mut state);
+    }
+}
+
+impl Pass<'_> {
+    /// There was an answer, whatever it says, or a failure that took no time.
+    pub(crate) fn was_quick(mut self) {
+        self.told = true;
+        self.breaker.open(&mut self.breaker.state.lock());
+    }
+
+    /// The call was waited for in vain.
+    pub(crate) fn was_in_vain(mut self, why: &str, now: Instant) {
+        self.told = true;
+        let mut state = self.breaker.state.lock();
+        let in_vain = state.in_vain.saturating_add(1);
+        state.in_vain = in_vain;
+        match &mut state.shut {
+            Some(shut) if self.tries => {
+                shut.pause = (shut.pause * 2).min(LONGEST_PAUSE);
+                shut.until = now + shut.pause;
+                shut.trying = false;
+                why.clone_into(&mut shut.why);
+            }
+            // A call that began before.
+            Some(_) => {}
+            None if in_vain >= PATIENCE => {
+                let (until, pause) = (now + FIRST_PAUSE, FIRST_PAUSE);
+                state.shut = Some(Shut { until, pause, why: why.to_owned(), trying: false });
+                self.breaker.shut.inc();
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Pass<'_> {
+    /// A call that was given up says nothing of the backend.
+    fn drop(&mut self) {
+        if self.told || !self.tries {
+            return;
+        }
+        if let Some(shut) = &mut self.breaker.state.lock().shut {
+            shut.trying = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shuts_and_opens() {
+        let gauge = IntGauge::new("g", "g").unwrap();
+        let breaker = Breaker::new(gauge.clone());
+        let began = Instant::now();
+        let fail = |at: Duration| breaker.enter(began + at).map(|pass| pass.was_in_vain("late", began + at));
+        for _ in 1..PATIENCE {
+            fail(Duration::ZERO).unwrap();
+        }
+        // An answer in between, and it begins anew.
+        breaker.enter(began).unwrap().was_quick();
+        for _ in 0..PATIENCE {
+            assert_eq!(gauge.get(), 0);
+            fail(Duration::ZERO).unwrap();
+        }
+        assert_eq!(gauge.get(), 1);
+        assert_eq!(fail(Duration::ZERO).unwrap_err(), "late");
+        // One at a time tries it, and who gives up lets the next one try.
+        let trying = breaker.enter(began + FIRST_PAUSE).unwrap();
+        assert!(breaker.enter(began + FIRST_PAUSE).is_err());
+        drop(trying);
+        fail(FIRST_PAUSE).unwrap();
+        assert!(fail(FIRST_PAUSE * 2).is_err());
+        breaker.enter(began + FIRST_PAUSE * 3).unwrap().was_quick();
+        assert_eq!(gauge.get(), 0);
+        assert!(breaker.enter(began).is_ok());
+    }
+
+    #[test]
+    fn one_that_is_gone_is_not_shut() {
+        let gauge = IntGauge::new("g", "g").unwrap();
+        let breaker = Breaker::new(gauge.clone());
+        (0..PATIENCE).for_each(|_| breaker.enter(Instant::now()).unwrap().was_in_vain("late", Instant::now()));
+        assert_eq!(gauge.get(), 1);
+        drop(breaker);
+        assert_eq!(gauge.get(), 0);
+    }
+}

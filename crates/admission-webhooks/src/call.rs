@@ -1,0 +1,262 @@
+//! One call of a webhook: what it is asked, how long it is waited for, and what came of it.
+
+use std::time::{Duration, Instant};
+
+use binnacle_admission_matching::Matched;
+use binnacle_meta::{Status, go_quote};
+use binnacle_registry::admission::Attributes;
+use binnacle_request::latency::{Part, measured};
+use binnacle_webhook::WebhookError;
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::answer::{Answer, BadAnswer};
+use crate::backends::{Backend, LONGEST_CALL};
+use crate::hook::Hook;
+use crate::metrics::{Metrics, PassedOver, Rejection, Type};
+use crate::refusal::refusal;
+use crate::review::Question;
+
+/// What is kept of the time of a request for what comes after webhooks that it may do without, and of less time half.
+const RESERVE: Duration = Duration::from_secs(1);
+/// A failure that took as long as that is no quick one.
+const LONG: Duration = Duration::from_secs(1);
+/// How often a server that asks to be called again later is called.
+const ATTEMPTS: u32 = 11;
+const UNAVAILABLE: u16 = 503;
+
+/// One call of a webhook.
+pub(crate) struct Call<'a> {
+    pub(crate) of: Type,
+    pub(crate) hook: &'a Hook,
+    pub(crate) matched: &'a Matched,
+    pub(crate) attributes: &'a Attributes,
+    /// Objects and options as JSON, in the version that the webhook asks for.
+    pub(crate) object: &'a [u8],
+    pub(crate) old_object: &'a [u8],
+    pub(crate) options: &'a [u8],
+    pub(crate) time: Time,
+}
+
+/// How long webhooks of one request may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time {
+    deadline: Option<Instant>,
+    /// The same for webhooks that the request may do without.
+    spare: Option<Instant>,
+}
+
+/// Why a webhook has not allowed a request.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It could not be asked. `failurePolicy` says what that means.
+    Call { why: String, code: u16, passed_over: Option<PassedOver> },
+    /// It refuses.
+    Refused(Status),
+    /// It is used in a way that it must not be, or its patch is none.
+    Unusable(Status),
+}
+
+impl Time {
+    pub(crate) fn of(attributes: &Attributes, now: Instant) -> Self {
+        let reserve = |deadline: Instant| RESERVE.min(deadline.saturating_duration_since(now) / 2);
+        let spare = attributes.deadline.map(|deadline| deadline.checked_sub(reserve(deadline)).unwrap_or(now));
+        Self { deadline: attributes.deadline, spare }
+    }
+
+    /// True when the request should have been answered by now.
+    pub(crate) fn is_up(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// What a webhook has, and whether that is less than it asks for.
+    fn of_hook(&self, hook: &Hook, now: Instant) -> (Option<Duration>, bool) {
+        let until = if hook.ignores_failures { self.spare } else { self.deadline };
+        let left = until.map(|until| until.saturating_duration_since(now));
+        let own = hook.timeout.map(|own| own.min(LONGEST_CALL));
+        match (own, left) {
+            (Some(own), Some(left)) => (Some(own.min(left)), left < own),
+            (own, left) => (own.or(left), own.is_none()),
+        }
+    }
+}
+
+/// What a request is answered that took too long.
+pub(crate) fn timed_out() -> Status {
+    Status::timeout("request did not complete within requested timeout", 0)
+}
+
+impl Failure {
+    fn call(why: impl Into<String>, code: u16) -> Self {
+        Self::Call { why: why.into(), code, passed_over: None }
+    }
+
+    /// The answer cannot be used.
+    pub(crate) fn of_answer(why: impl Into<String>) -> Self {
+        Self::call(why, UNAVAILABLE)
+    }
+
+    /// Counts the failure, and says what the request is answered; nothing where it goes on without the webhook, which the
+    /// error then says why.
+    pub(crate) fn settle(self, call: &CallOf<'_>, metrics: &Metrics) -> Result<Status, String> {
+        let CallOf { of, hook, attributes, took } = *call;
+        let (name, about) = (hook.name.as_str(), attributes.operation);
+        match self {
+            Self::Call { why, code, passed_over } => {
+                if let Some(passed_over) = passed_over {
+                    metrics.passed_over(of, name, passed_over);
+                }
+                let why = format!("failed calling webhook {}: {why}", go_quote(name));
+                metrics.called(of, name, about, took, !hook.ignores_failures, code);
+                if hook.ignores_failures {
+                    metrics.failed_open(of, name);
+                    tracing::warn!(why, "failed calling a webhook, failing open");
+                    return Err(why);
+                }
+                metrics.rejected(of, name, about, Rejection::CallingWebhook, code);
+                tracing::warn!(why, "failed calling a webhook, failing closed");
+                Ok(Status::internal(why))
+            }
+            Self::Refused(status) => {
+                metrics.rejected(of, name, about, Rejection::NoError, status.code());
+                metrics.called(of, name, about, took, true, status.code());
+                Ok(status)
+            }
+            Self::Unusable(status) => {
+                metrics.rejected(of, name, about, Rejection::Internal, 0);
+                metrics.called(of, name, about, took, true, 0);
+                Ok(status)
+            }
+        }
+    }
+}
+
+/// What metrics tell of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct CallOf<'a> {
+    pub(crate) of: Type,
+    pub(crate) hook: &'a Hook,
+    pub(crate) attributes: &'a Attributes,
+    pub(crate) took: Duration,
+}
+
+impl Call<'_> {
+    /// The answer of a webhook that allows the request.
+    pub(crate) async fn make(&self) -> Result<Answer, Failure> {
+        let hook = self.hook;
+        if self.attributes.dry_run && !hook.bears_dry_runs {
+            let why = format!("admission webhook {} does not support dry run", go_quote(&hook.name));
+            return Err(Failure::Unusable(Status::bad_request(why)));
+        }
+        let version = hook.reviews.ok_or_else(|| {
+            let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, \
+                       v1beta1)";
+            Failure::call(why, 400)
+        })?;
+        let backend = hook.backend.as_ref();
+        let backend = backend.map_err(|why| Failure::call(format!("could not get REST client: {why}"), 500))?;
+        let uid = Uuid::new_v4().to_string();
+        let question = Question {
+            version,
+            uid: &uid,
+            attributes: self.attributes,
+            kind: &self.matched.kind,
+            resource: &self.matched.resource,
+            object: self.object,
+            old_object: self.old_object,
+            options: self.options,
+        };
+        let part = match self.of {
+            Type::Admit => Part::MutatingWebhooks,
+            Type::Validating => Part::ValidatingWebhooks,
+        };
+        let body = measured(part, self.exchange(backend, question.document())).await?;
+        let answer = Answer::read(&body, version, &uid, self.of == Type::Admit);
+        answer.map_err(|bad| match bad {
+            BadAnswer::Unreadable(why) => Failure::of_answer(format!("failed to call webhook: {why}")),
+            BadAnswer::Invalid(why) => Failure::of_answer(format!("received invalid webhook response: {why}")),
+        })
+    }
+
+    /// The refusal that an answer is, if it is one.
+    pub(crate) fn judge(&self, answer: &Answer) -> Result<(), Failure> {
+        match answer.allowed {
+            true => Ok(()),
+            false => Err(Failure::Refused(refusal(&self.hook.name, answer.status.as_ref()))),
+        }
+    }
+
+    /// Sends a document and gets one, unless the server is known not to answer or there is no time.
+    async fn exchange(&self, backend: &Backend, document: Bytes) -> Result<Bytes, Failure> {
+        let began = Instant::now();
+        let (time, is_cut) = self.time.of_hook(self.hook, began);
+        let passed_over = |why: String, passed_over| {
+            let why = format!("failed to call webhook: {why}");
+            Failure::Call { why, code: UNAVAILABLE, passed_over: Some(passed_over) }
+        };
+        if time.is_some_and(|time| time.is_zero()) {
+            return Err(passed_over("context deadline exceeded".to_owned(), PassedOver::Deadline));
+        }
+        let pass = backend.breaker.enter(began);
+        let pass = pass.map_err(|why| passed_over(format!("{why} (not called again so soon)"), PassedOver::Dead))?;
+        match post(backend, document, time, began).await {
+            Ok(body) => {
+                pass.was_quick();
+                Ok(body)
+            }
+            Err(error) => {
+                let in_vain = match &error {
+                    WebhookError::TimedOut { .. } => true,
+                    WebhookError::Connection { .. } => began.elapsed() >= LONG,
+                    WebhookError::Status { .. } | WebhookError::Malformed(_) => false,
+                };
+                match (in_vain, is_cut) {
+                    (false, _) => pass.was_quick(),
+                    (true, false) => pass.was_in_vain(&error.to_string(), Instant::now()),
+                    // The request was short of time, which says nothing of the server.
+                    (true, true) => return Err(passed_over(error.to_string(), PassedOver::Deadline)),
+                }
+                Err(Failure::call(format!("failed to call webhook: {error}"), error.code().unwrap_or(UNAVAILABLE)))
+            }
+        }
+    }
+}
+
+/// Posts a document, again and again to a server that says when it may be asked again.
+async fn post(
+    backend: &Backend,
+    document: Bytes,
+    time: Option<Duration>,
+    began: Instant,
+) -> Result<Bytes, WebhookError> {
+    for _ in 1..ATTEMPTS {
+        let left = time.map(|time| time.saturating_sub(began.elapsed()));
+        let answer = match backend.client.post_within(document.clone(), left).await {
+            Err(WebhookError::Status { code, retry_after: Some(seconds), .. }) if code == 429 || code >= 500 => {
+                let pause = Duration::from_secs(seconds.into());
+                let left = time.unwrap_or(LONGEST_CALL).saturating_sub(began.elapsed());
+                if pause >= left {
+                    tokio::time::sleep(left).await;
+                    return Err(WebhookError::TimedOut { message: "context deadline exceeded".to_owned() });
+                }
+                tokio::time::sleep(pause).await;
+                continue;
+            }
+            answer => answer?,
+        };
+        if answer.body.is_empty() {
+            let media = answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let code = answer.code;
+            let why = format!("0-length response with status code: {code} and content type: {media}");
+            return Err(WebhookError::Malformed(why));
+        }
+        return Ok(answer.body);
+    }
+    let left = time.map(|time| time.saturating_sub(began.elapsed()));
+    backend.client.post_within(document, left).await.map(|answer| answer.body)
+}
+
+/// The remark for a client whose request went on without a webhook because it was short of time.
+pub(crate) fn passed_over_warning(hook: &Hook) -> String {
+    format!("admission webhook {} was not waited for: the request had no time left for it", go_quote(&hook.name))
+}

@@ -1,0 +1,42 @@
+//! The objects of a request as the JSON that webhooks are sent, written once for each version that is asked for.
+
+use std::sync::Arc;
+
+use binnacle_admission_matching::Subject;
+use binnacle_meta::{GroupVersionKind, Status};
+use binnacle_schema::{Value, json};
+
+/// The texts of one object that have been made.
+#[derive(Default)]
+pub(crate) struct Forms(Vec<(GroupVersionKind, Arc<[u8]>)>);
+
+impl Forms {
+    /// The object in the version of `kind`; `null` where there is none.
+    pub(crate) async fn of(
+        &mut self,
+        subject: &Subject<'_>,
+        kind: &GroupVersionKind,
+        object: Option<&Value>,
+    ) -> Result<Arc<[u8]>, Status> {
+        if let Some((_, text)) = self.0.iter().find(|(known, _)| known == kind) {
+            return Ok(text.clone());
+        }
+        let text: Arc<[u8]> = match object {
+            Some(object) => text(&*subject.in_version(kind, object).await?),
+            None => text(&Value::Null),
+        };
+        self.0.push((kind.clone(), text.clone()));
+        Ok(text)
+    }
+
+    /// The object has changed.
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+pub(crate) fn text(object: &Value) -> Arc<[u8]> {
+    let mut text = Vec::with_capacity(512);
+    json::write(object, &mut text);
+    text.into()
+}

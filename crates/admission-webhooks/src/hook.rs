@@ -1,0 +1,69 @@
+//! One webhook, compiled from its configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_admission_expressions::MatchConditions;
+use binnacle_admission_matching::Criteria;
+use binnacle_meta::Text;
+use binnacle_schema::Value;
+
+use crate::backends::{Backend, Backends};
+use crate::metrics::Type;
+use crate::review::ReviewVersion;
+
+pub(crate) struct Hook {
+    /// The name of its configuration.
+    pub(crate) configuration: Text,
+    pub(crate) name: Text,
+    /// Configuration, name, and a number among those of the same name.
+    pub(crate) id: Text,
+    pub(crate) criteria: Criteria,
+    pub(crate) conditions: MatchConditions,
+    /// True for `failurePolicy: Ignore`.
+    pub(crate) ignores_failures: bool,
+    /// True when a dry run has no effects on others through it.
+    pub(crate) bears_dry_runs: bool,
+    /// True for `reinvocationPolicy: IfNeeded`.
+    pub(crate) reinvoked: bool,
+    pub(crate) timeout: Option<Duration>,
+    /// `None` when it understands none that is known here.
+    pub(crate) reviews: Option<ReviewVersion>,
+    /// The error says why it cannot be called.
+    pub(crate) backend: Result<Arc<Backend>, String>,
+}
+
+impl Hook {
+    /// All of a configuration, in their order.
+    pub(crate) fn all_of(configuration: &Value, of: Type, backends: &Backends) -> Vec<Arc<Self>> {
+        let webhooks = configuration.list_at(&["webhooks"]);
+        let configuration = Text::from(configuration.str_at(&["metadata", "name"]));
+        let mut hooks: Vec<Arc<Self>> = Vec::with_capacity(webhooks.len());
+        for webhook in webhooks {
+            let name = webhook.str_at(&["name"]);
+            // Names need not differ.
+            let number = hooks.iter().filter(|other| other.name == name).count();
+            hooks.push(Arc::new(Self::of(&configuration, webhook, number, of, backends)));
+        }
+        hooks
+    }
+
+    fn of(configuration: &Text, webhook: &Value, number: usize, of: Type, backends: &Backends) -> Self {
+        let text = |member: &str| webhook.str_at(&[member]);
+        let seconds = webhook.int_at(&["timeoutSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
+        let versions = webhook.list_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str);
+        Self {
+            configuration: configuration.clone(),
+            name: text("name").into(),
+            id: format!("{configuration}/{}/{number}", text("name")).into(),
+            criteria: Criteria::of_webhook(webhook),
+            conditions: MatchConditions::of_webhook(webhook, of.as_str()),
+            ignores_failures: text("failurePolicy") == "Ignore",
+            bears_dry_runs: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
+            reinvoked: text("reinvocationPolicy") == "IfNeeded",
+            timeout: seconds.map(Duration::from_secs),
+            reviews: ReviewVersion::first_of(versions),
+            backend: backends.of(webhook.get("clientConfig").unwrap_or(&Value::Null)),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Admission webhooks: which are called for a request, what they are asked, and what their answers mean.
+//!
+//! [`Webhooks`] holds one kind of configurations, compiled once for each change by who follows them; [`Mutating`] and
+//! [`Validating`] are the plugins. A call ([`call`]) takes what the request has left of its time and no more, and a
+//! backend that does not answer is left alone for a while ([`breaker`]).
+
+mod answer;
+mod audit;
+mod backends;
+mod breaker;
+mod call;
+mod forms;
+mod hook;
+mod managed_fields;
+mod matching;
+mod metrics;
+mod mutating;
+mod patching;
+mod refusal;
+mod review;
+mod validating;
+mod webhooks;
+
+pub use backends::Backends;
+pub use matching::Surroundings;
+pub use metrics::Metrics;
+pub use mutating::Mutating;
+pub use validating::Validating;
+pub use webhooks::{Kind, Webhooks};
+
+/// What reads the answer of a webhook, for who tries it with any bytes.
+pub fn read_answer(body: &[u8], mutating: bool) {
+    for version in [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1] {
+        if let Ok(answer) = answer::Answer::read(body, version, "", mutating) {
+            let _ = refusal::refusal("w", answer.status.as_ref()).to_json();
+            let _ = binnacle_patch::json_patch::parse_unvalidated(&answer.patch);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `metadata.managedFields` after webhooks: they may not leave there what cannot be read.
+
+use binnacle_admission::Request;
+use binnacle_patch::apply::check_managed_fields;
+use binnacle_registry::object;
+use binnacle_schema::Value;
+
+const PATH: [&str; 2] = ["metadata", "managedFields"];
+
+/// Gives the object back what it had `before` where it has become unreadable, and warns.
+pub(crate) fn restore_unreadable(request: &Request<'_>, before: &Value, object: &mut Value) {
+    let (had, has) = (before.list_at(&PATH), object.list_at(&PATH));
+    if had == has {
+        return;
+    }
+    if let Err(why) = check_managed_fields(has) {
+        request.warn(format!(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
+             mutating admission controller; please fix your requests: {why}"
+        ));
+        let had = (!had.is_empty()).then(|| Value::List(had.to_vec()));
+        object::set_metadata(object, "managedFields", had);
+    }
+}

@@ -1,0 +1,78 @@
+//! Which webhooks are called for a request: rules and selectors first, conditions last.
+
+use std::sync::Arc;
+
+use binnacle_admission::Lookup;
+use binnacle_admission_expressions::{Checks, Inputs, MatchConditionMetrics, Matched as Judgement, request_object};
+use binnacle_admission_matching::{Matched, Subject};
+use binnacle_authz::Authorizer;
+use binnacle_meta::Status;
+use binnacle_registry::Catalog;
+use binnacle_registry::admission::Attributes;
+use binnacle_schema::Value;
+
+use crate::hook::Hook;
+use crate::metrics::Metrics;
+
+/// What both plugins need of the server around them.
+#[derive(Clone)]
+pub struct Surroundings {
+    pub catalog: Catalog,
+    pub lookup: Arc<dyn Lookup>,
+    pub authorizer: Arc<dyn Authorizer>,
+    pub metrics: Metrics,
+    pub conditions: MatchConditionMetrics,
+}
+
+/// One request, compared with one webhook after the other.
+pub(crate) struct Comparison<'a> {
+    pub(crate) subject: Subject<'a>,
+    surroundings: &'a Surroundings,
+    checks: Option<Checks>,
+}
+
+impl<'a> Comparison<'a> {
+    pub(crate) fn new(attributes: &'a Attributes, surroundings: &'a Surroundings) -> Self {
+        let subject = Subject::new(attributes, &surroundings.catalog, &*surroundings.lookup);
+        Self { subject, surroundings, checks: None }
+    }
+
+    /// As what the request concerns a webhook, if it does.
+    ///
+    /// Errors: 403 when a condition fails that must hold, 404 and 500 as for [`Criteria::matches`].
+    ///
+    /// [`Criteria::matches`]: binnacle_admission_matching::Criteria::matches
+    pub(crate) async fn concerns(
+        &mut self,
+        hook: &Hook,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<Option<Matched>, Status> {
+        let Some(matched) = hook.criteria.matches(&self.subject, object, old).await? else { return Ok(None) };
+        if hook.conditions.is_empty() {
+            return Ok(Some(matched));
+        }
+        let attributes = self.subject.attributes;
+        let versioned = self.subject.versioned(&matched.kind, object, old).await?;
+        let request = request_object(attributes, &matched.kind, &matched.resource);
+        let authorizer = &self.surroundings.authorizer;
+        let checks = self.checks.get_or_insert_with(|| Checks::new(authorizer.clone(), attributes));
+        let inputs = Inputs {
+            request: &request,
+            object: Some(&*versioned.object).filter(|object| !object.is_null()),
+            old_object: versioned.old.as_deref(),
+            params: None,
+            namespace: None,
+            checks: None,
+        };
+        let metrics = &self.surroundings.conditions;
+        match hook.conditions.of_request(&inputs, checks, attributes.operation, metrics).await {
+            Judgement::Yes => Ok(Some(matched)),
+            Judgement::No { .. } => Ok(None),
+            Judgement::Failed(why) => {
+                tracing::warn!(webhook = hook.name.as_str(), why, "match conditions failed");
+                Err(Status::forbidden(&attributes.resource.group_resource(), &attributes.name, why))
+            }
+        }
+    }
+}

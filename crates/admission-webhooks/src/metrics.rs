@@ -1,0 +1,150 @@
+//! The families of admission webhooks: those of kube-apiserver, and what is counted here of calls that are not made.
+
+use std::time::Duration;
+
+use binnacle_metrics::keep;
+use binnacle_registry::admission::Operation;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+
+use crate::review::operation;
+
+/// Codes beyond that are told as this one, so that webhooks cannot make any number of series.
+const MAX_CODE: u16 = 600;
+
+/// What is counted of all webhooks, by their names.
+#[derive(Clone)]
+pub struct Metrics {
+    durations: HistogramVec,
+    requests: IntCounterVec,
+    rejections: IntCounterVec,
+    failed_open: IntCounterVec,
+    passed_over: IntCounterVec,
+    pub(crate) shut: IntGauge,
+}
+
+/// The two plugins, as the label `type` names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Admit,
+    Validating,
+}
+
+/// Why a request was rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rejection {
+    CallingWebhook,
+    Internal,
+    /// The webhook refused.
+    NoError,
+}
+
+/// Why a webhook was not waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PassedOver {
+    /// It has not answered in time for a while.
+    Dead,
+    /// The request had no time left for it.
+    Deadline,
+}
+
+impl Metrics {
+    /// Fails where a registry has one of the families already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let durations = HistogramOpts::new(
+            "apiserver_admission_webhook_admission_duration_seconds",
+            "[STABLE] Admission webhook latency histogram in seconds, identified by name and broken out for each \
+             operation and API resource and type (validate or admit).",
+        );
+        let durations = durations.buckets(vec![0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0]);
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            keep(registry, IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
+        };
+        let shut = IntGauge::new(
+            "binnacle_admission_webhook_backends_shut",
+            "[ALPHA] Backends of admission webhooks that are not called for now because they did not answer in time.",
+        )?;
+        Ok(Self {
+            durations: keep(registry, HistogramVec::new(durations, &["name", "operation", "rejected", "type"])?)?,
+            requests: counter(
+                "apiserver_admission_webhook_request_total",
+                "Admission webhook request total, identified by name and broken out for each admission type (validating or \
+                 admit) and operation. Additional labels specify whether the request was rejected or not and an HTTP \
+                 status code. Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded.",
+                &["code", "name", "operation", "rejected", "type"],
+            )?,
+            rejections: counter(
+                "apiserver_admission_webhook_rejection_count",
+                "Admission webhook rejection count, identified by name and broken out for each admission type \
+                 (validating or admit) and operation. Additional labels specify an error type (calling_webhook_error or \
+                 apiserver_internal_error if an error occurred; no_error otherwise) and optionally a non-zero rejection \
+                 code if the webhook rejects the request with an HTTP status code (honored by the apiserver when the code \
+                 is greater or equal to 400). Codes greater than 600 are truncated to 600, to keep the metrics \
+                 cardinality bounded.",
+                &["error_type", "name", "operation", "rejection_code", "type"],
+            )?,
+            failed_open: counter(
+                "apiserver_admission_webhook_fail_open_count",
+                "Admission webhook fail open count, identified by name and broken out for each admission type \
+                 (validating or admit).",
+                &["name", "type"],
+            )?,
+            passed_over: counter(
+                "binnacle_admission_webhook_passed_over_total",
+                "Calls of admission webhooks that were not made or not waited for, by name, type and reason: the backend \
+                 is known not to answer (dead), or the request has no time left for it (deadline).",
+                &["name", "reason", "type"],
+            )?,
+            shut: keep(registry, shut)?,
+        })
+    }
+
+    /// A webhook has been called.
+    pub(crate) fn called(&self, of: Type, name: &str, about: Operation, took: Duration, rejected: bool, code: u16) {
+        let (about, rejected, code) = (operation(about), if rejected { "true" } else { "false" }, code.min(MAX_CODE));
+        self.requests.with_label_values(&[&code.to_string(), name, about, rejected, of.as_str()]).inc();
+        self.durations.with_label_values(&[name, about, rejected, of.as_str()]).observe(took.as_secs_f64());
+    }
+
+    /// A request was rejected because of a webhook.
+    pub(crate) fn rejected(&self, of: Type, name: &str, about: Operation, why: Rejection, code: u16) {
+        let code = code.min(MAX_CODE).to_string();
+        self.rejections.with_label_values(&[why.as_str(), name, operation(about), &code, of.as_str()]).inc();
+    }
+
+    /// A webhook could not be asked, and the request went on.
+    pub(crate) fn failed_open(&self, of: Type, name: &str) {
+        self.failed_open.with_label_values(&[name, of.as_str()]).inc();
+    }
+
+    pub(crate) fn passed_over(&self, of: Type, name: &str, why: PassedOver) {
+        self.passed_over.with_label_values(&[name, why.as_str(), of.as_str()]).inc();
+    }
+}
+
+impl Type {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Admit => "admit",
+            Self::Validating => "validating",
+        }
+    }
+}
+
+impl Rejection {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::CallingWebhook => "calling_webhook_error",
+            Self::Internal => "apiserver_internal_error",
+            Self::NoError => "no_error",
+        }
+    }
+}
+
+impl PassedOver {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Dead => "dead",
+            Self::Deadline => "deadline",
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! MutatingAdmissionWebhook: webhooks that change objects, one after the other.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use binnacle_admission::{Plugin, Reinvocation, Request, Stage, forbidden};
+use binnacle_admission_matching::Matched;
+use binnacle_meta::{Status, Text};
+use binnacle_registry::admission::Attributes;
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use crate::audit::{Round, annotate, note_mutation, note_open_mutation, note_patch};
+use crate::call::{Call, CallOf, Failure, Time, passed_over_warning, timed_out};
+use crate::forms::{Forms, text};
+use crate::hook::Hook;
+use crate::managed_fields::restore_unreadable;
+use crate::matching::{Comparison, Surroundings};
+use crate::metrics::{PassedOver, Type};
+use crate::patching::patched;
+use crate::webhooks::Webhooks;
+
+const NAME: &str = "MutatingAdmissionWebhook";
+
+/// The plugin.
+pub struct Mutating {
+    webhooks: Arc<Webhooks>,
+    surroundings: Surroundings,
+}
+
+/// What is kept from the first pass to the second.
+#[derive(Default)]
+struct Passes {
+    /// The object as the webhooks left it, where one of them may be asked again.
+    left: Option<Value>,
+    /// Those that were called and are called again if the object changes.
+    called: HashSet<Text>,
+    /// Those that are to be called again.
+    again: HashSet<Text>,
+}
+
+impl Passes {
+    /// The object has changed: who was called before is to see it.
+    fn changed(&mut self) {
+        self.again.extend(self.called.drain());
+    }
+}
+
+/// One request on its way through the webhooks.
+struct Dispatch<'a> {
+    request: Request<'a>,
+    surroundings: &'a Surroundings,
+    comparison: Comparison<'a>,
+    reinvocation: &'a Reinvocation,
+    time: Time,
+    options: Arc<[u8]>,
+    forms: Forms,
+    old_forms: Forms,
+}
+
+impl Mutating {
+    pub fn new(webhooks: Arc<Webhooks>, surroundings: Surroundings) -> Self {
+        Self { webhooks, surroundings }
+    }
+
+    async fn admit(&self, request: Request<'_>, object: &mut Value) -> Result<(), Status> {
+        let attributes = request.attributes;
+        let not_ready = || forbidden(attributes, object, "not yet ready to handle request");
+        let list = self.webhooks.list().await.ok_or_else(not_ready)?;
+        let only_pass = Reinvocation::default();
+        let mut dispatch = Dispatch {
+            request,
+            surroundings: &self.surroundings,
+            comparison: Comparison::new(attributes, &self.surroundings),
+            reinvocation: request.reinvocation().unwrap_or(&only_pass),
+            time: Time::of(attributes, Instant::now()),
+            options: text(&attributes.options.to_value()),
+            forms: Forms::default(),
+            old_forms: Forms::default(),
+        };
+        if dispatch.reinvocation.is_second() {
+            // Built-in plugins may have changed it since.
+            dispatch.passes(|passes| {
+                if passes.left.as_ref().is_some_and(|left| *left != *object) {
+                    passes.changed();
+                }
+            });
+        }
+        let mut before = None;
+        for (index, hook) in list.candidates(attributes) {
+            dispatch.ask(index, hook, object, &mut before).await?;
+        }
+        if let Some(before) = &before {
+            restore_unreadable(&request, before, object);
+        }
+        dispatch.passes(|passes| {
+            let may_be_asked_again = !passes.called.is_empty();
+            passes.left = may_be_asked_again.then(|| object.clone());
+        });
+        Ok(())
+    }
+}
+
+impl Dispatch<'_> {
+    fn passes<T>(&self, use_them: impl FnOnce(&mut Passes) -> T) -> T {
+        self.reinvocation.with_state(NAME, use_them)
+    }
+
+    /// Asks one webhook if it is concerned, and changes the object as it says. `before` keeps what was there before the first
+    /// change.
+    async fn ask(
+        &mut self,
+        index: usize,
+        hook: &Hook,
+        object: &mut Value,
+        before: &mut Option<Value>,
+    ) -> Result<(), Status> {
+        let Some(matched) = self.comparison.concerns(hook, object, self.request.old).await? else { return Ok(()) };
+        let second = self.reinvocation.is_second();
+        // Who was not called in the first pass is not called in the second, even if it would be concerned now.
+        if second && !self.passes(|passes| passes.again.contains(&hook.id)) {
+            return Ok(());
+        }
+        let round = Round { second, index };
+        let began = Instant::now();
+        let outcome = self.call(hook, &matched, round, object).await;
+        let changed = matches!(&outcome, Ok(Some(after)) if after != object);
+        note_mutation(&self.request, hook, round, changed);
+        self.passes(|passes| {
+            if changed {
+                passes.changed();
+            }
+            if hook.reinvoked {
+                passes.called.insert(hook.id.clone());
+            }
+        });
+        if changed {
+            self.reinvocation.request();
+        }
+        let attributes = self.request.attributes;
+        let metrics = &self.surroundings.metrics;
+        match outcome {
+            Ok(after) => {
+                metrics.called(Type::Admit, &hook.name, attributes.operation, began.elapsed(), false, 200);
+                if let Some(after) = after {
+                    let replaced = std::mem::replace(object, after);
+                    before.get_or_insert(replaced);
+                    self.forms.forget();
+                }
+                Ok(())
+            }
+            Err(failure) => {
+                let was_late = matches!(&failure, Failure::Call { passed_over: Some(PassedOver::Deadline), .. });
+                let of = CallOf { of: Type::Admit, hook, attributes, took: began.elapsed() };
+                match failure.settle(&of, metrics) {
+                    Ok(status) => Err(status),
+                    Err(_) => {
+                        note_open_mutation(&self.request, hook, round);
+                        if was_late {
+                            self.request.warn(passed_over_warning(hook));
+                        }
+                        if self.time.is_up(Instant::now()) { Err(timed_out()) } else { Ok(()) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The object after the webhook, where it has a patch.
+    async fn call(
+        &mut self,
+        hook: &Hook,
+        matched: &Matched,
+        round: Round,
+        object: &Value,
+    ) -> Result<Option<Value>, Failure> {
+        let subject = &self.comparison.subject;
+        let unusable = Failure::Unusable;
+        let sent = self.forms.of(subject, &matched.kind, Some(object)).await.map_err(unusable)?;
+        let old = self.old_forms.of(subject, &matched.kind, self.request.old).await.map_err(unusable)?;
+        let call = Call {
+            of: Type::Admit,
+            hook,
+            matched,
+            attributes: self.request.attributes,
+            object: &sent,
+            old_object: &old,
+            options: &self.options,
+            time: self.time,
+        };
+        let answer = call.make().await?;
+        annotate(&self.request, hook, &answer.audit_annotations);
+        warn(&self.request, &answer.warnings);
+        call.judge(&answer)?;
+        let after = patched(subject, hook, matched, &answer, object).await?;
+        if after.is_some() {
+            note_patch(&self.request, hook, round, &answer.patch);
+        }
+        Ok(after)
+    }
+}
+
+/// Passes on what a webhook warns of, as far as a header can tell it.
+pub(crate) fn warn(request: &Request<'_>, warnings: &[String]) {
+    let told = |text: &&String| !text.is_empty() && !text.contains(char::is_control);
+    warnings.iter().filter(told).for_each(|text| request.warn(text));
+}
+
+impl Plugin for Mutating {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Mutate && self.webhooks.may_concern(attributes)
+    }
+
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(self.admit(request, object))
+    }
+}

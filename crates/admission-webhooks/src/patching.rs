@@ -1,0 +1,94 @@
+//! The patch of a mutating webhook applied, and its result read as an object again.
+
+use binnacle_admission_matching::{Matched, Subject};
+use binnacle_kinds::tables;
+use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
+use binnacle_patch::json_patch;
+use binnacle_schema::{Value, decode, json};
+
+use crate::answer::{Answer, check_type_meta};
+use crate::call::Failure;
+use crate::hook::Hook;
+use crate::refusal::refusal;
+
+/// Where kube-apiserver registers the kinds that it has.
+const SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
+
+/// The object that a webhook's patch leaves, as plugins have it; `None` without a patch.
+pub(crate) async fn patched(
+    subject: &Subject<'_>,
+    hook: &Hook,
+    matched: &Matched,
+    answer: &Answer,
+    object: &Value,
+) -> Result<Option<Value>, Failure> {
+    if answer.patch.is_empty() {
+        return Ok(None);
+    }
+    let patch = json_patch::parse_unvalidated(&answer.patch).map_err(|status| {
+        Failure::of_answer(format!("received undecodable patch in webhook response: {}", status.message()))
+    })?;
+    if patch.is_empty() {
+        return Ok(None);
+    }
+    if object.is_null() {
+        return Err(Failure::Unusable(Status::internal(format!(
+            "admission webhook {} attempted to modify the object, which is not supported for this operation",
+            go_quote(&hook.name)
+        ))));
+    }
+    if answer.patch_type != "JSONPatch" {
+        let code = refusal(&hook.name, answer.status.as_ref()).code();
+        let why = format!("unsupported patch type {}", go_quote(&answer.patch_type));
+        return Err(Failure::Call { why, code, passed_over: None });
+    }
+    let internal = |why: String| Failure::Unusable(Status::internal(why));
+    let versioned = subject.in_version(&matched.kind, object).await.map_err(Failure::Unusable)?;
+    let mut changed = patch.apply_or_say(versioned.into_owned()).map_err(internal)?;
+    let is_custom = tables::kind(&matched.kind.group, &matched.kind.version, &matched.kind.kind).is_none();
+    let checked = if is_custom { check_custom(&changed) } else { check_built_in(&mut changed, &matched.kind) };
+    checked.map_err(Failure::Unusable)?;
+    subject.accept(&matched.kind, changed, object).await.map(Some).map_err(Failure::Unusable)
+}
+
+/// What a patch leaves must say that it is of the kind that it was, or nothing of its kind.
+fn check_built_in(changed: &mut Value, kind: &GroupVersionKind) -> Result<(), Status> {
+    let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
+    check_type_meta(changed).map_err(unread)?;
+    let said = match changed.str_at(&["apiVersion"]) {
+        "" => kind.group_version(),
+        said => GroupVersion::parse(said)
+            .ok_or_else(|| Status::internal(format!("unexpected GroupVersion string: {said}")))?,
+    };
+    let name = Some(changed.str_at(&["kind"])).filter(|name| !name.is_empty()).unwrap_or(&kind.kind).to_owned();
+    if said == kind.group_version() && name == kind.kind {
+        let members = changed.make_object();
+        members.insert("kind", kind.kind.clone());
+        members.insert("apiVersion", kind.api_version());
+        return Ok(());
+    }
+    let Some(message) = tables::kind(&said.group, &said.version, &name) else {
+        return Err(Status::internal(format!(
+            "no kind {} is registered for version {} in scheme {}",
+            go_quote(&name),
+            go_quote(&said.to_string()),
+            go_quote(SCHEME)
+        )));
+    };
+    // It is read as what it says it is first, and may fail as that.
+    decode::value(std::mem::take(changed), message).map_err(|error| Status::internal(error.to_string()))?;
+    let package = kind.group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
+    let why = format!("converting ({}.{name}) to ({package}.{}): unknown conversion", said.version, kind.kind);
+    Err(Status::unknown(500, &why))
+}
+
+/// Custom objects must have a kind.
+fn check_custom(changed: &Value) -> Result<(), Status> {
+    let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
+    check_type_meta(changed).map_err(unread)?;
+    if changed.str_at(&["kind"]).is_empty() {
+        let shown = json::to_string(changed);
+        return Err(Status::internal(format!("Object 'Kind' is missing in '{shown}'")));
+    }
+    Ok(())
+}

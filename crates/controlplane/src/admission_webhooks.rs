@@ -1,0 +1,42 @@
+//! Webhook configurations on their way from the watch caches to the plugins that ask the webhooks.
+
+use std::sync::Arc;
+
+use binnacle_admission_webhooks::Webhooks;
+use binnacle_registry::Catalog;
+use binnacle_request::Shutdown;
+use binnacle_schema::Value;
+use tokio::task::JoinSet;
+
+use crate::informer::{Handler, Informer};
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+struct Feed(Arc<Webhooks>);
+
+impl Handler for Feed {
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        self.0.retain(|name| there("", name));
+    }
+
+    fn put(&self, object: Value) {
+        self.0.put(&object);
+    }
+
+    fn remove(&self, _: &str, name: &str) {
+        self.0.remove(name);
+    }
+}
+
+/// Keeps the webhooks of one kind in step until shutdown. Where the group is not served (`--runtime-config`), there are
+/// none.
+pub fn follow_webhooks(webhooks: &Arc<Webhooks>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+    let plural = webhooks.kind().plural();
+    let Some(resource) = resources.find(GROUP, "v1", plural) else {
+        tracing::warn!("{GROUP}/v1 is not served: there are no {plural}");
+        webhooks.were_read();
+        return;
+    };
+    let (feed, read) = (Feed(webhooks.clone()), webhooks.clone());
+    tasks.spawn(Informer::new(resource, feed).run(shutdown.clone(), move || read.were_read()));
+}

@@ -1,0 +1,76 @@
+//! The plugins of admission webhooks, and the configurations that they follow.
+
+use std::sync::Arc;
+
+use binnacle_admission::{Lookup, Options, Plugin};
+use binnacle_admission_expressions::MatchConditionMetrics;
+use binnacle_admission_webhooks::{Backends, Kind, Metrics, Mutating, Surroundings, Validating, Webhooks};
+use binnacle_authz::Authorizer;
+use binnacle_controlplane::follow_webhooks;
+use binnacle_registry::Catalog;
+use binnacle_request::Shutdown;
+use binnacle_webhook::{ServiceResolver, Users};
+use tokio::task::JoinSet;
+
+/// Both plugins, as far as they are asked.
+pub(super) struct AdmissionWebhooks {
+    sources: Vec<Arc<Webhooks>>,
+    surroundings: Surroundings,
+}
+
+impl AdmissionWebhooks {
+    /// Nothing is followed before [`AdmissionWebhooks::follow`].
+    pub(super) fn new(
+        options: &Options,
+        is_asked: &dyn Fn(&str) -> bool,
+        services: &Arc<dyn ServiceResolver>,
+        surroundings: Surroundings,
+    ) -> Self {
+        let source = |kind: Kind, users: &Users| {
+            let backends = Backends::new(users.clone(), services.clone(), &surroundings.metrics);
+            Arc::new(Webhooks::new(kind, Arc::new(backends)))
+        };
+        let plugins = [
+            ("MutatingAdmissionWebhook", Kind::Mutating, &options.mutating_webhook_users),
+            ("ValidatingAdmissionWebhook", Kind::Validating, &options.validating_webhook_users),
+        ];
+        let asked = plugins.into_iter().filter(|(name, ..)| is_asked(name));
+        Self { sources: asked.map(|(_, kind, users)| source(kind, users)).collect(), surroundings }
+    }
+
+    pub(super) fn plugins(&self) -> impl Iterator<Item = Arc<dyn Plugin>> {
+        self.sources.iter().map(|source| -> Arc<dyn Plugin> {
+            match source.kind() {
+                Kind::Mutating => Arc::new(Mutating::new(source.clone(), self.surroundings.clone())),
+                Kind::Validating => Arc::new(Validating::new(source.clone(), self.surroundings.clone())),
+            }
+        })
+    }
+
+    /// Begins to keep the webhooks in step with the store; the tasks end with the shutdown signal.
+    pub(super) fn follow(&self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+        self.sources.iter().for_each(|source| follow_webhooks(source, resources, tasks, shutdown));
+    }
+
+    /// What health checks ask whether it has been read.
+    pub(super) fn sources(&self) -> Vec<Arc<Webhooks>> {
+        self.sources.clone()
+    }
+}
+
+/// What plugins need of the server around them, with families of metrics of its own.
+pub(super) fn surroundings(
+    catalog: &Catalog,
+    lookup: Arc<dyn Lookup>,
+    authorizer: &Arc<dyn Authorizer>,
+    conditions: &MatchConditionMetrics,
+    registry: &prometheus::Registry,
+) -> Result<Surroundings, prometheus::Error> {
+    Ok(Surroundings {
+        catalog: catalog.clone(),
+        lookup,
+        authorizer: authorizer.clone(),
+        metrics: Metrics::register(registry)?,
+        conditions: conditions.clone(),
+    })
+}
