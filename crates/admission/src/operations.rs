@@ -55,6 +55,8 @@ const TABLE: &[(&str, &[Stage], &[Operation])] = &[
     ("NodeDeclaredFeatureValidator", &[Validate], &[Update]),
     ("JobValidation", &[Validate], &[Update]),
     ("PodResizeValidator", &[Validate], &[Update]),
+    ("MutatingAdmissionPolicy", &[Mutate], &[Create, Update, Connect]),
+    ("ValidatingAdmissionPolicy", &[Validate], ALL),
     ("ResourceQuota", &[Validate], WRITES),
     ("AlwaysDeny", BOTH, ALL),
 ];

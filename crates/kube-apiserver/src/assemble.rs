@@ -1,6 +1,7 @@
 //! The whole server, put together from top to bottom.
 
 mod apis;
+mod policies;
 mod shown;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics};
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::{ControlPlane, ServiceAddresses};
+use binnacle_controlplane::{ControlPlane, ServiceAddresses, follow_policies};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
@@ -34,6 +35,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
+use self::policies::AdmissionPolicies;
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
 use crate::admin_socket::AdminSocket;
@@ -203,6 +205,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         request_header: authentication::request_header(flags, proxies.as_ref()),
         admission: plugins,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
+        admission_policies: AdmissionPolicies::new(metrics.registry()).map_err(not_registered)?,
         services: Arc::new(ServiceAddresses::new(
             resources.clone(),
             config.misc.service_routing,
@@ -216,6 +219,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let (api, control_plane, served) =
         built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
+    follow_policies(&access.admission_policies.policies, &resources, &mut followers, &shutdown);
     if let Some(path) = flags.client_ca_file.clone() {
         authorities::follow(&mut followers, &shutdown, (path, &clients), &resources, authorities::of_clients);
     }

@@ -1,7 +1,10 @@
 //! JSON patch (RFC 6902), with the liberties of the library that the reference uses: negative indices count from the
 //! end, `replace` makes an absent member, `copy` of an absent member yields null.
 
-use binnacle_meta::Status;
+use std::fmt::Display;
+use std::num::ParseIntError;
+
+use binnacle_meta::{Status, go_quote, int_error};
 use binnacle_schema::{Findings, Object, Value, json};
 
 mod nesting;
@@ -20,7 +23,7 @@ pub struct Patch {
 /// One step. What is missing or of another type is noted as absent: only steps that are reached can fail.
 #[derive(Clone, Debug, Default)]
 struct Operation {
-    kind: String,
+    kind: Option<String>,
     path: Option<String>,
     from: Option<String>,
     /// `None` where the member is absent or null.
@@ -30,22 +33,39 @@ struct Operation {
 /// How many bytes all `copy` steps of a patch may add.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// A step does not apply. The reference keeps the reason to itself.
-struct Failed;
+/// A step does not apply, and why in the words of the library that kube-apiserver uses.
+struct Failed(String);
 
 impl Patch {
-    /// The object after all steps, or 422 where one of them does not apply.
+    /// A patch of operations that are at hand as trees.
+    pub fn of(operations: &[Object]) -> Self {
+        Self { operations: operations.iter().map(Operation::new).collect(), findings: Findings::default() }
+    }
+
+    /// The object after all steps, or 422 where one of them does not apply: kube-apiserver keeps the reason to itself.
     pub fn apply(&self, live: Value) -> Result<Value, Status> {
+        self.applied(live).map_err(|Failed(_)| Status::unprocessable())
+    }
+
+    /// The object after all steps, or why one of them does not apply, as who is told of a webhook's patch.
+    pub fn apply_or_say(&self, live: Value) -> Result<Value, String> {
+        self.applied(live).map_err(|Failed(why)| why)
+    }
+
+    fn applied(&self, live: Value) -> Result<Value, Failed> {
         let mut nesting = Nesting::of(&live);
         let mut document = live;
         let mut copied = 0;
         for operation in &self.operations {
-            let allowed = nesting.allows(operation, &document);
-            allowed
-                .and_then(|()| operation.apply(&mut document, &mut copied))
-                .map_err(|Failed| Status::unprocessable())?;
+            nesting.allows(operation, &document)?;
+            operation.apply(&mut document, &mut copied)?;
         }
         Ok(document)
+    }
+
+    /// True when there is no step.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
     }
 
     /// The places that the steps change.
@@ -63,89 +83,116 @@ impl Operation {
     fn new(object: &Object) -> Self {
         let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
         Self {
-            kind: text("op").unwrap_or_default(),
+            kind: text("op"),
             path: text("path"),
             from: text("from"),
             value: object.get("value").filter(|value| !value.is_null()).cloned(),
         }
     }
 
+    /// Without an operation there is none that is known.
+    fn kind(&self) -> &str {
+        self.kind.as_deref().unwrap_or("unknown")
+    }
+
     fn apply(&self, document: &mut Value, copied: &mut usize) -> Result<(), Failed> {
-        match self.kind.as_str() {
+        match self.kind() {
             "add" => {
-                let (container, key) = find(document, self.path()?)?;
-                add(container, &key, self.given())
+                let path = self.path("add", MISSING)?;
+                let (container, key) = find(document, path).ok_or_else(|| no_parent("add", path))?;
+                add(container, &key, self.given()).map_err(|why| failed("add", path, &why))
             }
             "remove" => {
-                let (container, key) = find(document, self.path()?)?;
-                remove(container, &key).map(drop)
+                let path = self.path("remove", MISSING)?;
+                let (container, key) = find(document, path).ok_or_else(|| no_parent("remove", path))?;
+                remove(container, &key).map(drop).map_err(|why| failed("remove", path, &why))
             }
             "replace" => self.replace(document),
             "move" => {
-                let (container, key) = find(document, self.source()?)?;
-                let value = remove(container, &key)?;
-                let (container, key) = find(document, self.path()?)?;
-                add(container, &key, value)
+                let from = self.source("move")?;
+                let absent =
+                    || Failed(format!("move operation does not apply: doc is missing from path: {from}: {MISSING}"));
+                let (container, key) = find(document, from).ok_or_else(absent)?;
+                get(container, &key).map_err(|why| failed("move", &key, &why))?;
+                let value = remove(container, &key).map_err(|why| failed("move", &key, &why))?;
+                let path = self.path("move", NO_PATH)?;
+                let (container, key) = find(document, path).ok_or_else(|| no_destination("move", path))?;
+                add(container, &key, value).map_err(|why| failed("move", path, &why))
             }
-            "copy" => {
-                let (container, key) = find(document, self.source()?)?;
-                let value = get(container, &key)?.cloned().unwrap_or(Value::Null);
-                *copied += json::to_string(&value).len();
-                let (container, key) = find(document, self.path()?)?;
-                if *copied > MAX_COPIED {
-                    return Err(Failed);
-                }
-                add(container, &key, value)
-            }
+            "copy" => self.copy(document, copied),
             "test" => self.test(document),
-            _ => Err(Failed),
+            other => Err(Failed(format!("Unexpected kind: {other}"))),
         }
     }
 
+    fn copy(&self, document: &mut Value, copied: &mut usize) -> Result<(), Failed> {
+        let from = self.source("copy")?;
+        let absent = || Failed(format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}"));
+        let (container, key) = find(document, from).ok_or_else(absent)?;
+        let found = get(container, &key).map_err(|why| Failed(format!("error in copy for from: '{from}': {why}")))?;
+        let value = found.cloned().unwrap_or(Value::Null);
+        *copied += json::to_string(&value).len();
+        let path = self.path("copy", MISSING)?;
+        let (container, key) = find(document, path).ok_or_else(|| no_destination("copy", path))?;
+        if *copied > MAX_COPIED {
+            return Err(Failed(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPIED}"
+            )));
+        }
+        add(container, &key, value).map_err(|why| Failed(format!("error while adding value during copy: {why}")))
+    }
+
     fn replace(&self, document: &mut Value) -> Result<(), Failed> {
-        let path = self.path()?;
+        let path = self.path("replace", NO_PATH)?;
         if path.is_empty() {
             *document = match &self.value {
                 Some(value @ (Value::Object(_) | Value::List(_))) => value.clone(),
-                _ => return Err(Failed),
+                // Go wraps an error here that is none.
+                _ => return Err(Failed("replace operation value must be object or array: %!w(<nil>)".to_owned())),
             };
             return Ok(());
         }
-        let (container, key) = find(document, path)?;
+        let absent =
+            |what: &str| Failed(format!("replace operation does not apply: doc is missing {what}: {path}: {MISSING}"));
+        let (container, key) = find(document, path).ok_or_else(|| absent("path"))?;
         match container {
             Value::Object(object) => {
                 object.insert(key, self.given());
             }
             Value::List(items) => {
-                let at = index(&key, items.len())?;
-                *items.get_mut(at).ok_or(Failed)? = self.given();
+                let at = index(&key, items.len()).ok().filter(|at| *at < items.len());
+                items[at.ok_or_else(|| absent("key"))?] = self.given();
             }
-            _ => return Err(Failed),
+            _ => return Err(absent("path")),
         }
         Ok(())
     }
 
     fn test(&self, document: &mut Value) -> Result<(), Failed> {
-        let path = self.path()?;
+        let path = self.path("test", NO_PATH)?;
         let equal = if path.is_empty() {
             self.value.as_ref().is_some_and(|value| same(document, value))
         } else {
-            let (container, key) = find(document, path)?;
-            match (get(container, &key)?, &self.value) {
+            let absent = || Failed(format!("test operation does not apply: is missing path: {path}: {MISSING}"));
+            let (container, key) = find(document, path).ok_or_else(absent)?;
+            match (get(container, &key).map_err(|why| failed("test", path, &why))?, &self.value) {
                 (None | Some(Value::Null), value) => value.is_none(),
                 (Some(_), None) => false,
                 (Some(found), Some(value)) => same(found, value),
             }
         };
-        if equal { Ok(()) } else { Err(Failed) }
+        if equal { Ok(()) } else { Err(Failed(format!("testing value {path} failed: test failed"))) }
     }
 
-    fn path(&self) -> Result<&str, Failed> {
-        self.path.as_deref().ok_or(Failed)
+    fn path(&self, kind: &str, absent: &str) -> Result<&str, Failed> {
+        let failed = || Failed(format!("{kind} operation failed to decode path: {absent}"));
+        self.path.as_deref().ok_or_else(failed)
     }
 
-    fn source(&self) -> Result<&str, Failed> {
-        self.from.as_deref().ok_or(Failed)
+    fn source(&self, kind: &str) -> Result<&str, Failed> {
+        let failed =
+            || Failed(format!("{kind} operation failed to decode from: operation, missing from field: {MISSING}"));
+        self.from.as_deref().ok_or_else(failed)
     }
 
     fn given(&self) -> Value {
@@ -153,10 +200,25 @@ impl Operation {
     }
 }
 
+const MISSING: &str = "missing value";
+const NO_PATH: &str = "operation missing path field: missing value";
+
+fn no_parent(kind: &str, path: &str) -> Failed {
+    Failed(format!("{kind} operation does not apply: doc is missing path: \"{path}\": {MISSING}"))
+}
+
+fn no_destination(kind: &str, path: &str) -> Failed {
+    Failed(format!("{kind} operation does not apply: doc is missing destination path: {path}: {MISSING}"))
+}
+
+fn failed(kind: &str, path: &str, why: &str) -> Failed {
+    Failed(format!("error in {kind} for path: '{path}': {why}"))
+}
+
 /// The object or list that a pointer's last token speaks of, and that token.
-fn find<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, String), Failed> {
+fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, String)> {
     // What stands before the first slash is passed over, as the reference does.
-    let (_, tokens) = path.split_once('/').ok_or(Failed)?;
+    let (_, tokens) = path.split_once('/')?;
     let (parents, key) = match tokens.rsplit_once('/') {
         Some((parents, key)) => (Some(parents), key),
         None => (None, tokens),
@@ -168,17 +230,16 @@ fn find<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, Strin
         container = match container {
             Value::Object(object) => object.get_mut(&token),
             Value::List(items) => {
-                let at = index(&token, items.len())?;
+                let at = index(&token, items.len()).ok()?;
                 items.get_mut(at)
             }
             _ => None,
-        }
-        .ok_or(Failed)?;
+        }?;
     }
     unpack(container);
     match container {
-        Value::Object(_) | Value::List(_) => Ok((container, unescaped(key))),
-        _ => Err(Failed),
+        Value::Object(_) | Value::List(_) => Some((container, unescaped(key))),
+        _ => None,
     }
 }
 
@@ -207,15 +268,18 @@ fn same(found: &Value, value: &Value) -> bool {
 }
 
 /// An absent member of an object is `None`, an absent element of a list an error.
-fn get<'c>(container: &'c Value, key: &str) -> Result<Option<&'c Value>, Failed> {
+fn get<'c>(container: &'c Value, key: &str) -> Result<Option<&'c Value>, String> {
     match container {
         Value::Object(object) => Ok(object.get(key)),
-        Value::List(items) => items.get(index(key, items.len())?).map(Some).ok_or(Failed),
-        _ => Err(Failed),
+        Value::List(items) => {
+            let at = index(key, items.len())?;
+            items.get(at).map(Some).ok_or_else(|| no_such_index(at))
+        }
+        _ => Err(MISSING.to_owned()),
     }
 }
 
-fn add(container: &mut Value, key: &str, value: Value) -> Result<(), Failed> {
+fn add(container: &mut Value, key: &str, value: Value) -> Result<(), String> {
     match container {
         Value::Object(object) => {
             object.insert(key, value);
@@ -223,33 +287,49 @@ fn add(container: &mut Value, key: &str, value: Value) -> Result<(), Failed> {
         Value::List(items) if key == "-" => items.push(value),
         Value::List(items) => {
             // One place more than there are elements.
-            let at = index(key, items.len() + 1)?;
+            let not_a_number = |error| format!("value was not a proper array index: '{key}': {}", atoi(key, &error));
+            let given: i64 = key.parse().map_err(not_a_number)?;
+            let at = place(given, items.len() + 1)?;
             if at > items.len() {
-                return Err(Failed);
+                return Err(no_such_index(at));
             }
             items.insert(at, value);
         }
-        _ => return Err(Failed),
+        _ => return Err(MISSING.to_owned()),
     }
     Ok(())
 }
 
-fn remove(container: &mut Value, key: &str) -> Result<Value, Failed> {
+fn remove(container: &mut Value, key: &str) -> Result<Value, String> {
     match container {
-        Value::Object(object) => object.remove(key).ok_or(Failed),
+        Value::Object(object) => {
+            object.remove(key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: {MISSING}"))
+        }
         Value::List(items) => {
             let at = index(key, items.len())?;
-            if at < items.len() { Ok(items.remove(at)) } else { Err(Failed) }
+            if at < items.len() { Ok(items.remove(at)) } else { Err(no_such_index(at)) }
         }
-        _ => Err(Failed),
+        _ => Err(MISSING.to_owned()),
     }
 }
 
 /// The place that a token means in a list; it may lie behind the end.
-fn index(token: &str, len: usize) -> Result<usize, Failed> {
-    let at: i64 = token.parse().map_err(|_| Failed)?;
-    let from_end = usize::try_from(at.unsigned_abs()).map_err(|_| Failed)?;
-    if at >= 0 { Ok(from_end) } else { len.checked_sub(from_end).ok_or(Failed) }
+fn index(token: &str, len: usize) -> Result<usize, String> {
+    place(token.parse().map_err(|error| atoi(token, &error))?, len)
+}
+
+/// Negative places count from the end.
+fn place(at: i64, len: usize) -> Result<usize, String> {
+    let from_end = usize::try_from(at.unsigned_abs()).map_err(|_| no_such_index(at))?;
+    if at >= 0 { Ok(from_end) } else { len.checked_sub(from_end).ok_or_else(|| no_such_index(at)) }
+}
+
+fn no_such_index(at: impl Display) -> String {
+    format!("Unable to access invalid index: {at}: invalid index referenced")
+}
+
+fn atoi(token: &str, error: &ParseIntError) -> String {
+    format!("strconv.Atoi: parsing {}: {}", go_quote(token), int_error(error))
 }
 
 fn unescaped(token: &str) -> String {
@@ -342,6 +422,61 @@ mod tests {
                     assert_eq!((status.code(), status.details().is_some()), (422, true), "{why}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn says_why() {
+        for (operation, why) in [
+            (
+                r#"{"op":"remove","path":"/data/nope"}"#,
+                "remove operation does not apply: doc is missing path: \"/data/nope\": missing value",
+            ),
+            (
+                r#"{"op":"remove","path":"/b"}"#,
+                "error in remove for path: '/b': Unable to remove nonexistent key: b: missing value",
+            ),
+            (
+                r#"{"op":"remove","path":"/l/7"}"#,
+                "error in remove for path: '/l/7': Unable to access invalid index: 7: invalid index referenced",
+            ),
+            (
+                r#"{"op":"add","path":"/l/x","value":1}"#,
+                "error in add for path: '/l/x': value was not a proper array index: 'x': strconv.Atoi: parsing \"x\": invalid syntax",
+            ),
+            (
+                r#"{"op":"add","path":"/l/5","value":1}"#,
+                "error in add for path: '/l/5': Unable to access invalid index: 5: invalid index referenced",
+            ),
+            (r#"{"op":"add"}"#, "add operation failed to decode path: missing value"),
+            (r#"{"op":"test"}"#, "test operation failed to decode path: operation missing path field: missing value"),
+            (r#"{"op":"test","path":"/a","value":2}"#, "testing value /a failed: test failed"),
+            (
+                r#"{"op":"replace","path":"/x/y"}"#,
+                "replace operation does not apply: doc is missing path: /x/y: missing value",
+            ),
+            (
+                r#"{"op":"replace","path":"/l/3"}"#,
+                "replace operation does not apply: doc is missing key: /l/3: missing value",
+            ),
+            (
+                r#"{"op":"move","from":"/x/y"}"#,
+                "move operation does not apply: doc is missing from path: /x/y: missing value",
+            ),
+            (
+                r#"{"op":"move","from":"/x","path":"/a"}"#,
+                "error in move for path: 'x': Unable to remove nonexistent key: x: missing value",
+            ),
+            (
+                r#"{"op":"copy","from":"/a","path":"/x/y"}"#,
+                "copy operation does not apply: doc is missing destination path: /x/y: missing value",
+            ),
+            (r#"{"op":"copy"}"#, "copy operation failed to decode from: operation, missing from field: missing value"),
+            (r#"{"op":"fly"}"#, "Unexpected kind: fly"),
+            ("{}", "Unexpected kind: unknown"),
+        ] {
+            let patch = parse_unvalidated(format!("[{operation}]").as_bytes()).unwrap();
+            assert_eq!(patch.apply_or_say(tree(r#"{"a":1,"l":[1]}"#)).unwrap_err(), why);
         }
     }
 

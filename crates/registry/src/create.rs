@@ -103,6 +103,12 @@ impl Resource {
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
         context.withdraw_empties(object);
+        // By now a generated name is known.
+        let named = attributes.name.is_empty().then(|| {
+            let name = object::name(object).into();
+            crate::admission::Attributes { name, ..attributes.clone() }
+        });
+        let attributes = named.as_ref().unwrap_or(attributes);
         collection.admission.validate(attributes, object, None, &context.remarks).await?;
         self.insert(context, &permit, object).await
     }

@@ -101,12 +101,23 @@ enum Step {
 
 impl Resource {
     pub async fn delete(&self, context: &Context, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
+        self.delete_named(context, name, options, name).await
+    }
+
+    /// [`Resource::delete`] in a request that names the object or not, which admission is told.
+    async fn delete_named(
+        &self,
+        context: &Context,
+        name: &str,
+        options: &DeleteOptions,
+        name_of_request: &str,
+    ) -> Result<Deleted, Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
         let unread = |error| collection.lookup_failure(error);
         let (current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
         let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
-        let mut attributes = self.attributes(context, Operation::Delete, name, "");
+        let mut attributes = self.attributes(context, Operation::Delete, name_of_request, "");
         self.warn_of_delete(context, options);
         let mut options = options.clone();
         let mut marked = false;
@@ -205,7 +216,7 @@ impl Resource {
     ) -> BoxFuture<'a, Result<(), Status>> {
         let context = context.in_namespace(entry.namespace());
         Box::pin(async move {
-            match self.delete(&context, entry.name(), options).await {
+            match self.delete_named(&context, entry.name(), options, "").await {
                 Ok(_) => Ok(()),
                 Err(status) if status.is(StatusReason::NotFound) => Ok(()),
                 Err(status) => Err(status),
@@ -258,6 +269,10 @@ impl Resource {
         self.check_preconditions(name, options, &stored.object)?;
         if marked {
             return Ok(Step::DeleteNow);
+        }
+        if self.description.deletion == Deletion::Namespace {
+            // Admission is told so, too.
+            options.uid.get_or_insert_with(|| object::uid(&stored.object).into());
         }
         if self.description.deletion == Deletion::Namespace
             && let Some(step) = self.namespace_step(context, options, &stored.object)

@@ -31,7 +31,7 @@ impl Nesting {
             after = self.after(operation);
         }
         if after > limit {
-            return Err(Failed);
+            return Err(Failed(format!("the document would nest deeper than {limit} levels")));
         }
         self.at_most = after;
         Ok(())
@@ -39,7 +39,7 @@ impl Nesting {
 
     fn after(&self, operation: &Operation) -> usize {
         let levels = |path: &Option<String>| path.as_deref().unwrap_or_default().matches('/').count();
-        let added = match operation.kind.as_str() {
+        let added = match operation.kind() {
             "add" | "replace" => operation.value.as_ref().map_or(0, depth),
             "copy" | "move" => self.at_most.saturating_sub(levels(&operation.from)),
             _ => return self.at_most,
