@@ -68,7 +68,7 @@ impl<'a> Replay<'a> {
             let metadata = json!({"name": self.namespace, "labels": labels});
             self.set_up("/api/v1/namespaces", "Namespace", &metadata).await?;
         }
-        if head.serviceaccount {
+        if head.namespace && head.serviceaccount {
             let path = format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace);
             self.set_up(&path, "ServiceAccount", &json!({"name": "default"})).await?;
         }
