@@ -19,13 +19,16 @@ use source::Form;
 use walk::Messages;
 
 /// The crates whose sources are read, and the forms of paths in them that are of built-in kinds.
-const CRATES: [(&str, &[Form]); 5] = [
-    ("kinds", &[Form::Path, Form::Chain, Form::Member]),
-    ("admission", &[Form::Path, Form::Chain, Form::Member]),
-    ("columns", &[Form::Path, Form::Chain, Form::Member]),
+const CRATES: [(&str, &[Form]); 7] = [
+    ("kinds", &[Form::Path, Form::Chain, Form::Member, Form::List]),
+    ("admission", &[Form::Path, Form::Chain, Form::Member, Form::List]),
+    ("admission-policies", &[Form::Path, Form::Chain, Form::List]),
+    ("columns", &[Form::Path, Form::Chain, Form::Member, Form::List]),
     // Names of members alone are used for other maps there.
-    ("controlplane", &[Form::Path, Form::Chain]),
-    ("specials", &[Form::Path, Form::Chain]),
+    ("controlplane", &[Form::Path, Form::Chain, Form::List]),
+    ("specials", &[Form::Path, Form::Chain, Form::List]),
+    // Lists name the members that a subresource resets.
+    ("resources", &[Form::Path]),
 ];
 
 #[test]

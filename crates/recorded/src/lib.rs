@@ -8,6 +8,7 @@ mod case;
 mod claims;
 mod client;
 mod difference;
+mod file;
 mod normal;
 mod pointer;
 mod protobuf;
@@ -20,5 +21,6 @@ mod watch;
 
 pub use case::{Area, Case, Compare, Condition, Head, Step, Until, parse, read};
 pub use client::Endpoint;
-pub use replay::replay;
+pub use file::File;
+pub use replay::{record, replay};
 pub use run::{Results, run};

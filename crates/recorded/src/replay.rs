@@ -28,8 +28,35 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz";
 /// # Errors
 /// The difference as text, or what else went wrong.
 pub async fn replay(endpoint: &Endpoint, case: &Case) -> Result<(), String> {
+    let compare = &mut |title: &str, step: &Step, got: Option<Value>| {
+        let Some(got) = got else { return Ok(()) };
+        let expected = step.expect.as_ref().ok_or_else(|| format!("{title}: nothing recorded"))?;
+        let found = differences(expected, &got);
+        if found.is_empty() { Ok(()) } else { Err(report(title, &found)) }
+    };
+    converse(endpoint, case, compare).await
+}
+
+/// Sends the requests of a case and hands back what each step is to expect from now on.
+///
+/// # Errors
+/// Whatever keeps a step from being carried out.
+pub async fn record(endpoint: &Endpoint, case: &Case) -> Result<Vec<Option<Value>>, String> {
+    let mut recorded = Vec::new();
+    let keep = &mut |_: &str, _: &Step, got: Option<Value>| {
+        recorded.push(got);
+        Ok(())
+    };
+    converse(endpoint, case, keep).await?;
+    Ok(recorded)
+}
+
+/// Told of each step: a title, the step, and the normal form of its answer, if that counts.
+type Judge<'j> = dyn FnMut(&str, &Step, Option<Value>) -> Result<(), String> + Send + 'j;
+
+async fn converse(endpoint: &Endpoint, case: &Case, judge: &mut Judge<'_>) -> Result<(), String> {
     let mut replay = Replay::new(endpoint, case);
-    let done = replay.run().await;
+    let done = replay.run(judge).await;
     replay.watches.clear();
     let namespace = case.head.namespace.then_some(replay.namespace.as_str());
     let tidied = tidy::remove(&mut replay.connection, &replay.created, namespace).await;
@@ -61,7 +88,7 @@ impl<'a> Replay<'a> {
         Self { endpoint, case, connection, namespace, variables, texts, watches, created }
     }
 
-    async fn run(&mut self) -> Result<(), String> {
+    async fn run(&mut self, judge: &mut Judge<'_>) -> Result<(), String> {
         let head = &self.case.head;
         if head.namespace {
             let labels = expand_members(&head.namespace_labels, &self.variables)?;
@@ -80,12 +107,7 @@ impl<'a> Replay<'a> {
                 (None, None, None) => ("nothing".to_owned(), Ok(None)),
             };
             let title = format!("step {} ({title})", index + 1);
-            let Some(got) = got.map_err(|error| format!("{title}: {error}"))? else { continue };
-            let expected = step.expect.as_ref().ok_or_else(|| format!("{title}: nothing recorded"))?;
-            let found = differences(expected, &got);
-            if !found.is_empty() {
-                return Err(report(&title, &found));
-            }
+            judge(&title, step, got.map_err(|error| format!("{title}: {error}"))?)?;
         }
         Ok(())
     }

@@ -48,6 +48,9 @@ const MEMBER_FUNCTIONS: [&str; 12] = [
     "needs",
 ];
 
+/// Where objects begin: a list of names that begins so is a path.
+const BEGINNINGS: [&str; 3] = ["metadata", "spec", "status"];
+
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -67,6 +70,8 @@ pub(crate) enum Form {
     Chain,
     /// `get("replicas")`.
     Member,
+    /// `&["spec", "replicas"]` wherever it stands, and the lists in `fields: &[&["replicas"]]`.
+    List,
 }
 
 /// A path and the line it begins on.
@@ -111,7 +116,7 @@ pub(crate) fn scan(source: &str) -> Vec<Found> {
                 at = end;
                 continue;
             }
-            b'(' => {
+            b'(' | b'[' => {
                 let mut push = |form, path: Vec<Step>| {
                     if path.iter().any(|step| matches!(step, Step::Name(_))) {
                         found.push(Found { line, form, path: Path(path) });
@@ -123,25 +128,41 @@ pub(crate) fn scan(source: &str) -> Vec<Found> {
                     chained = end;
                     push(Form::Chain, path);
                 }
-                let arguments = arguments(&text, at);
-                if METHODS.contains(&name) && method || WRAPPERS.contains(&name) {
-                    let list = arguments.iter().find_map(|argument| argument.strip_prefix("&[")?.strip_suffix(']'));
-                    push(Form::Path, list.map(steps).unwrap_or_default());
+                for (form, path) in of_bracket(&text, at, name, method) {
+                    push(form, path);
                 }
-                let member = if method && MEMBER_METHODS.contains(&name) {
-                    arguments.first()
-                } else if !method && MEMBER_FUNCTIONS.contains(&name) {
-                    arguments.get(1)
-                } else {
-                    None
-                };
-                let literal = member.and_then(|argument| literal(argument));
-                push(Form::Member, literal.map(|name| Step::Name(name.to_owned())).into_iter().collect());
             }
             _ => {}
         }
         at += 1;
     }
+    found
+}
+
+/// The paths that a call or a list at a bracket has, but for chains.
+fn of_bracket(text: &str, at: usize, name: &str, method: bool) -> Vec<(Form, Vec<Step>)> {
+    let arguments = arguments(text, at);
+    let list = |argument: &str| Some(steps(argument.strip_prefix("&[")?.strip_suffix(']')?));
+    if text[at..].starts_with('[') {
+        let begins = arguments.first().and_then(|first| literal(first)).is_some_and(|name| BEGINNINGS.contains(&name));
+        return if text[..at].ends_with("fields: &") {
+            arguments.iter().filter_map(|argument| Some((Form::List, list(argument)?))).collect()
+        } else if begins && text[..at].ends_with('&') {
+            vec![(Form::List, steps(&text[at + 1..close(text, at)]))]
+        } else {
+            Vec::new()
+        };
+    }
+    let mut found = Vec::new();
+    if METHODS.contains(&name) && method || WRAPPERS.contains(&name) {
+        found.extend(arguments.iter().find_map(|argument| list(argument)).map(|path| (Form::Path, path)));
+    }
+    let member = match method {
+        true => arguments.first().filter(|_| MEMBER_METHODS.contains(&name)),
+        false => arguments.get(1).filter(|_| MEMBER_FUNCTIONS.contains(&name)),
+    };
+    let name = member.and_then(|argument| literal(argument));
+    found.extend(name.map(|name| (Form::Member, vec![Step::Name(name.to_owned())])));
     found
 }
 
@@ -307,11 +328,14 @@ fn raw_string(text: &[u8]) -> usize {
 #[test]
 fn paths_are_found_in_all_their_forms() {
     for (source, want) in [
-        (r#"v.str_at(&["spec", "x"])"#, vec!["1 Path spec.x"]),
-        (r#"v.at(&["spec", name, "x"]).and_then(f)"#, vec!["1 Path spec.*.x"]),
-        ("v.list_at(&[\n    \"spec\",\n    \"x\",\n])", vec!["1 Path spec.x"]),
-        (r#"keep_at(object, old, &["status"])"#, vec!["1 Path status"]),
-        (r#"in_use(v, &["spec", "*", "x"])"#, vec!["1 Path spec.*.x"]),
+        (r#"v.str_at(&["spec", "x"])"#, vec!["1 Path spec.x", "1 List spec.x"]),
+        (r#"const A: &[&[&str]] = &[&["status", "x"], &["y"]];"#, vec!["1 List status.x"]),
+        (r#"Gated { feature: "F", fields: &[&["x"], &["y", "*"]] }"#, vec!["1 List x", "1 List y.*"]),
+        (r#"["spec", "x"]"#, vec![]),
+        (r#"v.at(&["spec", name, "x"]).and_then(f)"#, vec!["1 Path spec.*.x", "1 List spec.*.x"]),
+        ("v.list_at(&[\n    \"spec\",\n    \"x\",\n])", vec!["1 Path spec.x", "1 List spec.x"]),
+        (r#"keep_at(object, old, &["status"])"#, vec!["1 Path status", "1 List status"]),
+        (r#"in_use(v, &["spec", "*", "x"])"#, vec!["1 Path spec.*.x", "1 List spec.*.x"]),
         (r#"["a", "b"].contains(&["x"])"#, vec![]),
         (r#"at(&["x"])"#, vec![]),
         ("\n\nFieldPath::new(\"spec\").child(\"x\").index(i).child(y)", vec!["3 Chain spec.x[].*"]),

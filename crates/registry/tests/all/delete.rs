@@ -59,7 +59,7 @@ async fn preconditions_and_propagation() {
             End::Pending,
             Fails(
                 409,
-                r#"Operation cannot be fulfilled on configmaps "a": Precondition failed: UID in precondition: other, UID in object meta: ????????-????-????-????-????????????"#,
+                r#"Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (other) does not match the UID in record (????????-????-????-????-????????????). The object might have been deleted and then recreated"#,
             ),
         ),
         (
@@ -69,7 +69,7 @@ async fn preconditions_and_propagation() {
             End::Pending,
             Fails(
                 409,
-                r#"Operation cannot be fulfilled on configmaps "a": Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: *"#,
+                r#"Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (*). The object might have been modified"#,
             ),
         ),
         ("a finalizer", held, DeleteOptions::default(), End::Pending, deleting(&["example.com/x"])),
@@ -84,7 +84,7 @@ async fn preconditions_and_propagation() {
 
 #[tokio::test]
 async fn pods_have_time_to_end() {
-    let scheduled = "{metadata: {name: a}, spec: {nodeName: n, containers: [{name: a, image: a}]}}";
+    let scheduled = "{metadata: {name: a}, spec: {nodeName: node-1, containers: [{name: a, image: a}]}}";
     let waiting = "{metadata: {name: a}, spec: {containers: [{name: a, image: a}]}}";
     let grace = |seconds| DeleteOptions { grace_period_seconds: Some(seconds), ..DeleteOptions::default() };
     let pending =
@@ -161,7 +161,7 @@ fn options_contradict_each_other() {
                 r#"propagationPolicy: Unsupported value: "Other": supported values: "Foreground", "Background", "Orphan", "nil""#,
             ),
         ),
-        (options(None, None, &["Some"]), Some(r#"dryRun: Unsupported value: "Some": supported values: "All""#)),
+        (options(None, None, &["Some"]), Some(r#"dryRun: Unsupported value: ["Some"]: supported values: "All""#)),
     ] {
         let got = options.validate().err().map(|status| status.message().to_owned());
         let want = want.map(|want| format!("DeleteOptions.meta.k8s.io \"\" is invalid: {want}"));

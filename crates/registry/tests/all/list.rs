@@ -85,7 +85,7 @@ async fn tokens_and_versions() {
         |token: &str| ListOptions { limit: 2, continue_token: Some(token.to_owned()), ..ListOptions::default() };
     let version = |version| ListOptions { version, ..ListOptions::default() };
     for (about, options, want) in [
-        ("no token", token("nonsense"), "400 continue key is not valid: "),
+        ("no token", token("nonsense"), "400 invalid continue token: continue key is not valid: "),
         ("now", version(Match::Consistent), "a b c d"),
         ("whatever is at hand", version(Match::NotOlderThan(1)), "a b c d"),
     ] {
