@@ -27,7 +27,7 @@ pub struct Case {
 #[serde(deny_unknown_fields)]
 pub struct Head {
     pub name: String,
-    /// What a client relies on.
+    /// The behaviour that a client relies on.
     pub about: String,
     /// True if the case gets a namespace of its own, `{{ns}}`.
     #[serde(default = "yes")]

@@ -1,4 +1,4 @@
-//! What is compared of a JSON web token.
+//! The part of a JSON web token that is compared.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

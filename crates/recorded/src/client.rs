@@ -16,7 +16,7 @@ use crate::answer::Answer;
 #[derive(Clone)]
 pub struct Endpoint {
     pub address: SocketAddr,
-    /// How to shake hands: HTTP/1.1 without a client certificate, since some cases ask anonymously.
+    /// HTTP/1.1 without a client certificate, since some cases ask anonymously.
     pub handshake: Handshake,
     /// A bearer token of `system:masters`.
     pub token: String,

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::pointer::escape;
 
-/// How many differences of a step are printed.
+/// Differences printed for one step.
 const SHOWN: usize = 8;
-/// How many characters of a value are printed.
+/// Characters printed of one value.
 const WIDTH: usize = 400;
 
 /// One place where two values differ.

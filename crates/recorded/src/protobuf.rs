@@ -1,4 +1,4 @@
-//! What is compared of an answer in protobuf: the envelope, and which fields of the message are there.
+//! The part of an answer in protobuf that is compared: the envelope, and which fields of the message are there.
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,7 @@ use crate::case::{Area, Case};
 use crate::client::Endpoint;
 use crate::replay::replay;
 
-/// How many cases run at once.
+/// Cases that run at once.
 const AT_ONCE: usize = 4;
 
 /// The cases that ran, and one text for each that failed.

@@ -1,4 +1,4 @@
-//! What a case created goes away after it, so that the next one finds the cluster as it was.
+//! Clean-up: the next case finds the cluster as this one found it.
 
 use serde_json::{Value, json};
 

@@ -89,7 +89,7 @@ pub(crate) fn dry_run() -> Context {
     Context::new(User::new("somebody", &["system:authenticated"]), "default".into(), true)
 }
 
-/// What a row of a table expects.
+/// The expectation of a row.
 #[derive(Debug)]
 pub(crate) enum Want {
     /// An object with at least these members; `null` stands for none.
