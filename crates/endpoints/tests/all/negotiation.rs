@@ -39,9 +39,15 @@ async fn forms_and_encodings() {
         for encoding in ["application/json", "application/yaml", protobuf] {
             let wanted = if transform.is_empty() { encoding.to_owned() } else { format!("{encoding};{transform}") };
             let answer = server.send(&format!("GET {path}"), &[&format!("accept: {wanted}")], "").await;
-            assert_eq!((answer.status, answer.kind.as_str()), (200, encoding), "{path} {wanted}");
+            // There is no protobuf of tables.
+            let (status, form, kind) = if (encoding, kind) == (protobuf, "Table") {
+                (406, "application/json", "Status")
+            } else {
+                (200, encoding, kind)
+            };
+            assert_eq!((answer.status, answer.kind.as_str()), (status, form), "{path} {wanted}");
             assert_eq!(kind_of(&answer.body), kind, "{path} {wanted}");
-            assert_eq!(answer.body.starts_with(b"k8s\0"), encoding == protobuf, "{path} {wanted}");
+            assert_eq!(answer.body.starts_with(b"k8s\0"), form == protobuf, "{path} {wanted}");
         }
     }
 }
