@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use binnacle_recorded::{Endpoint, read, run};
+use binnacle_recorded::{Endpoint, parse, read, replay, run};
 use binnacle_testkit::Server;
 
 /// The token file has this token for a member of `system:masters`.
@@ -31,9 +31,26 @@ async fn recorded_cases() {
     handshake.identity = None;
 
     let endpoint = Endpoint { address: server.address, handshake, token: TOKEN.to_owned() };
+    differences_are_found(&endpoint).await;
     let results = run(&endpoint, areas, &filter).await;
     assert!(results.ran > 0, "no case has {filter:?} in its name");
     let failed = results.failures.len();
     assert!(failed == 0, "{failed} of {} cases fail:\n{}", results.ran, results.failures.join("\n"));
     println!("{} cases pass", results.ran);
+}
+
+/// A case that expects what the server does not answer fails, with the place of each difference.
+async fn differences_are_found(endpoint: &Endpoint) {
+    let text = r#"{"area": "a", "cases": [{"name": "n", "about": "x", "steps": [
+        {"do": "POST", "path": "/api/v1/namespaces/{{ns}}/configmaps", "compare": "subset",
+         "select": ["/metadata/name", "/metadata/namespace", "/metadata/uid"],
+         "body": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}},
+         "expect": {"status": 200, "headers": {"Content-Type": "application/json"},
+                    "body": {"/metadata/name": "b", "/metadata/namespace": "{{ns}}", "/metadata/uid": "<uid:1>"}}}]}]}"#;
+    let area = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let failure = replay(endpoint, &area.cases[0]).await;
+    let want = "step 1 (POST /api/v1/namespaces/{{ns}}/configmaps): 2 differences\
+                \n    /body/~1metadata~1name\n      expected \"b\"\n      got      \"a\"\
+                \n    /status\n      expected 200\n      got      201";
+    assert_eq!(failure, Err(want.to_owned()));
 }
