@@ -10,7 +10,7 @@ use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
 use binnacle_watchcache::Entry;
 use futures::future::{BoxFuture, try_join_all};
 
-use crate::admission::{Operation, OperationOptions};
+use crate::admission::{Attributes, Operation, OperationOptions};
 use crate::context::Context;
 use crate::list::{ListOptions, Page};
 use crate::object::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
@@ -101,12 +101,23 @@ enum Step {
 
 impl Resource {
     pub async fn delete(&self, context: &Context, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
+        let attributes = self.attributes(context, Operation::Delete, name, "");
+        self.delete_told(context, name, options, attributes).await
+    }
+
+    /// [`Resource::delete`], of which admission is told what the attributes say.
+    async fn delete_told(
+        &self,
+        context: &Context,
+        name: &str,
+        options: &DeleteOptions,
+        mut attributes: Attributes,
+    ) -> Result<Deleted, Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
         let unread = |error| collection.lookup_failure(error);
         let (current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
         let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
-        let mut attributes = self.attributes(context, Operation::Delete, name, "");
         self.warn_of_delete(context, options);
         let mut options = options.clone();
         let mut marked = false;
@@ -118,7 +129,7 @@ impl Resource {
             if matches!(step, Step::AlreadyPending) {
                 return Ok(Deleted::Pending(stored));
             }
-            attributes.options = OperationOptions::Delete(Box::new(options.clone()));
+            attributes.options = OperationOptions::Delete(Box::new(self.options_told(&options, &stored.object)));
             collection.admission.mutate(&attributes, &mut nothing, Some(&stored.object), &context.remarks).await?;
             collection.admission.validate(&attributes, &nothing, Some(&stored.object), &context.remarks).await?;
             match step {
@@ -191,6 +202,15 @@ impl Resource {
         Ok(Page::of(entries, &page))
     }
 
+    /// The options as admission is told them. Namespaces and definitions are only ever deleted as what they are.
+    fn options_told(&self, options: &DeleteOptions, object: &Value) -> DeleteOptions {
+        let mut told = options.clone();
+        if matches!(self.description.deletion, Deletion::Namespace | Deletion::CustomResourceDefinition) {
+            told.uid.get_or_insert_with(|| object::uid(object).into());
+        }
+        told
+    }
+
     fn warn_of_delete(&self, context: &Context, options: &DeleteOptions) {
         let propagation_given = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
         let warnings = self.collection.kind.strategy.warnings_on_delete(propagation_given);
@@ -205,7 +225,9 @@ impl Resource {
     ) -> BoxFuture<'a, Result<(), Status>> {
         let context = context.in_namespace(entry.namespace());
         Box::pin(async move {
-            match self.delete(&context, entry.name(), options).await {
+            // Admission is told of each object, and that the request named none.
+            let attributes = self.attributes(&context, Operation::Delete, "", "");
+            match self.delete_told(&context, entry.name(), options, attributes).await {
                 Ok(_) => Ok(()),
                 Err(status) if status.is(StatusReason::NotFound) => Ok(()),
                 Err(status) => Err(status),
