@@ -65,11 +65,6 @@ impl Compiler {
         Self::new(Uses { params, ..Uses::default() }, Some(Vec::new()))
     }
 
-    /// For the expressions of a mutating policy, which can make objects and patches.
-    pub fn of_mutating_policy(params: bool) -> Self {
-        Self::new(Uses { params, patch_types: true, ..Uses::default() }, Some(Vec::new()))
-    }
-
     fn new(uses: Uses, declared: Option<Vec<(Text, DeclType)>>) -> Self {
         let [with_authorizer, without_authorizer] = environments(uses, declared.as_deref());
         Self { uses, declared, variables: Vec::new(), with_authorizer, without_authorizer }
@@ -100,6 +95,13 @@ impl Compiler {
     /// As [`Compiler::compile`], for an expression that does not see the authorizer.
     pub fn compile_without_authorizer(&self, expression: &str, types: &[Type]) -> Expression {
         Expression::new(&self.without_authorizer, expression, types)
+    }
+
+    /// As [`Compiler::compile`], for an expression that can make objects and patches.
+    pub fn compile_mutation(&self, expression: &str, types: &[Type]) -> Expression {
+        let uses = Uses { authorizer: true, patch_types: true, ..self.uses };
+        let environment = expressions::admission(Version::STORED, uses, self.declared.as_deref());
+        Expression::new(&environment, expression, types)
     }
 
     /// The variables, after the last expression.

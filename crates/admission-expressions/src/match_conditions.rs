@@ -56,9 +56,15 @@ pub enum Matched<'a> {
 /// An outcome with what metrics tell of it.
 #[derive(Debug)]
 pub struct Judged<'a> {
-    pub(crate) matched: Matched<'a>,
+    matched: Matched<'a>,
     errors: usize,
     elapsed: Duration,
+}
+
+impl<'a> Judged<'a> {
+    pub fn matched(&self) -> &Matched<'a> {
+        &self.matched
+    }
 }
 
 impl MatchConditions {
@@ -102,7 +108,8 @@ impl MatchConditions {
         let variables = Variables::of_webhook();
         let inputs = Inputs { checks: Some(checks), ..*inputs };
         let judged = checks.settle(|| self.judge(variables, &inputs)).await;
-        self.count(judged, operation, metrics)
+        self.count(&judged, operation, metrics);
+        judged.matched
     }
 
     /// The outcome, not counted yet. `inputs` has no namespace: conditions do not see it, as in kube-apiserver.
@@ -114,7 +121,7 @@ impl MatchConditions {
     }
 
     /// Counts an outcome once it is known to be the last.
-    pub fn count<'a>(&self, judged: Judged<'a>, operation: Operation, metrics: &MatchConditionMetrics) -> Matched<'a> {
+    pub fn count(&self, judged: &Judged<'_>, operation: Operation, metrics: &MatchConditionMetrics) {
         metrics.failed(&self.subject, operation, judged.errors);
         if judged.matched != Matched::Yes {
             metrics.took(&self.subject, operation, judged.elapsed);
@@ -122,7 +129,6 @@ impl MatchConditions {
         if self.subject.kind == "webhook" && matches!(judged.matched, Matched::No { .. }) {
             metrics.excluded(&self.subject, operation);
         }
-        judged.matched
     }
 
     fn evaluate(&self, variables: &Variables, inputs: &Inputs<'_>, errors: &mut Vec<String>) -> Matched<'_> {

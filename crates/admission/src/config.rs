@@ -8,7 +8,6 @@ use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::metadata::shown;
 use binnacle_webhook::Users;
 
-use crate::chain::NOT_BUILT;
 use crate::plugins::{
     ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, Options,
     PodSecuritySettings,
@@ -140,10 +139,6 @@ pub fn configure(
         let invalid =
             |errors: FieldErrors| AdmissionConfigError::Invalid { plugin: "PodSecurity", why: aggregated(&errors) };
         options.pod_security = PodSecuritySettings::read(&file).map_err(invalid)?;
-    }
-    // Somebody counts on what they say.
-    if let Some(plugin) = NOT_BUILT.iter().find(|plugin| said.plugins.iter().any(|(name, ..)| name == **plugin)) {
-        return Err(refused(plugin)("the plugin is not built yet, so nothing can be said to it".to_owned()));
     }
     for (plugin, users) in [
         ("MutatingAdmissionWebhook", &mut options.mutating_webhook_users),
@@ -434,9 +429,15 @@ mod tests {
             ),
             (
                 "webhooks",
-                file("ValidatingAdmissionWebhook", "{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration}"),
-                "PodSecurity",
-                "couldn't init admission plugin \"ValidatingAdmissionWebhook\": the plugin is not built yet, so nothing can be said to it".to_owned(),
+                file("ValidatingAdmissionWebhook", "{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: relative}"),
+                "ValidatingAdmissionWebhook",
+                "couldn't init admission plugin \"ValidatingAdmissionWebhook\": kubeConfigFile: Invalid value: \"relative\": must be an absolute file path".to_owned(),
+            ),
+            (
+                "manifests",
+                file("MutatingAdmissionWebhook", "{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: /etc/x}"),
+                "MutatingAdmissionWebhook",
+                "couldn't init admission plugin \"MutatingAdmissionWebhook\": staticManifestsDir: Forbidden: staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled".to_owned(),
             ),
             (
                 "images",

@@ -14,7 +14,7 @@ mod reinvocation;
 #[cfg(test)]
 mod testing;
 
-pub use chain::{Chain, ORDER, UnknownPlugin, is_built, is_default};
+pub use chain::{Chain, ORDER, UnknownPlugin, is_default};
 pub use config::{AdmissionConfigError, configure};
 pub use lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState, ResourceLookup};
 pub use metrics::Metrics;

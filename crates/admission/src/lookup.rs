@@ -141,6 +141,9 @@ pub trait Lookup: Send + Sync + 'static {
     /// Makes a namespace as the server itself.
     fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
 
+    /// True for kinds of this program, served or not.
+    fn is_known(&self, group: &str, version: &str, kind: &str) -> bool;
+
     /// `None` when no such kind is served.
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping>;
 }
@@ -274,6 +277,10 @@ impl Lookup for ResourceLookup {
             let permit = CreatePermit::system();
             resource.create(&context, &permit, namespace).await.map(|_| ())
         })
+    }
+
+    fn is_known(&self, group: &str, version: &str, kind: &str) -> bool {
+        self.resources.snapshot().kinds().kind(group, version, kind).is_some()
     }
 
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping> {

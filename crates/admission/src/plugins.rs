@@ -140,11 +140,11 @@ pub fn all(
         Arc::new(pod_group::PodGroupWorkloadExists::new(lookup.clone())),
         Arc::new(node_declared_features::NodeDeclaredFeatures::new(lookup.clone())),
         Arc::new(job_validation::JobValidation::new(lookup.clone())),
-        Arc::new(resource_quota::ResourceQuota::new(lookup, options.limited_resources.clone())),
+        Arc::new(resource_quota::ResourceQuota::new(lookup.clone(), options.limited_resources.clone())),
         Arc::new(always::AlwaysDeny),
     ];
     if let Some(settings) = options.image_policy.clone() {
-        plugins.push(Arc::new(image_policy::ImagePolicyWebhook::new(settings)));
+        plugins.push(Arc::new(image_policy::ImagePolicyWebhook::new(settings, lookup)));
     }
     plugins
 }

@@ -88,6 +88,10 @@ impl Lookup for Known {
         Box::pin(async { Ok(()) })
     }
 
+    fn is_known(&self, group: &str, version: &str, kind: &str) -> bool {
+        binnacle_resources::find_kind(group, version, kind).is_some()
+    }
+
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping> {
         let described = binnacle_resources::find_kind(group, version, kind)?;
         Some(Mapping { plural: described.plural.clone(), namespaced: described.namespaced })

@@ -17,7 +17,6 @@ mod service;
 mod service_account;
 
 use crate::all::Entry;
-pub use service::validate_cluster_ips;
 
 #[rustfmt::skip]
 pub(crate) const STRATEGIES: &[Entry] = &[

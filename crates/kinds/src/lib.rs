@@ -39,14 +39,7 @@ mod tree;
 mod workload;
 
 pub use all::strategy;
+pub(crate) use binnacle_scheme::{DeleteGrace, MetadataCheck, Plain, Situation, Strategy, spec_generation};
 pub use built_in::BuiltInKinds;
 pub use capabilities::set_allow_privileged;
 pub use conversion::{Convert, conversion};
-pub use core::validate_cluster_ips;
-pub use pod_spec::resources::default_pod_resources;
-/// The class of service of a pod, by what its spec asks for and limits.
-pub fn pod_qos_class(pod: &binnacle_schema::Value) -> &'static str {
-    pod.object_at(&["spec"]).map_or("BestEffort", pod_spec::resources::qos_class)
-}
-
-pub(crate) use binnacle_scheme::{DeleteGrace, MetadataCheck, Plain, Situation, Strategy, spec_generation};

@@ -4,7 +4,6 @@ pub(crate) mod app_armor;
 mod containers;
 mod dropped;
 mod image;
-pub(crate) mod resources;
 mod spec;
 pub(crate) mod validation;
 mod volumes;

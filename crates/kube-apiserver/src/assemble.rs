@@ -1,6 +1,7 @@
 //! The whole server, put together from top to bottom.
 
 mod apis;
+mod policies;
 mod shown;
 mod webhooks;
 
@@ -9,10 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, ResourceLookup};
-use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::{ControlPlane, ServiceAddresses};
+use binnacle_controlplane::{ControlPlane, ServiceAddresses, follow_policies};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
@@ -37,6 +37,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
+use self::policies::AdmissionPolicies;
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
 use self::webhooks::AdmissionWebhooks;
@@ -120,8 +121,6 @@ pub(crate) enum StartError {
     Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("failed to apply admission: {0}")]
     Admission(#[from] AdmissionConfigError),
-    #[error("admission plugin {0} is not built yet")]
-    Plugin(&'static str),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -152,10 +151,6 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         tracing::warn!("--{flag} has no effect: {why}");
     }
     let named = Named::load(&config)?;
-    let missing = config.admission.beyond_default().find(|name| !binnacle_admission::is_built(name));
-    if let Some(name) = missing {
-        return Err(StartError::Plugin(name));
-    }
     let mut plugins = config.admission.options.clone();
     let asked = |plugin: &str| config.admission.enables(plugin);
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
@@ -199,9 +194,10 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         .map(Arc::new);
     let outward = Outward::new(kubelets, metrics.registry()).map_err(not_registered)?;
     let lookup = Arc::new(ResourceLookup::new(resources.clone()));
-    let conditions = MatchConditionMetrics::register(metrics.registry()).map_err(not_registered)?;
+    let admission_policies = AdmissionPolicies::new(metrics.registry()).map_err(not_registered)?;
+    let conditions = &admission_policies.match_conditions;
     let surroundings =
-        webhooks::surroundings(&resources, lookup, &authorization.authorizer, &conditions, metrics.registry())
+        webhooks::surroundings(&resources, lookup, &authorization.authorizer, conditions, metrics.registry())
             .map_err(not_registered)?;
     let services: Arc<dyn ServiceResolver> = Arc::new(ServiceAddresses::new(
         resources.clone(),
@@ -219,6 +215,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         admission: plugins,
         webhooks,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
+        admission_policies,
         services,
     };
     let storage = match &at_rest {
@@ -228,6 +225,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let (api, control_plane, served) =
         built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
+    follow_policies(&access.admission_policies.policies, &resources, &mut followers, &shutdown);
     if let Some(path) = flags.client_ca_file.clone() {
         authorities::follow(&mut followers, &shutdown, (path, &clients), &resources, authorities::of_clients);
     }

@@ -15,6 +15,8 @@ mod inert;
 mod kubelet;
 mod logs;
 mod misc;
+#[cfg(test)]
+mod page;
 mod parse;
 mod serving;
 mod storage;
@@ -243,7 +245,6 @@ mod tests {
         ] {
             assert_eq!(asked(arguments, plugin), want, "{arguments:?} {plugin}");
         }
-        assert_eq!(config(&both).admission.beyond_default().collect::<Vec<_>>(), ["AlwaysPullImages"]);
         let options = config(&["--default-not-ready-toleration-seconds=5"]).admission.options;
         assert_eq!((options.not_ready_toleration_seconds, options.unreachable_toleration_seconds), (5, 300));
     }

@@ -333,6 +333,12 @@ impl Status {
         self
     }
 
+    /// Replaces the reason of a failure and its code, keeping what it is about.
+    #[must_use]
+    pub fn because(self, reason: StatusReason, code: u16) -> Self {
+        Self { reason: Some(reason), code, ..self }
+    }
+
     /// Offers a token with which an expired list can go on, at the price of consistency.
     #[must_use]
     pub fn with_continue(mut self, token: impl Into<String>) -> Self {

@@ -19,6 +19,7 @@ mod set;
 mod shape;
 mod times;
 mod track;
+mod unowned;
 mod validate;
 
 pub use conflict::{ApplyError, Conflict};
@@ -26,6 +27,7 @@ pub use scale::Scale;
 pub use server_side::{Apply, apply};
 pub use times::keep_unchanged_times;
 pub use track::{track_update, track_update_converting};
+pub use unowned::merge_unowned;
 
 /// One write, as the bookkeeping of field managers needs to know it.
 #[derive(Clone, Copy, Debug)]

@@ -37,6 +37,11 @@ const MAX_COPIED: usize = 3 * 1024 * 1024;
 struct Failed(String);
 
 impl Patch {
+    /// A patch of operations that are at hand as trees.
+    pub fn of(operations: &[Object]) -> Self {
+        Self { operations: operations.iter().map(Operation::new).collect(), findings: Findings::default() }
+    }
+
     /// The object after all steps, or 422 where one of them does not apply: kube-apiserver keeps the reason to itself.
     pub fn apply(&self, live: Value) -> Result<Value, Status> {
         self.applied(live).map_err(|Failed(_)| Status::unprocessable())

@@ -103,14 +103,12 @@ impl Resource {
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
         context.withdraw_empties(object);
-        // A name that was generated is told to who validates.
-        let named;
-        let attributes = if attributes.name.is_empty() {
-            named = Attributes { name: object::name(object).into(), ..attributes.clone() };
-            &named
-        } else {
-            attributes
-        };
+        // By now a generated name is known.
+        let named = attributes.name.is_empty().then(|| {
+            let name = object::name(object).into();
+            Attributes { name, ..attributes.clone() }
+        });
+        let attributes = named.as_ref().unwrap_or(attributes);
         collection.admission.validate(attributes, object, None, &context.remarks).await?;
         self.insert(context, &permit, object).await
     }

@@ -10,7 +10,7 @@ use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
 use binnacle_watchcache::Entry;
 use futures::future::{BoxFuture, try_join_all};
 
-use crate::admission::{Attributes, Operation, OperationOptions};
+use crate::admission::{Operation, OperationOptions};
 use crate::context::Context;
 use crate::list::{ListOptions, Page};
 use crate::object::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
@@ -101,23 +101,23 @@ enum Step {
 
 impl Resource {
     pub async fn delete(&self, context: &Context, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
-        let attributes = self.attributes(context, Operation::Delete, name, "");
-        self.delete_told(context, name, options, attributes).await
+        self.delete_named(context, name, options, name).await
     }
 
-    /// [`Resource::delete`], of which admission is told what the attributes say.
-    async fn delete_told(
+    /// [`Resource::delete`] in a request that names the object or not, which admission is told.
+    async fn delete_named(
         &self,
         context: &Context,
         name: &str,
         options: &DeleteOptions,
-        mut attributes: Attributes,
+        name_of_request: &str,
     ) -> Result<Deleted, Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
         let unread = |error| collection.lookup_failure(error);
         let (current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
         let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
+        let mut attributes = self.attributes(context, Operation::Delete, name_of_request, "");
         self.warn_of_delete(context, options);
         let mut options = options.clone();
         let mut marked = false;
@@ -225,9 +225,7 @@ impl Resource {
     ) -> BoxFuture<'a, Result<(), Status>> {
         let context = context.in_namespace(entry.namespace());
         Box::pin(async move {
-            // Admission is told of each object, and that the request named none.
-            let attributes = self.attributes(&context, Operation::Delete, "", "");
-            match self.delete_told(&context, entry.name(), options, attributes).await {
+            match self.delete_named(&context, entry.name(), options, "").await {
                 Ok(_) => Ok(()),
                 Err(status) if status.is(StatusReason::NotFound) => Ok(()),
                 Err(status) => Err(status),
@@ -280,6 +278,10 @@ impl Resource {
         self.check_preconditions(name, options, &stored.object)?;
         if marked {
             return Ok(Step::DeleteNow);
+        }
+        if self.description.deletion == Deletion::Namespace {
+            // Admission is told so, too.
+            options.uid.get_or_insert_with(|| object::uid(&stored.object).into());
         }
         if self.description.deletion == Deletion::Namespace
             && let Some(step) = self.namespace_step(context, options, &stored.object)

@@ -1,6 +1,7 @@
-//! Checks that many kinds share: names, labels, ports, immutability, with the messages of the reference server.
+//! Checks and sums that many kinds share: names, labels, ports, addresses, resources of pods, immutability, with the messages of the reference server.
 
 pub mod checks;
+pub mod cluster_ips;
 pub mod conditions;
 pub mod domains;
 pub mod endpoint;
@@ -10,6 +11,7 @@ pub mod metadata;
 pub mod names;
 pub mod numbers;
 pub mod options;
+pub mod pod_resources;
 pub mod ports;
 mod repeated;
 pub mod resource_names;

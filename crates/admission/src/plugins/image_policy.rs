@@ -5,6 +5,8 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use binnacle_meta::Status;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
@@ -12,6 +14,7 @@ use binnacle_schema::Value;
 use binnacle_validation::names::label_key;
 use binnacle_webhook::{Answers, Backoff, WebhookError};
 
+use crate::lookup::Lookup;
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 use review::{Answer, Review};
 pub use settings::ImagePolicySettings;
@@ -24,12 +27,13 @@ const EPHEMERAL: &str = "ephemeralcontainers";
 
 pub(crate) struct ImagePolicyWebhook {
     settings: ImagePolicySettings,
+    lookup: Arc<dyn Lookup>,
     answers: Answers<Answer>,
 }
 
 impl ImagePolicyWebhook {
-    pub(crate) fn new(settings: ImagePolicySettings) -> Self {
-        Self { settings, answers: Answers::new(MOST_REMEMBERED) }
+    pub(crate) fn new(settings: ImagePolicySettings, lookup: Arc<dyn Lookup>) -> Self {
+        Self { settings, lookup, answers: Answers::new(MOST_REMEMBERED) }
     }
 
     async fn judge(&self, request: Request<'_>, pod: &Value) -> Result<(), Status> {
@@ -72,7 +76,7 @@ impl ImagePolicyWebhook {
         let document = review.document();
         let posted =
             Backoff::starting_at(settings.retry_backoff).run(|| settings.client.post(document.clone())).await?;
-        let answer = Answer::read(&posted)?;
+        let answer = Answer::read(&posted, &*self.lookup)?;
         let ttl = if answer.allowed { settings.allow_ttl } else { settings.deny_ttl };
         self.answers.put(question, answer.clone(), ttl);
         Ok(answer)

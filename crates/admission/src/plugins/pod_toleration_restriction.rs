@@ -117,7 +117,7 @@ fn toleration(given: &Value) -> Value {
 /// What the status says already counts.
 fn qos_class(pod: &Value) -> &str {
     match pod.str_at(&["status", "qosClass"]) {
-        "" => binnacle_kinds::pod_qos_class(pod),
+        "" => binnacle_validation::pod_resources::qos_class_of_pod(pod),
         said => said,
     }
 }

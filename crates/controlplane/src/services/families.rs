@@ -1,8 +1,8 @@
 //! Which address families a service is of (KEP-563): what the client says, completed from what the cluster has.
 
-use binnacle_kinds::validate_cluster_ips;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Shown, Status};
 use binnacle_schema::Value;
+use binnacle_validation::cluster_ips;
 use binnacle_validation::ip::parse_ip;
 use binnacle_validation::metadata::shown;
 
@@ -45,7 +45,7 @@ impl Families {
         default_policy(service, old);
         let mut errors = FieldErrors::new();
         let spec = Spec::of(service).value();
-        validate_cluster_ips(spec, old.map(|old| Spec::of(old).value()), &FieldPath::new("spec"), &mut errors);
+        cluster_ips::validate(spec, old.map(|old| Spec::of(old).value()), &FieldPath::new("spec"), &mut errors);
         refuse(service, &errors)?;
         if let Some(old) = old {
             follow_single_stack(service, old, &mut errors);

@@ -5,9 +5,8 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_kinds::tables;
 use binnacle_meta::Status;
-use binnacle_registry::{Catalog, RequestStore, store_failure};
+use binnacle_registry::{Catalog, RequestStore, Snapshot, store_failure};
 use binnacle_schema::{Message, Value, proto, value};
 use binnacle_store::{Expect, KeyValue, Op, Revision, Txn, TxnResponse};
 use bytes::Bytes;
@@ -246,7 +245,8 @@ impl NodePorts {
     }
 
     fn encode(&self, taken: &Bitmap) -> Result<Bytes, Status> {
-        let message = message()?;
+        let snapshot = self.resources.snapshot();
+        let message = message(&snapshot)?;
         let object = value!({
             "metadata": {}, "range": (self.range.to_string()), "data": (STANDARD.encode(taken.to_bytes()))
         });
@@ -256,7 +256,8 @@ impl NodePorts {
     /// `None` for another range, and for what cannot be read.
     fn decode(&self, kv: &KeyValue) -> Option<Bitmap> {
         let envelope = proto::unwrap(&kv.value).ok()?;
-        let object: Value = proto::decode(envelope.raw, message().ok()?, DEPTH).ok()?;
+        let snapshot = self.resources.snapshot();
+        let object: Value = proto::decode(envelope.raw, message(&snapshot).ok()?, DEPTH).ok()?;
         if object.str_at(&["range"]) != self.range.to_string() {
             tracing::warn!(stored = object.str_at(&["range"]), now = %self.range, "the range of node ports has changed");
             return None;
@@ -299,6 +300,6 @@ fn offset(range: PortRange, port: i64) -> Option<usize> {
     range.contains(port).then(|| (port - i64::from(range.first)) as usize)
 }
 
-fn message() -> Result<&'static Message, Status> {
-    tables::kind("", "v1", KIND).ok_or_else(|| Status::internal("the kind RangeAllocation is not known"))
+fn message(snapshot: &Snapshot) -> Result<&Message, Status> {
+    snapshot.kinds().kind("", "v1", KIND).ok_or_else(|| Status::internal("the kind RangeAllocation is not known"))
 }

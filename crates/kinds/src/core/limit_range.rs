@@ -5,9 +5,9 @@ mod validation;
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
-use crate::pod_spec::resources;
 use crate::tree::{struct_mut, structs_mut, text};
 use crate::{MetadataCheck, Situation, Strategy};
+use binnacle_validation::pod_resources as resources;
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 

@@ -8,9 +8,9 @@ use binnacle_schema::Value;
 use binnacle_validation::ip;
 
 use crate::gated::{Gated, drop_disabled};
-use crate::pod_spec::resources;
 use crate::tree::{is_nil, keep, remove_at, struct_mut, text};
 use crate::{MetadataCheck, Situation, Strategy};
+use binnacle_validation::pod_resources as resources;
 
 pub(super) struct Node;
 

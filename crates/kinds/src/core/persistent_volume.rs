@@ -6,9 +6,11 @@ pub(crate) use validation::validate_inline;
 
 use binnacle_meta::{FieldErrors, FieldPath, Time};
 use binnacle_schema::{Value, value};
+use binnacle_validation::pod_resources as resources;
 
 use crate::node::deprecated_labels_in_term;
-use crate::pod_spec::{resources, set_remote_volume_defaults};
+
+use crate::pod_spec::set_remote_volume_defaults;
 use crate::tree::{default_nil, default_zero, keep, struct_mut};
 use crate::{MetadataCheck, Situation, Strategy};
 

@@ -4,8 +4,9 @@ mod validation;
 
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
+use binnacle_validation::pod_resources as resources;
 
-use crate::pod_spec::{resources, set_claim_spec_defaults, warnings};
+use crate::pod_spec::{set_claim_spec_defaults, warnings};
 use crate::tree::{default_zero, is_nil, keep, struct_mut, text};
 use crate::{MetadataCheck, Situation, Strategy};
 

@@ -6,13 +6,13 @@ mod validation;
 
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
+use binnacle_validation::pod_resources as resources;
 use binnacle_validation::{ip, names};
 
 use crate::equality::equal_at;
 use crate::pod_spec::{app_armor, warnings};
 use crate::pod_spec::{
-    drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations, resources,
-    set_spec_defaults,
+    drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations, set_spec_defaults,
 };
 use crate::tree::{default_nil, is_zero, keep, struct_mut, structs_mut, text};
 use crate::{DeleteGrace, Situation, Strategy, spec_generation};

@@ -5,9 +5,9 @@ mod validation;
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
-use crate::pod_spec::resources;
 use crate::tree::{keep, struct_mut};
 use crate::{Situation, Strategy};
+use binnacle_validation::pod_resources as resources;
 
 pub(super) struct ResourceQuota;
 

@@ -1,7 +1,6 @@
 //! `Service`: one address for a set of pods.
 
 mod allocated;
-mod cluster_ips;
 mod type_change;
 mod validation;
 
@@ -11,7 +10,6 @@ use binnacle_validation::names;
 
 use crate::tree::{default_nil, default_zero, is_nil, keep, structs_mut, text};
 use crate::{Situation, Strategy};
-pub use cluster_ips::validate as validate_cluster_ips;
 
 const CLIENT_IP_TIMEOUT: i64 = 3 * 60 * 60;
 

@@ -1,8 +1,9 @@
 //! Defaults of containers, init containers and ephemeral containers.
 
 use binnacle_schema::Object;
+use binnacle_validation::pod_resources as resources;
 
-use super::{image, resources};
+use super::image;
 use crate::tree::{default_nil, default_zero, struct_mut, structs_mut, text};
 
 pub(super) fn set_container_defaults(container: &mut Object) {

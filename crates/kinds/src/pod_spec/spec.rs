@@ -1,8 +1,9 @@
 //! Defaults of a pod's spec, alike in pods and in templates.
 
 use binnacle_schema::{Object, Value};
+use binnacle_validation::pod_resources as resources;
 
-use super::{containers, resources, volumes};
+use super::{containers, volumes};
 use crate::tree::{default_nil, default_zero, is_zero, struct_mut, structs_mut};
 
 const TERMINATION_GRACE_PERIOD: i64 = 30;

@@ -1,9 +1,10 @@
 //! Defaults of volumes, and of the claims that ephemeral volumes and stateful sets make.
 
 use binnacle_schema::{Object, Value};
+use binnacle_validation::pod_resources as resources;
 
 use super::containers::set_field_selector_defaults;
-use super::{image, resources};
+use super::image;
 use crate::tree::{default_nil, default_zero, struct_mut, structs_mut, text};
 
 /// Files of secrets, config maps and the like may be read by all and written by their owner.

@@ -10,10 +10,10 @@ use binnacle_schema::Value;
 use binnacle_validation::{ip, names};
 
 use super::app_armor;
-use super::resources::quantity;
 use super::validation::containers::all;
 use crate::node::{deprecated_label, deprecated_labels_in_term};
 use crate::tree::member;
+use binnacle_validation::pod_resources::quantity;
 
 /// What may be warned about together with each other of its kind is compared with no more of these, and no more
 /// warnings of a kind are ever told.

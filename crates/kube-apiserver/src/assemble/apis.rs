@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use binnacle_admission::{
-    Chain as AdmissionChain, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
+    Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
 };
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
@@ -26,6 +26,7 @@ use binnacle_validation::ip::Cidr;
 use binnacle_webhook::ServiceResolver;
 
 use super::external_address;
+use super::policies::AdmissionPolicies;
 use super::webhooks::AdmissionWebhooks;
 use crate::authentication;
 use crate::authorization::UnsafeDeletion;
@@ -46,6 +47,7 @@ pub(super) struct Access {
     pub(super) admission: AdmissionOptions,
     pub(super) admission_metrics: AdmissionMetrics,
     pub(super) webhooks: AdmissionWebhooks,
+    pub(super) admission_policies: AdmissionPolicies,
     /// Where services of the cluster are reached.
     pub(super) services: Arc<dyn ServiceResolver>,
 }
@@ -67,8 +69,10 @@ pub(super) fn built_in(
         request_header: access.request_header.clone(),
         ..control_plane_config(config, address, &served)
     };
-    let lookup = Arc::new(ResourceLookup::new(set.clone()));
-    let mut plugins = binnacle_admission::all(lookup, &access.authorizer, &access.admission, &access.admission_metrics);
+    let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));
+    let mut plugins =
+        binnacle_admission::all(lookup.clone(), &access.authorizer, &access.admission, &access.admission_metrics);
+    plugins.extend(access.admission_policies.plugins(&set, &lookup, &access.authorizer));
     plugins.extend(access.webhooks.plugins());
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins, &access.admission_metrics)

@@ -112,9 +112,4 @@ impl Admission {
     pub(crate) fn enables(&self, plugin: &str) -> bool {
         self.enabled.contains(&plugin)
     }
-
-    /// Plugins that are asked for by name and not by default, which somebody counts on.
-    pub(crate) fn beyond_default(&self) -> impl Iterator<Item = &'static str> {
-        self.enabled.iter().copied().filter(|name| !is_default(name))
-    }
 }

@@ -9,7 +9,14 @@ use super::Findings;
 /// Crates that provide kinds. Only programs, tools and tests name them: what serves resources sees the catalog alone.
 const PROVIDERS: [&str; 4] = ["binnacle-kinds", "binnacle-resources", "binnacle-columns", "binnacle-builtin"];
 /// Crates that must not name a provider.
-const SERVING: [&str; 4] = ["binnacle-registry", "binnacle-endpoints", "binnacle-openapi", "binnacle-discovery"];
+const SERVING: [&str; 6] = [
+    "binnacle-registry",
+    "binnacle-endpoints",
+    "binnacle-openapi",
+    "binnacle-discovery",
+    "binnacle-admission",
+    "binnacle-controlplane",
+];
 
 /// Every crate of the workspace stands in the table, below all that it leans on; development dependencies do not count.
 pub(super) fn check(architecture: &str, packages: &[Value]) -> Findings {

@@ -7,6 +7,8 @@ use binnacle_schema::{Field, Limits, Message, MessageRef, Object, Ty, Value, dec
 use binnacle_webhook::WebhookError;
 use bytes::Bytes;
 
+use crate::lookup::Lookup;
+
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
 /// Where the reference registers its kinds.
@@ -87,7 +89,7 @@ static REVIEW: LazyLock<Message> = LazyLock::new(|| {
 
 impl Answer {
     /// Reads an answer, which may leave out what kind of document it is, but not say that it is another.
-    pub(super) fn read(answer: &binnacle_webhook::Answer) -> Result<Self, WebhookError> {
+    pub(super) fn read(answer: &binnacle_webhook::Answer, kinds: &dyn Lookup) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
         if answer.body.is_empty() {
             let media = answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -104,7 +106,7 @@ impl Answer {
         };
         let (kind, api_version) = (or("kind", KIND), or("apiVersion", API_VERSION));
         if (kind.as_str(), api_version.as_str()) != (KIND, API_VERSION) {
-            return Err(answer.failure().unwrap_or_else(|| malformed(other(&kind, &api_version))));
+            return Err(answer.failure().unwrap_or_else(|| malformed(other(kinds, &kind, &api_version))));
         }
         let review = decode::value(tree, &REVIEW).map_err(|error| malformed(error.to_string()))?.value;
         let annotations = review.object_at(&["status", "auditAnnotations"]).into_iter().flat_map(Object::iter);
@@ -119,9 +121,9 @@ impl Answer {
 }
 
 /// What is wrong with an answer of another kind.
-fn other(kind: &str, api_version: &str) -> String {
+fn other(kinds: &dyn Lookup, kind: &str, api_version: &str) -> String {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    if kind == "Status" || binnacle_kinds::tables::kind(group, version, kind).is_some() {
+    if kind == "Status" || kinds.is_known(group, version, kind) {
         return format!("converting ({version}.{kind}) to (v1alpha1.{KIND}): unknown conversion");
     }
     format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"{SCHEME}\"")

@@ -13,7 +13,7 @@ use http::{Request as HttpRequest, Response};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::testing::pods;
+use crate::testing::{Known, pods};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -52,7 +52,10 @@ impl Rig {
             }
         })
         .await;
-        let plugin = ImagePolicyWebhook::new(settings(&hook.kubeconfig("/images", "secret"), default_allow));
+        let plugin = ImagePolicyWebhook::new(
+            settings(&hook.kubeconfig("/images", "secret"), default_allow),
+            Known::new(Vec::new()),
+        );
         Self { plugin, calls, bodies, _hook: Some(hook) }
     }
 
@@ -165,7 +168,7 @@ async fn failures() {
     let kubeconfig = gone._hook.as_ref().unwrap().kubeconfig("/images", "secret");
     drop(gone);
     for (default_allow, told) in [(false, Vec::new()), (true, open)] {
-        let plugin = ImagePolicyWebhook::new(settings(&kubeconfig, default_allow));
+        let plugin = ImagePolicyWebhook::new(settings(&kubeconfig, default_allow), Known::new(Vec::new()));
         let rig = Rig { plugin, calls: Arc::default(), bodies: Arc::default(), _hook: None };
         let (verdict, annotations) = rig.ask("a").await;
         assert_eq!((verdict.is_ok(), annotations), (default_allow, told));

@@ -57,6 +57,10 @@ impl Lookup for Objects {
         Box::pin(async { Ok(()) })
     }
 
+    fn is_known(&self, _: &str, _: &str, _: &str) -> bool {
+        false
+    }
+
     fn mapping(&self, _: &str, _: &str, _: &str) -> Option<Mapping> {
         None
     }

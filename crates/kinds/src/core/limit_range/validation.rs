@@ -6,7 +6,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
 use binnacle_schema::Value;
 use binnacle_validation::{names, resource_names};
 
-use crate::pod_spec::resources::quantity;
+use binnacle_validation::pod_resources::quantity;
 
 const STORAGE: &str = "storage";
 const STANDARD_TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];

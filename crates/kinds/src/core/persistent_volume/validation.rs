@@ -8,10 +8,10 @@ use binnacle_validation::{checks, names};
 use crate::core::persistent_volume_claim::access_modes;
 use crate::equality::equal;
 use crate::internal::{self, internal};
-use crate::pod_spec::resources::quantity;
 use crate::pod_spec::validation::{scheduling, sources};
 use crate::tree::{member, remove_at};
 use crate::{diff, tree};
+use binnacle_validation::pod_resources::quantity;
 
 const SPEC: &str = "io.k8s.api.core.v1.PersistentVolumeSpec";
 const NODE_AFFINITY: &str = "io.k8s.api.core.v1.VolumeNodeAffinity";

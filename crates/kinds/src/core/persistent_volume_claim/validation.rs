@@ -6,9 +6,9 @@ use binnacle_validation::metadata::{self, shown};
 use binnacle_validation::{checks, names, resource_names, selectors};
 
 use crate::equality::equal;
-use crate::pod_spec::resources::quantity;
 use crate::tree::member;
 use crate::{diff, tree};
+use binnacle_validation::pod_resources::quantity;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 

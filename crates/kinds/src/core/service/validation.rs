@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
+use binnacle_validation::cluster_ips;
 use binnacle_validation::repeated;
 use binnacle_validation::{checks, endpoint, ip, metadata, ports};
 
-use super::{cluster_ips, is_externally_accessible};
+use super::is_externally_accessible;
 use crate::internal;
 
 const AFFINITY_TIMEOUT_MAX: i64 = 86400;

@@ -4,7 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::checks;
 
-use crate::pod_spec::resources::quantity;
+use binnacle_validation::pod_resources::quantity;
 
 /// All fields that have a name in `v1`.
 const KNOWN: [&str; 14] = [

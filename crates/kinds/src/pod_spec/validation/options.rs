@@ -10,7 +10,7 @@ use super::containers::{all, is_sidecar, restarts_all_containers};
 use super::{paths, scheduling, security};
 use crate::gated::in_use;
 use crate::pod_spec::dropped::{CONTAINERS, has_restart_rules};
-use crate::pod_spec::resources::is_huge_page;
+use binnacle_validation::pod_resources::is_huge_page;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";

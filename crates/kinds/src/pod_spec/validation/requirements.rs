@@ -7,8 +7,8 @@ use binnacle_schema::Value;
 use binnacle_validation::{checks, resource_names};
 
 use super::Options;
-use crate::pod_spec::resources::{aggregate, is_huge_page, is_pod_level, quantity};
 use crate::tree::member;
+use binnacle_validation::pod_resources::{aggregate, is_huge_page, is_pod_level, quantity};
 
 /// Whose resources are looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]

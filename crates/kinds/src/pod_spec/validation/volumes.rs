@@ -129,7 +129,7 @@ fn source(volume: &Value, name: &str, pod_name: &str, path: &FieldPath, options:
 }
 
 fn empty_dir(source: &Value, path: &FieldPath, _: &Options, errors: &mut FieldErrors) {
-    let limit = member(source, "sizeLimit").and_then(crate::pod_spec::resources::quantity);
+    let limit = member(source, "sizeLimit").and_then(binnacle_validation::pod_resources::quantity);
     if limit.is_some_and(|limit| limit.sign() < 0) {
         let why = "SizeLimit field must be a valid resource quantity";
         errors.push(FieldError::forbidden(&path.child("sizeLimit"), why));

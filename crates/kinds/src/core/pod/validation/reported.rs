@@ -6,8 +6,8 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::resource_names;
 
-use crate::pod_spec::resources::quantity;
 use crate::tree::member;
+use binnacle_validation::pod_resources::quantity;
 
 const IMAGE_REFERENCE_MAX: usize = 256;
 

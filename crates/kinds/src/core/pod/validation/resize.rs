@@ -6,10 +6,10 @@ use binnacle_schema::{Object, Value};
 
 use super::{SPEC, is_mirror, metadata_and_spec, nowhere};
 use crate::equality::equal;
-use crate::pod_spec::resources::qos_class;
 use crate::pod_spec::validation::Options;
 use crate::pod_spec::validation::containers::is_sidecar;
 use crate::tree::{keep_at, member};
+use binnacle_validation::pod_resources::qos_class;
 
 const CONTAINER: &str = "io.k8s.api.core.v1.Container";
 const REQUIREMENTS: &str = "io.k8s.api.core.v1.ResourceRequirements";

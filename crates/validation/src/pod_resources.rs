@@ -5,14 +5,12 @@ use std::collections::HashMap;
 use binnacle_meta::{Quantity, Text};
 use binnacle_schema::{Object, Value};
 
-use crate::tree::{struct_mut, structs_mut};
-
 const MILLI: i32 = -3;
 
 const LISTS: [&str; 2] = ["limits", "requests"];
 
 /// Quantities are kept to a thousandth; what is finer is rounded up.
-pub(crate) fn round_up(list: &mut Object) {
+pub fn round_up(list: &mut Object) {
     for (_, value) in list.iter_mut() {
         let Some(mut quantity) = quantity(value) else { continue };
         if !quantity.round_up(MILLI) {
@@ -22,19 +20,20 @@ pub(crate) fn round_up(list: &mut Object) {
 }
 
 /// Rounds `limits` and `requests`.
-pub(crate) fn round_up_requirements(requirements: &mut Object) {
+pub fn round_up_requirements(requirements: &mut Object) {
     for name in LISTS {
-        if let Some(list) = struct_mut(requirements, name) {
+        if let Some(list) = requirements.get_mut(name).and_then(Value::as_object_mut) {
             round_up(list);
         }
     }
 }
 
 /// Requests of a container that it does not name are its limits. For pods only: a template leaves it to the pod.
-pub(crate) fn default_requests_to_limits(spec: &mut Object) {
+pub fn default_requests_to_limits(spec: &mut Object) {
     for list in ["containers", "initContainers"] {
-        for container in structs_mut(spec, list) {
-            let Some(requirements) = struct_mut(container, "resources") else { continue };
+        let containers = spec.get_mut(list).and_then(Value::as_list_mut).into_iter().flatten();
+        for container in containers.filter_map(Value::as_object_mut) {
+            let Some(requirements) = container.get_mut("resources").and_then(Value::as_object_mut) else { continue };
             let Some(limits) = requirements.get("limits").and_then(Value::as_object).cloned() else { continue };
             let requests = requirements.object_entry("requests");
             for (name, limit) in limits {
@@ -66,8 +65,13 @@ pub fn default_pod_resources(spec: &mut Object) {
     set_spec_list(spec, "requests", requests);
 }
 
-/// The class of service of a pod: `BestEffort` asks for nothing, `Guaranteed` for exactly its limits.
-pub(crate) fn qos_class(spec: &Object) -> &'static str {
+/// [`qos_class`] of a whole pod.
+pub fn qos_class_of_pod(pod: &Value) -> &'static str {
+    pod.object_at(&["spec"]).map_or("BestEffort", qos_class)
+}
+
+/// The class of service of a pod by its spec: `BestEffort` asks for nothing, `Guaranteed` for exactly its limits.
+pub fn qos_class(spec: &Object) -> &'static str {
     let mut sums = [Sums::default(), Sums::default()];
     let mut limited = true;
     let mut count = |requirements: Option<&Value>| {
@@ -100,7 +104,7 @@ pub(crate) fn qos_class(spec: &Object) -> &'static str {
 
 /// What all containers of a pod together ask for (`requests`) or may have (`limits`): init containers run one after
 /// the other and before the others, those that keep running beside all that follow.
-pub(crate) fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
+pub fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
     let containers = |name: &str| spec.get(name).and_then(Value::as_list).unwrap_or(&[]);
     let own = |container: &Value| -> Vec<(Text, Quantity)> {
         quantities(container.object_at(&["resources", list])).map(|(name, q)| (name.clone(), q)).collect()
@@ -134,16 +138,16 @@ pub(crate) fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
 }
 
 /// The quantity of a tree, which validated it when it was read.
-pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
+pub fn quantity(value: &Value) -> Option<Quantity> {
     value.as_str().and_then(|text| text.parse().ok())
 }
 
-pub(crate) fn is_huge_page(name: &str) -> bool {
+pub fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
 /// Whether a pod as a whole can have a request or limit of it.
-pub(crate) fn is_pod_level(name: &str) -> bool {
+pub fn is_pod_level(name: &str) -> bool {
     is_compute(name) || is_huge_page(name)
 }
 

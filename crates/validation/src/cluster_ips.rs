@@ -2,18 +2,18 @@
 
 use std::collections::HashSet;
 
-use binnacle_validation::repeated;
 use std::net::IpAddr;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::metadata::shown;
-use binnacle_validation::{checks, ip};
+
+use crate::metadata::shown;
+use crate::{checks, ip, repeated};
 
 const UNCHANGEABLE: &str = "may not change once set";
 
 /// Whether a service does without an address.
-pub(super) fn is_headless(spec: &Value) -> bool {
+pub fn is_headless(spec: &Value) -> bool {
     matches!(spec.list_at(&["clusterIPs"]), [Value::Str(only)] if only == "None")
 }
 
@@ -77,7 +77,7 @@ pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mu
     }
 }
 
-pub(super) fn validate_update(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub fn validate_update(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let external = |spec: &Value| spec.str_at(&["type"]) == "ExternalName";
     if external(spec) || external(old) {
         return;

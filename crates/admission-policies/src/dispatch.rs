@@ -1,0 +1,174 @@
+//! What both plugins do for a request: which policies and bindings it matches, with which parameters.
+
+use std::sync::Arc;
+
+use binnacle_admission::Lookup;
+use binnacle_admission_expressions::{Checks, FailurePolicy, MatchConditionMetrics, request_object};
+use binnacle_admission_matching::{Matched, Subject};
+use binnacle_authz::Authorizer;
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::admission::Attributes;
+use binnacle_registry::{Catalog, Context, Match};
+use binnacle_schema::Value;
+use tokio::sync::OnceCell;
+
+use crate::index::{Hook, Policies};
+use crate::params::{self, Param};
+use crate::policy::{Binding, Policy};
+
+/// What policies look at beside a request.
+#[derive(Clone)]
+pub struct Surroundings {
+    pub policies: Arc<Policies>,
+    pub catalog: Catalog,
+    pub lookup: Arc<dyn Lookup>,
+    pub authorizer: Arc<dyn Authorizer>,
+    pub match_conditions: MatchConditionMetrics,
+}
+
+/// Something that must refuse a request unless the policy's failures are ignored.
+pub(crate) struct Misfit<'h, E> {
+    pub(crate) policy: &'h Policy<E>,
+    /// Absent where the policy itself is at fault.
+    pub(crate) binding: Option<&'h Binding>,
+    pub(crate) message: String,
+}
+
+/// A binding that a request matches.
+pub(crate) struct Bound<'h> {
+    pub(crate) binding: &'h Binding,
+    pub(crate) params: Vec<Param>,
+}
+
+/// True for requests that no policy is asked about: for policies themselves, so that whoever breaks a cluster with one can
+/// mend it, and for reviews, on which everything rests.
+pub(crate) fn is_exempt(attributes: &Attributes) -> bool {
+    match attributes.resource.group.as_str() {
+        "admissionregistration.k8s.io" => matches!(
+            attributes.resource.resource.as_str(),
+            "validatingadmissionpolicies"
+                | "validatingadmissionpolicybindings"
+                | "mutatingadmissionpolicies"
+                | "mutatingadmissionpolicybindings"
+        ),
+        "authentication.k8s.io" => {
+            matches!(attributes.resource.resource.as_str(), "selfsubjectreviews" | "tokenreviews")
+        }
+        "authorization.k8s.io" => matches!(
+            attributes.resource.resource.as_str(),
+            "localsubjectaccessreviews"
+                | "selfsubjectaccessreviews"
+                | "selfsubjectrulesreviews"
+                | "subjectaccessreviews"
+        ),
+        _ => false,
+    }
+}
+
+/// What is found out about one request for one policy is there for the next.
+pub(crate) struct Dispatch<'a> {
+    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) attributes: &'a Attributes,
+    pub(crate) subject: Subject<'a>,
+    pub(crate) checks: Checks,
+    namespace: OnceCell<Option<Arc<Value>>>,
+}
+
+impl<'a> Dispatch<'a> {
+    pub(crate) fn new(surroundings: &'a Surroundings, attributes: &'a Attributes) -> Self {
+        Self {
+            surroundings,
+            attributes,
+            subject: Subject::new(attributes, &surroundings.catalog, &*surroundings.lookup),
+            checks: Checks::new(surroundings.authorizer.clone(), attributes),
+            namespace: OnceCell::new(),
+        }
+    }
+
+    /// As what a request matches a policy, and the bindings that it matches too. What is wrong goes to `misfits`.
+    pub(crate) async fn matching<'h, E>(
+        &self,
+        hook: &'h Hook<E>,
+        object: &Value,
+        old: Option<&Value>,
+        misfits: &mut Vec<Misfit<'h, E>>,
+    ) -> Option<(Matched, Vec<Bound<'h>>)> {
+        let policy = &*hook.policy;
+        let mut misfit = |binding: Option<&'h Binding>, why: &str| {
+            if policy.failure_policy == FailurePolicy::Fail {
+                let what = if binding.is_some() { "binding" } else { "policy" };
+                misfits.push(Misfit { policy, binding, message: format!("failed to configure {what}: {why}") });
+            }
+        };
+        let matched = match policy.criteria.matches(&self.subject, object, old).await {
+            Ok(matched) => matched?,
+            Err(status) => {
+                misfit(None, status.message());
+                return None;
+            }
+        };
+        let snapshot = self.surroundings.catalog.snapshot();
+        let params = match policy.params.as_ref().map(|kind| (kind, params::resource(kind, &snapshot))) {
+            Some((_, Err(why))) => {
+                misfit(None, &why);
+                return None;
+            }
+            Some((kind, Ok(resource))) => Some((kind, resource)),
+            None => None,
+        };
+        let mut bound = Vec::new();
+        for binding in &hook.bindings {
+            if let Some(criteria) = &binding.criteria {
+                match criteria.matches(&self.subject, object, old).await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => continue,
+                    Err(status) => {
+                        misfit(Some(binding), status.message());
+                        continue;
+                    }
+                }
+            }
+            let params = match (params, &binding.params) {
+                (Some((kind, resource)), Some(reference)) => {
+                    params::collect(kind, resource, reference, &self.attributes.namespace).await
+                }
+                _ => Ok(vec![None]),
+            };
+            match params {
+                Ok(params) => bound.push(Bound { binding, params }),
+                Err(why) => misfit(Some(binding), &why),
+            }
+        }
+        Some((matched, bound))
+    }
+
+    /// The namespace of the request; `None` where the object is in none.
+    ///
+    /// # Errors
+    /// 404 where it does not exist.
+    pub(crate) async fn namespace(&self) -> Result<Option<&Arc<Value>>, Status> {
+        let attributes = self.attributes;
+        let kind = &attributes.kind;
+        let is_namespace = kind.group.is_empty() && kind.version == "v1" && kind.kind == "Namespace";
+        if attributes.namespace.is_empty() || is_namespace {
+            return Ok(None);
+        }
+        let namespace = self.namespace.get_or_try_init(async || {
+            let resource = self.surroundings.catalog.require("", "v1", "namespaces")?;
+            let context = Context::internal("");
+            let entry = match resource.get(&context, &attributes.namespace, Match::Any).await {
+                Err(status) if status.is(StatusReason::NotFound) => {
+                    resource.get(&context, &attributes.namespace, Match::Consistent).await?
+                }
+                found => found?,
+            };
+            self.surroundings.policies.namespaces.object(&resource, &entry).map(Some)
+        });
+        Ok(namespace.await?.as_ref())
+    }
+
+    /// `request` for who matched so.
+    pub(crate) fn request(&self, matched: &Matched) -> Value {
+        request_object(self.attributes, &matched.kind, &matched.resource)
+    }
+}

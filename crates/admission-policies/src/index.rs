@@ -1,0 +1,211 @@
+//! All policies and bindings, and those among them that may be for a request.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use binnacle_admission_matching::Index;
+use binnacle_authz::Ready;
+use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_registry::admission::Attributes;
+use binnacle_schema::Value;
+use parking_lot::Mutex;
+
+use crate::decoded::Decoded;
+use crate::mutating::Mutating;
+use crate::policy::{Binding, Evaluator, Policy};
+use crate::validating::Validating;
+
+/// The policies of a server. Who follows the four resources tells it of each change.
+#[derive(Debug)]
+pub struct Policies {
+    pub(crate) validating: PolicySet<Validating>,
+    pub(crate) mutating: PolicySet<Mutating>,
+    /// The namespaces that policies have looked at.
+    pub(crate) namespaces: Decoded,
+}
+
+/// The resources that policies are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyResource {
+    ValidatingPolicies,
+    ValidatingBindings,
+    MutatingPolicies,
+    MutatingBindings,
+}
+
+/// Policies of one sort.
+pub(crate) struct PolicySet<E> {
+    known: Mutex<Known<E>>,
+    /// True when something has changed since `bound` was made.
+    stale: AtomicBool,
+    bound: ArcSwap<Bound<E>>,
+    /// Two parts: policies and bindings.
+    pub(crate) ready: Ready,
+}
+
+struct Known<E> {
+    policies: BTreeMap<Text, Arc<Policy<E>>>,
+    bindings: BTreeMap<Text, Arc<Binding>>,
+    /// Of the kinds that policies have for parameters.
+    params: HashMap<GroupVersionKind, Weak<Decoded>>,
+}
+
+/// The policies that have bindings, by name.
+pub(crate) struct Bound<E> {
+    hooks: Vec<Hook<E>>,
+    index: Index,
+}
+
+/// A policy and its bindings, by name.
+pub(crate) struct Hook<E> {
+    pub(crate) policy: Arc<Policy<E>>,
+    pub(crate) bindings: Vec<Arc<Binding>>,
+}
+
+impl PolicyResource {
+    pub const ALL: [Self; 4] =
+        [Self::ValidatingPolicies, Self::ValidatingBindings, Self::MutatingPolicies, Self::MutatingBindings];
+
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::ValidatingPolicies => "validatingadmissionpolicies",
+            Self::ValidatingBindings => "validatingadmissionpolicybindings",
+            Self::MutatingPolicies => "mutatingadmissionpolicies",
+            Self::MutatingBindings => "mutatingadmissionpolicybindings",
+        }
+    }
+}
+
+impl Policies {
+    /// Without any, and not ready.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { validating: PolicySet::new(), mutating: PolicySet::new(), namespaces: Decoded::default() })
+    }
+
+    /// An object is there, came into being or changed. Policies are compiled now.
+    pub fn put(&self, resource: PolicyResource, object: &Value) {
+        match resource {
+            PolicyResource::ValidatingPolicies => self.validating.put_policy(object),
+            PolicyResource::ValidatingBindings => self.validating.put_binding(object),
+            PolicyResource::MutatingPolicies => self.mutating.put_policy(object),
+            PolicyResource::MutatingBindings => self.mutating.put_binding(object),
+        }
+    }
+
+    pub fn remove(&self, resource: PolicyResource, name: &str) {
+        self.retain(resource, &|other| other != name);
+    }
+
+    /// Forgets all that are not there any more.
+    pub fn retain(&self, resource: PolicyResource, there: &dyn Fn(&str) -> bool) {
+        match resource {
+            PolicyResource::ValidatingPolicies => self.validating.change(|known| known.retain_policies(there)),
+            PolicyResource::ValidatingBindings => self.validating.change(|known| known.retain_bindings(there)),
+            PolicyResource::MutatingPolicies => self.mutating.change(|known| known.retain_policies(there)),
+            PolicyResource::MutatingBindings => self.mutating.change(|known| known.retain_bindings(there)),
+        }
+    }
+
+    /// All objects of a resource have been read, or it is not served.
+    pub fn read(&self, resource: PolicyResource) {
+        match resource {
+            PolicyResource::ValidatingPolicies | PolicyResource::ValidatingBindings => self.validating.ready.part(),
+            PolicyResource::MutatingPolicies | PolicyResource::MutatingBindings => self.mutating.ready.part(),
+        }
+    }
+}
+
+impl<E: Evaluator> PolicySet<E> {
+    fn new() -> Self {
+        let known = Known { policies: BTreeMap::new(), bindings: BTreeMap::new(), params: HashMap::new() };
+        let bound = ArcSwap::from_pointee(known.bind());
+        Self { known: Mutex::new(known), stale: AtomicBool::new(false), bound, ready: Ready::new(2) }
+    }
+
+    /// The policies as they are now.
+    pub(crate) fn bound(&self) -> arc_swap::Guard<Arc<Bound<E>>> {
+        if self.stale.load(Ordering::Acquire) {
+            let known = self.known.lock();
+            if self.stale.load(Ordering::Acquire) {
+                self.bound.store(Arc::new(known.bind()));
+                self.stale.store(false, Ordering::Release);
+            }
+        }
+        self.bound.load()
+    }
+
+    /// True when no policy can have anything to say of a request.
+    pub(crate) fn is_silent(&self, attributes: &Attributes) -> bool {
+        self.ready.is_ready() && self.bound().index.candidates(attributes).is_empty()
+    }
+
+    fn put_policy(&self, object: &Value) {
+        // Compiled without the lock, so that requests do not wait.
+        let policy = Arc::new(Policy::read(object, |kind| self.known.lock().decoded(kind)));
+        self.change(|known| {
+            known.policies.insert(policy.name.clone(), policy);
+        });
+    }
+
+    fn put_binding(&self, object: &Value) {
+        let binding = Arc::new(Binding::read(object));
+        self.change(|known| {
+            known.bindings.insert(binding.name.clone(), binding);
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Known<E>)) {
+        let mut known = self.known.lock();
+        change(&mut known);
+        self.stale.store(true, Ordering::Release);
+    }
+}
+
+impl<E> Known<E> {
+    fn retain_policies(&mut self, there: &dyn Fn(&str) -> bool) {
+        self.policies.retain(|name, _| there(name));
+        self.params.retain(|_, decoded| decoded.strong_count() > 0);
+    }
+
+    fn retain_bindings(&mut self, there: &dyn Fn(&str) -> bool) {
+        self.bindings.retain(|name, _| there(name));
+    }
+
+    fn decoded(&mut self, kind: &GroupVersionKind) -> Arc<Decoded> {
+        if let Some(known) = self.params.get(kind).and_then(Weak::upgrade) {
+            return known;
+        }
+        let decoded = Arc::default();
+        self.params.insert(kind.clone(), Arc::downgrade(&decoded));
+        decoded
+    }
+
+    fn bind(&self) -> Bound<E> {
+        let mut by_policy: HashMap<&str, Vec<Arc<Binding>>> = HashMap::new();
+        for binding in self.bindings.values() {
+            by_policy.entry(&binding.policy).or_default().push(binding.clone());
+        }
+        let hook = |policy: &Arc<Policy<E>>| {
+            let bindings = by_policy.remove(policy.name.as_str())?;
+            Some(Hook { policy: policy.clone(), bindings })
+        };
+        let hooks: Vec<_> = self.policies.values().filter_map(hook).collect();
+        let index = Index::new(hooks.iter().map(|hook| &hook.policy.criteria));
+        Bound { hooks, index }
+    }
+}
+
+impl<E> Bound<E> {
+    /// Those that may be for a request, in their order.
+    pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = &Hook<E>> {
+        self.index.candidates(attributes).iter().map(|at| &self.hooks[*at])
+    }
+}
+
+impl<E> std::fmt::Debug for PolicySet<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PolicySet").field("stale", &self.stale).finish_non_exhaustive()
+    }
+}

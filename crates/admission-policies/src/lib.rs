@@ -1,0 +1,19 @@
+//! Admission policies: rules in the Common Expression Language that are objects of the API themselves.
+//!
+//! [`Policies`] holds all policies with their bindings, each compiled when it changes, and finds those that may be for a
+//! request. The plugins [`ValidatingAdmissionPolicy`] and [`MutatingAdmissionPolicy`] evaluate them. Who follows the stored
+//! objects puts them in.
+
+mod decoded;
+mod dispatch;
+mod index;
+mod mutating;
+mod params;
+mod policy;
+mod quote;
+mod validating;
+
+pub use dispatch::Surroundings;
+pub use index::{Policies, PolicyResource};
+pub use mutating::{MutatingAdmissionPolicy, MutatingMetrics};
+pub use validating::{ValidatingAdmissionPolicy, ValidatingMetrics};

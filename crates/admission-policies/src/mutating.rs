@@ -1,0 +1,258 @@
+//! The plugin MutatingAdmissionPolicy: policies that change objects.
+
+mod evaluator;
+mod metrics;
+mod patch;
+mod reinvocation;
+mod schema;
+mod working;
+
+use std::time::Instant;
+
+use binnacle_admission::{Plugin, Request, Stage, forbidden};
+use binnacle_admission_expressions::{FailurePolicy, Inputs, Matched as Conditions, namespace_object};
+use binnacle_admission_matching::Matched;
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+pub(crate) use self::evaluator::Mutating;
+use self::evaluator::Mutation;
+pub use self::metrics::MutatingMetrics;
+use self::patch::Failure;
+use self::reinvocation::Invocations;
+use self::schema::Schema;
+use self::working::Working;
+use crate::dispatch::{Dispatch, Misfit, Surroundings, is_exempt};
+use crate::index::Hook;
+use crate::params::Param;
+use crate::policy::{Binding, Policy};
+
+const NAME: &str = "MutatingAdmissionPolicy";
+
+/// Asks all mutating policies that a request matches, one after the other.
+pub struct MutatingAdmissionPolicy {
+    surroundings: Surroundings,
+    metrics: MutatingMetrics,
+}
+
+/// One policy, with one binding and one parameter object, for one request.
+struct Invocation<'h> {
+    policy: &'h Policy<Mutating>,
+    binding: &'h Binding,
+    matched: Matched,
+    param: Param,
+}
+
+/// A reason to refuse a request.
+struct Denied {
+    message: String,
+    /// Absent where what is configured is wrong.
+    reason: Option<StatusReason>,
+}
+
+impl MutatingAdmissionPolicy {
+    pub fn new(surroundings: Surroundings, metrics: MutatingMetrics) -> Self {
+        Self { surroundings, metrics }
+    }
+}
+
+impl Plugin for MutatingAdmissionPolicy {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Mutate
+            && attributes.operation != Operation::Delete
+            && !is_exempt(attributes)
+            && !self.surroundings.policies.mutating.is_silent(attributes)
+    }
+
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let set = &self.surroundings.policies.mutating;
+            if !set.ready.wait().await {
+                return Err(forbidden(request.attributes, object, "not yet ready to handle request"));
+            }
+            let policies = arc_swap::Guard::into_inner(set.bound());
+            let dispatch = Dispatch::new(&self.surroundings, request.attributes);
+            let mut run = Run { dispatch: &dispatch, metrics: &self.metrics, request, denied: Vec::new() };
+            let mut invocations = Vec::new();
+            for hook in policies.candidates(request.attributes) {
+                run.collect(hook, object, &mut invocations).await;
+            }
+            if !invocations.is_empty() {
+                run.invoke_all(&invocations, object).await?;
+            }
+            run.verdict(object)
+        })
+    }
+}
+
+/// One request on its way through the policies.
+struct Run<'a, 'd> {
+    dispatch: &'d Dispatch<'a>,
+    metrics: &'a MutatingMetrics,
+    request: Request<'a>,
+    denied: Vec<Denied>,
+}
+
+impl Run<'_, '_> {
+    /// Which of a policy's bindings are to be asked is decided before any policy changes the object.
+    async fn collect<'h>(&mut self, hook: &'h Hook<Mutating>, object: &Value, found: &mut Vec<Invocation<'h>>) {
+        let mut misfits: Vec<Misfit<'h, Mutating>> = Vec::new();
+        let matching = self.dispatch.matching(hook, object, self.request.old, &mut misfits).await;
+        for misfit in misfits {
+            self.deny(misfit.policy, misfit.binding, &misfit.message, None);
+        }
+        let Some((matched, bound)) = matching else { return };
+        for bound in bound {
+            found.extend(bound.params.into_iter().map(|param| Invocation {
+                policy: &hook.policy,
+                binding: bound.binding,
+                matched: matched.clone(),
+                param,
+            }));
+        }
+    }
+
+    async fn invoke_all(&mut self, invocations: &[Invocation<'_>], object: &mut Value) -> Result<(), Status> {
+        let pass = Invocations::of(&self.request);
+        pass.begin(object);
+        let namespace = self.dispatch.namespace().await?.map(|namespace| namespace_object(namespace));
+        let mut working = Working::new(&self.dispatch.subject, object);
+        let mut outcome = Ok(());
+        for invocation in invocations {
+            outcome = self.invoke(invocation, namespace.as_ref(), &pass, &mut working).await;
+            if outcome.is_err() {
+                break;
+            }
+        }
+        let changed = working.finish(outcome.is_ok()).await?;
+        outcome?;
+        pass.end(object, changed);
+        Ok(())
+    }
+
+    async fn invoke(
+        &mut self,
+        invocation: &Invocation<'_>,
+        namespace: Option<&Value>,
+        pass: &Invocations<'_>,
+        working: &mut Working<'_, '_>,
+    ) -> Result<(), Status> {
+        let Invocation { policy, binding, matched, param } = invocation;
+        let evaluator = &policy.evaluator;
+        let checks = &self.dispatch.checks;
+        let request = self.dispatch.request(matched);
+        let old = match self.request.old {
+            Some(old) => Some(self.dispatch.subject.in_version(&matched.kind, old).await?),
+            None => None,
+        };
+        if let Err(status) = working.show(&matched.kind).await {
+            let why = format!("failed to configure policy: {}", status.message());
+            self.deny(policy, None, &why, None);
+            return Ok(());
+        }
+        let inputs = Inputs {
+            request: &request,
+            object: None,
+            old_object: old.as_deref(),
+            params: param.as_deref(),
+            namespace,
+            checks: Some(checks),
+        };
+        if !evaluator.conditions.is_empty() {
+            let inputs = Inputs { object: working.object(), ..inputs };
+            let judged = checks.settle(|| evaluator.conditions.judge(&evaluator.variables, &inputs)).await;
+            let metrics = &self.dispatch.surroundings.match_conditions;
+            evaluator.conditions.count(&judged, self.request.attributes.operation, metrics);
+            match judged.matched() {
+                Conditions::Yes => {}
+                Conditions::No { .. } => return Ok(()),
+                Conditions::Failed(why) => {
+                    self.deny(policy, Some(binding), why, Some(StatusReason::Invalid));
+                    return Ok(());
+                }
+            }
+        }
+        let key = reinvocation::key(policy, binding, param.as_deref());
+        if !pass.is_due(&key) {
+            return Ok(());
+        }
+        for mutation in &evaluator.mutations {
+            self.apply(invocation, mutation, &inputs, working).await?;
+        }
+        if evaluator.reinvocable {
+            pass.invoked(key);
+        }
+        Ok(())
+    }
+
+    /// Applies one mutation. What fails refuses the request in the end, and keeps no later one from being applied.
+    async fn apply(
+        &mut self,
+        invocation: &Invocation<'_>,
+        mutation: &Mutation,
+        inputs: &Inputs<'_>,
+        working: &mut Working<'_, '_>,
+    ) -> Result<(), Status> {
+        let Invocation { policy, binding, matched, .. } = invocation;
+        let Some(object) = working.object() else { return Ok(()) };
+        let inputs = Inputs { object: Some(object), ..*inputs };
+        let began = Instant::now();
+        let snapshot = self.dispatch.surroundings.catalog.snapshot();
+        let applied = match Schema::find(&snapshot, &matched.kind) {
+            Some(schema) => {
+                let variables = &policy.evaluator.variables;
+                let evaluate = || mutation.evaluate(variables, &inputs);
+                let evaluated = self.dispatch.checks.settle(evaluate).await;
+                evaluated.and_then(|change| change.apply(object, &schema))
+            }
+            None => Err(Failure::Status(Status::service_unavailable(format!(
+                "Resource kind {}/{}, Kind={} not found. There can be a delay between when CustomResourceDefinitions are \
+                 created and when they are available.",
+                matched.kind.group, matched.kind.version, matched.kind.kind
+            )))),
+        };
+        let elapsed = began.elapsed();
+        match applied {
+            Ok(changed) => {
+                self.metrics.observe(&policy.name, &binding.name, None, elapsed);
+                working.replace(changed);
+            }
+            Err(failure) => {
+                self.metrics.observe(&policy.name, &binding.name, Some(failure.message()), elapsed);
+                match failure {
+                    Failure::Status(status) => return Err(status),
+                    Failure::Message(why) => self.deny(policy, Some(binding), &why, Some(StatusReason::Invalid)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn deny(&mut self, policy: &Policy<Mutating>, binding: Option<&Binding>, why: &str, reason: Option<StatusReason>) {
+        if policy.failure_policy == FailurePolicy::Ignore {
+            return;
+        }
+        let message = match binding {
+            Some(binding) => {
+                format!("policy '{}' with binding '{}' denied request: {why}", policy.name, binding.name)
+            }
+            None => format!("policy {:?} denied request: {why}", policy.name.as_str()),
+        };
+        self.denied.push(Denied { message, reason });
+    }
+
+    fn verdict(&self, object: &Value) -> Result<(), Status> {
+        let Some(first) = self.denied.first() else { return Ok(()) };
+        let mut status = forbidden(self.request.attributes, object, "").with_message(&first.message);
+        if let Some(reason) = first.reason {
+            status = status.because(reason, 403);
+        }
+        Err(self.denied.iter().fold(status, |status, denied| status.with_cause("", &denied.message, "")))
+    }
+}

@@ -1,0 +1,165 @@
+//! What a mutation makes of its expression's value: a configuration that is merged into the object, or a JSON patch.
+
+use binnacle_cel::{Val, go_double};
+use binnacle_meta::Status;
+use binnacle_patch::apply::merge_unowned;
+use binnacle_patch::json_patch::Patch;
+use binnacle_schema::{Object, Value};
+
+use super::schema::Schema;
+
+/// A change to an object.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Configuration(Value),
+    JsonPatch(Vec<Object>),
+}
+
+/// Why a mutation comes to nothing.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Counts as the failure policy says.
+    Message(String),
+    /// Refuses the request.
+    Status(Status),
+}
+
+/// The largest integer that JSON tells as a number, as the language's conversion has it.
+const MAX_SAFE: i64 = (1 << 53) - 1;
+
+impl Failure {
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Self::Message(message) => message,
+            Self::Status(status) => status.message(),
+        }
+    }
+}
+
+impl Change {
+    /// Of `Object{...}`.
+    pub(crate) fn configuration(value: &Val<'_>) -> Result<Self, Failure> {
+        check_names(value, "Object")?;
+        let tree = value.to_tree().map_err(|error| Failure::Message(format!("invalid return type: {error}")))?;
+        Ok(Self::Configuration(tree))
+    }
+
+    /// Of `[JSONPatch{...}, ...]`.
+    pub(crate) fn json_patch(value: &Val<'_>) -> Result<Self, Failure> {
+        let Val::List(list) = value else {
+            let why = "type mismatch: JSONPatchType.expression should evaluate to array";
+            return Err(Failure::Message(why.to_owned()));
+        };
+        let item = |item: Result<Val<'_>, binnacle_cel::Error>| {
+            operation(&item.map_err(|error| Failure::Message(error.to_string()))?)
+        };
+        Ok(Self::JsonPatch(list.iter().map(item).collect::<Result<_, _>>()?))
+    }
+
+    /// The object with the change, complete in the same version.
+    pub(crate) fn apply(self, object: &Value, schema: &Schema<'_>) -> Result<Value, Failure> {
+        match self {
+            Self::Configuration(mut configuration) => {
+                let members = configuration.make_object();
+                for member in ["apiVersion", "kind"] {
+                    members.insert(member, object.str_at(&[member]));
+                }
+                let merged = merge_unowned(schema.message, object, &configuration)
+                    .map_err(|why| Failure::Message(format!("error applying patch: {why}")))?;
+                schema.accept(merged).map_err(Failure::Message)
+            }
+            Self::JsonPatch(operations) => {
+                let patched = match Patch::of(&operations).apply_or_say(object.clone()) {
+                    Ok(patched) => patched,
+                    // A test that fails keeps the patch from being applied, and is no failure.
+                    Err(why) if why.ends_with(": test failed") => return Ok(object.clone()),
+                    Err(why) => return Err(Failure::Message(format!("JSON Patch: {why}"))),
+                };
+                schema.accept_strictly(patched).map_err(|why| Failure::Status(Status::internal(why)))
+            }
+        }
+    }
+}
+
+/// The names of objects must be the paths of the fields that they are values of.
+fn check_names(value: &Val<'_>, root: &str) -> Result<(), Failure> {
+    let mut wrong = Vec::new();
+    mismatches(value, root, &mut wrong);
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::Message(format!("type mismatch: {}", wrong.join("\n")))) }
+}
+
+fn mismatches(value: &Val<'_>, path: &str, wrong: &mut Vec<String>) {
+    match value {
+        Val::Message(message) => {
+            if message.name != path {
+                wrong.push(format!(
+                    "unexpected type name {:?}, expected {path:?}, which matches field name path from root Object type",
+                    message.name.as_str()
+                ));
+            }
+            for (name, field) in &message.fields {
+                mismatches(field, &format!("{path}.{name}"), wrong);
+            }
+        }
+        Val::List(list) => list.iter().flatten().for_each(|item| mismatches(&item, path, wrong)),
+        Val::Map(map) => {
+            for key in map.keys() {
+                if let Ok(Some(value)) = map.find(&key) {
+                    mismatches(&value, path, wrong);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// One operation as it stands in a patch.
+fn operation(value: &Val<'_>) -> Result<Object, Failure> {
+    let Val::Message(message) = value else {
+        let why = "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch";
+        return Err(Failure::Message(why.to_owned()));
+    };
+    let mut operation = Object::new();
+    for member in ["op", "path"] {
+        operation.insert(member, "");
+    }
+    for (name, value) in &message.fields {
+        match name.as_str() {
+            "value" => {
+                if let Val::Message(message) = value {
+                    check_names(value, &message.name)?;
+                }
+                let tree = value.to_tree().map_err(|error| {
+                    let text = "JSONPath valueExpression evaluated to a type that could not marshal to JSON";
+                    Failure::Message(format!("{text}: {error}"))
+                })?;
+                operation.insert("value", as_json(tree));
+            }
+            // Without a source there is none, not one of an empty path.
+            "from" if value.as_str().is_none_or(str::is_empty) => {}
+            name => {
+                operation.insert(name, value.as_str().unwrap_or_default());
+            }
+        }
+    }
+    Ok(operation)
+}
+
+/// Numbers as the language writes them in JSON: integers that doubles cannot hold are texts, doubles without a fraction are
+/// integers.
+fn as_json(value: Value) -> Value {
+    match value {
+        Value::Int(n) if !(-MAX_SAFE..=MAX_SAFE).contains(&n) => Value::from(n.to_string()),
+        Value::Float(n) if n.fract() == 0.0 && n.abs() <= MAX_SAFE as f64 => Value::Int(n as i64),
+        Value::Float(n) if !n.is_finite() => Value::from(match go_double(n).as_str() {
+            "+Inf" => "Infinity".to_owned(),
+            "-Inf" => "-Infinity".to_owned(),
+            other => other.to_owned(),
+        }),
+        Value::List(items) => Value::List(items.into_iter().map(as_json).collect()),
+        Value::Object(object) => {
+            Value::Object(object.into_iter().map(|(name, value)| (name, as_json(value))).collect())
+        }
+        value => value,
+    }
+}

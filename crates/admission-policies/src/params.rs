@@ -1,0 +1,75 @@
+//! The parameter objects of a binding.
+
+use std::sync::Arc;
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::{Context, ListOptions, Match, Resource, Snapshot};
+use binnacle_schema::Value;
+use binnacle_watchcache::Entry;
+
+use crate::policy::{ParamKind, ParamRef, Which};
+
+/// A parameter object; `None` where the policy or its binding has none.
+pub(crate) type Param = Option<Arc<Value>>;
+
+/// The resource of a policy's parameters.
+///
+/// # Errors
+/// In kube-apiserver's words where it is not served.
+pub(crate) fn resource<'s>(kind: &ParamKind, snapshot: &'s Snapshot) -> Result<&'s Arc<Resource>, String> {
+    let found = &kind.kind;
+    snapshot.find_kind(&found.group, &found.version, &found.kind).ok_or_else(|| {
+        format!(
+            "failed to find resource referenced by paramKind: '{}/{}, Kind={}'",
+            found.group, found.version, found.kind
+        )
+    })
+}
+
+/// The parameters for a request in a namespace. Without any the policy is not evaluated.
+///
+/// # Errors
+/// In kube-apiserver's words where there must be some, or where they cannot be told.
+pub(crate) async fn collect(
+    kind: &ParamKind,
+    resource: &Arc<Resource>,
+    reference: &ParamRef,
+    namespace: &str,
+) -> Result<Vec<Param>, String> {
+    let namespaced = resource.description.namespaced;
+    let namespace = match (namespaced, reference.namespace.as_str()) {
+        (true, "") if namespace.is_empty() => {
+            return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".into());
+        }
+        (true, "") => namespace,
+        (true, given) => given,
+        (false, "") => "",
+        (false, _) => return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into()),
+    };
+    let context = Context::internal(namespace);
+    let failed = |status: Status| status.message().to_owned();
+    let object = |entry: &Entry| kind.decoded.object(resource, entry).map(Some).map_err(failed);
+    let mut params = Vec::new();
+    match &reference.which {
+        Which::Named(name) => match resource.get(&context, name, Match::Any).await {
+            Ok(entry) => params.push(object(&entry)?),
+            Err(status) if status.is(StatusReason::NotFound) => {}
+            Err(status) => return Err(failed(status)),
+        },
+        Which::Selected(selector) => {
+            let labels = selector.clone()?;
+            let options = ListOptions { labels, version: Match::Any, ..ListOptions::default() };
+            let mut page = resource.list(&context, &options).await.map_err(failed)?;
+            while let Some(chunk) = page.next_chunk() {
+                for entry in chunk {
+                    params.push(object(&entry)?);
+                }
+            }
+        }
+        Which::Unknown => return Err("one of name or selector must be provided".into()),
+    }
+    if params.is_empty() && reference.deny_if_none {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
+    }
+    Ok(params)
+}

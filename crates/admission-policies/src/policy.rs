@@ -1,0 +1,139 @@
+//! One policy or binding, read and compiled once for each change.
+
+use std::sync::Arc;
+
+use binnacle_admission_expressions::FailurePolicy;
+use binnacle_admission_matching::Criteria;
+use binnacle_meta::{GroupVersion, GroupVersionKind, LabelSelector, Text};
+use binnacle_schema::Value;
+use binnacle_validation::selectors;
+
+use crate::decoded::Decoded;
+
+/// What a policy does with the requests that it is for.
+pub(crate) trait Evaluator: Send + Sync + Sized + 'static {
+    /// Compiles the spec of the policy of this name.
+    fn compile(name: &str, spec: &Value) -> Self;
+}
+
+#[derive(Debug)]
+pub(crate) struct Policy<E> {
+    pub(crate) name: Text,
+    pub(crate) criteria: Criteria,
+    pub(crate) params: Option<ParamKind>,
+    pub(crate) failure_policy: FailurePolicy,
+    pub(crate) evaluator: E,
+}
+
+/// The kind of a policy's parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct ParamKind {
+    pub(crate) kind: GroupVersionKind,
+    /// Shared by all policies with parameters of this kind.
+    pub(crate) decoded: Arc<Decoded>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Binding {
+    pub(crate) name: Text,
+    pub(crate) policy: Text,
+    /// Absent where all that the policy is for counts.
+    pub(crate) criteria: Option<Criteria>,
+    pub(crate) params: Option<ParamRef>,
+    /// Of validating policies, in the order in which they are written.
+    pub(crate) actions: Vec<Action>,
+}
+
+/// What is done about a failed validation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Deny,
+    Warn,
+    Audit,
+}
+
+/// Which objects are the parameters.
+#[derive(Debug)]
+pub(crate) struct ParamRef {
+    /// Empty for the namespace of the request.
+    pub(crate) namespace: Text,
+    pub(crate) which: Which,
+    /// True when a request is refused for which there are none.
+    pub(crate) deny_if_none: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Which {
+    Named(Text),
+    /// The error is the one about a selector that cannot be read.
+    Selected(Result<LabelSelector, String>),
+    /// Neither name nor selector: validation lets no such reference be stored.
+    Unknown,
+}
+
+impl<E: Evaluator> Policy<E> {
+    /// `decoded` gives the parameters of a kind that are decoded already.
+    pub(crate) fn read(object: &Value, decoded: impl FnOnce(&GroupVersionKind) -> Arc<Decoded>) -> Self {
+        let name = object.str_at(&["metadata", "name"]);
+        let nothing = Value::Null;
+        let spec = object.get("spec").unwrap_or(&nothing);
+        Self {
+            name: name.into(),
+            criteria: Criteria::of_match_resources(spec.get("matchConstraints").unwrap_or(&nothing)),
+            params: spec.get("paramKind").and_then(param_kind).map(|kind| ParamKind { decoded: decoded(&kind), kind }),
+            failure_policy: FailurePolicy::of(spec),
+            evaluator: E::compile(name, spec),
+        }
+    }
+}
+
+impl Binding {
+    pub(crate) fn read(object: &Value) -> Self {
+        let nothing = Value::Null;
+        let spec = object.get("spec").unwrap_or(&nothing);
+        let action = |action: &Value| match action.as_str() {
+            Some("Warn") => Some(Action::Warn),
+            Some("Audit") => Some(Action::Audit),
+            Some("Deny") => Some(Action::Deny),
+            _ => None,
+        };
+        Self {
+            name: object.str_at(&["metadata", "name"]).into(),
+            policy: spec.str_at(&["policyName"]).into(),
+            criteria: spec.get("matchResources").filter(|m| !m.is_null()).map(Criteria::of_match_resources),
+            params: spec.get("paramRef").filter(|reference| !reference.is_null()).map(ParamRef::read),
+            actions: spec.list_at(&["validationActions"]).iter().filter_map(action).collect(),
+        }
+    }
+}
+
+impl ParamRef {
+    fn read(reference: &Value) -> Self {
+        let which = match (reference.str_at(&["name"]), reference.get("selector").filter(|s| !s.is_null())) {
+            ("", None) => Which::Unknown,
+            ("", selector) => Which::Selected(selectors::parse(selector).map_err(|error| error.to_string())),
+            (name, _) => Which::Named(name.into()),
+        };
+        Self {
+            namespace: reference.str_at(&["namespace"]).into(),
+            which,
+            deny_if_none: reference.str_at(&["parameterNotFoundAction"]) == "Deny",
+        }
+    }
+}
+
+impl Action {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Deny => "Deny",
+            Self::Warn => "Warn",
+            Self::Audit => "Audit",
+        }
+    }
+}
+
+fn param_kind(kind: &Value) -> Option<GroupVersionKind> {
+    // Validation lets no other be stored.
+    let version = GroupVersion::parse(kind.str_at(&["apiVersion"]))?;
+    Some(version.with_kind(kind.str_at(&["kind"])))
+}

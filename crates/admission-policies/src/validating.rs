@@ -1,0 +1,248 @@
+//! The plugin ValidatingAdmissionPolicy: policies that refuse, warn, or leave a note in the audit log.
+
+mod annotations;
+mod decision;
+mod evaluator;
+mod metrics;
+
+use std::borrow::Cow;
+
+use binnacle_admission::{Plugin, Request, Stage, forbidden};
+use binnacle_admission_expressions::{Inputs, namespace_object};
+use binnacle_admission_matching::{Matched, Versioned};
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::admission::Attributes;
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+
+use self::annotations::Annotations;
+use self::decision::{Decision, Evaluated};
+pub(crate) use self::evaluator::Validating;
+pub use self::metrics::ValidatingMetrics;
+use crate::dispatch::{Bound, Dispatch, Misfit, Surroundings, is_exempt};
+use crate::index::Hook;
+use crate::policy::{Action, Binding, Policy};
+
+/// Asks all validating policies that a request matches.
+pub struct ValidatingAdmissionPolicy {
+    surroundings: Surroundings,
+    metrics: ValidatingMetrics,
+}
+
+/// A reason to refuse a request.
+struct Denied<'h> {
+    policy: &'h Policy<Validating>,
+    binding: Option<&'h Binding>,
+    message: String,
+    reason: StatusReason,
+}
+
+/// The objects of a request in one version, with the request as it matched.
+struct View<'v> {
+    matched: Matched,
+    objects: Versioned<'v>,
+    request: Value,
+}
+
+impl ValidatingAdmissionPolicy {
+    pub fn new(surroundings: Surroundings, metrics: ValidatingMetrics) -> Self {
+        Self { surroundings, metrics }
+    }
+}
+
+impl Plugin for ValidatingAdmissionPolicy {
+    fn name(&self) -> &'static str {
+        "ValidatingAdmissionPolicy"
+    }
+
+    fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
+        stage == Stage::Validate
+            && !is_exempt(attributes)
+            && !self.surroundings.policies.validating.is_silent(attributes)
+    }
+
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let set = &self.surroundings.policies.validating;
+            if !set.ready.wait().await {
+                return Err(forbidden(request.attributes, object, "not yet ready to handle request"));
+            }
+            let policies = arc_swap::Guard::into_inner(set.bound());
+            let mut run = Run {
+                dispatch: Dispatch::new(&self.surroundings, request.attributes),
+                metrics: &self.metrics,
+                request,
+                object,
+                views: Vec::new(),
+                namespace: None,
+                denied: Vec::new(),
+            };
+            for hook in policies.candidates(request.attributes) {
+                run.ask(hook).await?;
+            }
+            match run.denied.first() {
+                Some(denied) => Err(denied.status(request.attributes, object)),
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// One request on its way through the policies.
+struct Run<'a, 'h> {
+    dispatch: Dispatch<'a>,
+    metrics: &'a ValidatingMetrics,
+    request: Request<'a>,
+    object: &'a Value,
+    views: Vec<View<'a>>,
+    /// What expressions see of the request's namespace, once it was asked for.
+    namespace: Option<Value>,
+    denied: Vec<Denied<'h>>,
+}
+
+impl<'h> Run<'_, 'h> {
+    async fn ask(&mut self, hook: &'h Hook<Validating>) -> Result<(), Status> {
+        let mut misfits: Vec<Misfit<'h, Validating>> = Vec::new();
+        let matching = self.dispatch.matching(hook, self.object, self.request.old, &mut misfits).await;
+        let denied = misfits.into_iter().map(|misfit| Denied {
+            policy: misfit.policy,
+            binding: misfit.binding,
+            message: misfit.message,
+            reason: StatusReason::Invalid,
+        });
+        self.denied.extend(denied);
+        let Some((matched, bound)) = matching else { return Ok(()) };
+        let mut annotations = Annotations::default();
+        for bound in bound {
+            self.evaluate(hook, &matched, bound, &mut annotations).await?;
+        }
+        annotations.publish(&hook.policy.name, &self.request);
+        Ok(())
+    }
+
+    async fn evaluate(
+        &mut self,
+        hook: &'h Hook<Validating>,
+        matched: &Matched,
+        bound: Bound<'h>,
+        annotations: &mut Annotations<'h>,
+    ) -> Result<(), Status> {
+        let Bound { binding, params } = bound;
+        let policy = &*hook.policy;
+        let namespace = self.dispatch.namespace().await?.cloned();
+        if self.namespace.is_none() {
+            self.namespace = namespace.as_deref().map(namespace_object);
+        }
+        if params.is_empty() {
+            return Ok(());
+        }
+        let at = match self.view(matched).await {
+            Ok(at) => at,
+            Err(status) => {
+                let message =
+                    format!("failed to configure binding: failed to convert object version: {}", status.message());
+                if policy.failure_policy == binnacle_admission_expressions::FailurePolicy::Fail {
+                    let reason = StatusReason::Invalid;
+                    self.denied.push(Denied { policy, binding: Some(binding), message, reason });
+                }
+                return Ok(());
+            }
+        };
+        for param in params {
+            let view = &self.views[at];
+            let inputs = Inputs {
+                request: &view.request,
+                object: Some(&*view.objects.object).filter(|object| !object.is_null()),
+                old_object: view.objects.old.as_deref(),
+                params: param.as_deref(),
+                namespace: self.namespace.as_ref(),
+                checks: Some(&self.dispatch.checks),
+            };
+            let whole = namespace.as_deref();
+            let evaluated = self.dispatch.checks.settle(|| policy.evaluator.evaluate(&inputs, whole)).await;
+            self.conclude(policy, binding, evaluated, annotations);
+        }
+        Ok(())
+    }
+
+    /// The place of the request's objects as a policy matched them.
+    async fn view(&mut self, matched: &Matched) -> Result<usize, Status> {
+        if let Some(at) = self.views.iter().position(|view| view.matched == *matched) {
+            return Ok(at);
+        }
+        let objects = self.dispatch.subject.versioned(&matched.kind, self.object, self.request.old).await?;
+        let request = self.dispatch.request(matched);
+        self.views.push(View { matched: matched.clone(), objects, request });
+        Ok(self.views.len() - 1)
+    }
+
+    fn conclude(
+        &mut self,
+        policy: &'h Policy<Validating>,
+        binding: &'h Binding,
+        evaluated: Evaluated<'h>,
+        annotations: &mut Annotations<'h>,
+    ) {
+        let operation = self.request.attributes.operation;
+        policy.evaluator.count_conditions(&evaluated, operation, &self.dispatch.surroundings.match_conditions);
+        for (at, decision) in evaluated.decisions.into_iter().enumerate() {
+            if !decision.denies {
+                if decision.is_error() {
+                    self.metrics.allowed(&policy.name, &binding.name, &decision);
+                }
+                continue;
+            }
+            for action in &binding.actions {
+                match action {
+                    Action::Deny => {
+                        self.metrics.denied(&policy.name, &binding.name, &decision);
+                        self.deny(policy, binding, &decision);
+                    }
+                    Action::Audit => {
+                        let key = "validation.policy.admission.k8s.io/validation_failure";
+                        self.request.annotate(key, annotations::failure(binding, at, &decision.message));
+                        self.metrics.audited(&policy.name, &binding.name, &decision);
+                    }
+                    Action::Warn => {
+                        self.request.warn(format!(
+                            "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
+                            policy.name, binding.name, decision.message
+                        ));
+                        self.metrics.warned(&policy.name, &binding.name, &decision);
+                    }
+                }
+            }
+        }
+        for annotation in evaluated.annotations {
+            match annotation.value {
+                Ok(Some(value)) => annotations.add(annotation.key, value),
+                Ok(None) => {}
+                Err(decision) => {
+                    self.metrics.denied(&policy.name, &binding.name, &decision);
+                    self.deny(policy, binding, &decision);
+                }
+            }
+        }
+    }
+
+    fn deny(&mut self, policy: &'h Policy<Validating>, binding: &'h Binding, decision: &Decision) {
+        let reason = decision.reason.unwrap_or(StatusReason::Invalid);
+        self.denied.push(Denied { policy, binding: Some(binding), message: decision.message.clone(), reason });
+    }
+}
+
+impl Denied<'_> {
+    fn status(&self, attributes: &Attributes, object: &Value) -> Status {
+        let binding =
+            self.binding.map_or(Cow::Borrowed(""), |binding| format!(" with binding '{}'", binding.name).into());
+        let message =
+            format!("ValidatingAdmissionPolicy '{}'{binding} denied request: {}", self.policy.name, self.message);
+        let code = match self.reason {
+            StatusReason::Forbidden => 403,
+            StatusReason::Unauthorized => 401,
+            StatusReason::RequestEntityTooLarge => 413,
+            _ => 422,
+        };
+        forbidden(attributes, object, &message).because(self.reason, code).with_cause("", &message, "")
+    }
+}

@@ -1,0 +1,46 @@
+//! The audit annotations of policies.
+
+use binnacle_admission::Request;
+use binnacle_meta::Text;
+
+use crate::policy::Binding;
+use crate::quote::json_string;
+
+/// How many bytes of a value are told.
+const MAX_VALUE: usize = 10 * 1024;
+
+/// Those of one policy, of all its bindings together.
+#[derive(Debug, Default)]
+pub(crate) struct Annotations<'p>(Vec<(&'p Text, Vec<String>)>);
+
+impl<'p> Annotations<'p> {
+    /// What a second binding says differently is told as well.
+    pub(crate) fn add(&mut self, key: &'p Text, mut value: String) {
+        if value.len() > MAX_VALUE {
+            value.truncate(value.floor_char_boundary(MAX_VALUE));
+        }
+        match self.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) if values.contains(&value) => {}
+            Some((_, values)) => values.push(value),
+            None => self.0.push((key, vec![value])),
+        }
+    }
+
+    pub(crate) fn publish(self, policy: &str, request: &Request<'_>) {
+        for (key, values) in self.0 {
+            request.annotate(&format!("{policy}/{key}"), values.join(", "));
+        }
+    }
+}
+
+/// The value of the annotation that tells of a validation that failed.
+pub(crate) fn failure(binding: &Binding, expression: usize, message: &str) -> String {
+    let actions: Vec<String> = binding.actions.iter().map(|action| format!("\"{}\"", action.as_str())).collect();
+    format!(
+        "[{{\"message\":{},\"policy\":{},\"binding\":{},\"expressionIndex\":{expression},\"validationActions\":[{}]}}]",
+        json_string(message),
+        json_string(&binding.policy),
+        json_string(&binding.name),
+        actions.join(","),
+    )
+}

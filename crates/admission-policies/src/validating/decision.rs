@@ -1,0 +1,62 @@
+//! What comes of evaluating a policy.
+
+use std::time::Duration;
+
+use binnacle_admission_expressions::Judged;
+use binnacle_meta::{StatusReason, Text};
+
+/// Everything that a policy says of one request and parameter object.
+#[derive(Debug, Default)]
+pub(crate) struct Evaluated<'p> {
+    /// Absent where the policy has no match conditions.
+    pub(crate) conditions: Option<Judged<'p>>,
+    /// One for each validation, or a single error for all.
+    pub(crate) decisions: Vec<Decision>,
+    pub(crate) annotations: Vec<Annotation<'p>>,
+}
+
+/// The outcome of one validation.
+#[derive(Clone, Debug)]
+pub(crate) struct Decision {
+    pub(crate) denies: bool,
+    pub(crate) evaluation: Evaluation,
+    pub(crate) message: String,
+    /// Absent for errors.
+    pub(crate) reason: Option<StatusReason>,
+    pub(crate) elapsed: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evaluation {
+    Admit,
+    Deny,
+    Error,
+}
+
+/// An audit annotation: its text, none, or the error of its expression.
+#[derive(Debug)]
+pub(crate) struct Annotation<'p> {
+    pub(crate) key: &'p Text,
+    pub(crate) value: Result<Option<String>, Decision>,
+}
+
+impl Decision {
+    pub(crate) fn admit() -> Self {
+        Self {
+            denies: false,
+            evaluation: Evaluation::Admit,
+            message: String::new(),
+            reason: None,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// An error, which the failure policy makes a refusal or not.
+    pub(crate) fn error(message: String, denies: bool, elapsed: Duration) -> Self {
+        Self { denies, evaluation: Evaluation::Error, message, reason: None, elapsed }
+    }
+
+    pub(crate) fn is_error(&self) -> bool {
+        self.evaluation == Evaluation::Error
+    }
+}

@@ -1,0 +1,215 @@
+//! A compiled validating policy.
+
+use std::time::Instant;
+
+use binnacle_admission_expressions::{
+    BUDGET, Budget, Compiler, Expression, FailurePolicy, Inputs, MatchConditionMetrics, MatchConditions, Matched,
+    OutOfBudget, Scope, Variables,
+};
+use binnacle_cel::{Type, Val};
+use binnacle_meta::{StatusReason, Text};
+use binnacle_registry::admission::Operation;
+use binnacle_schema::Value;
+
+use super::decision::{Annotation, Decision, Evaluated, Evaluation};
+use crate::policy::Evaluator;
+
+/// The expressions of a policy.
+#[derive(Debug)]
+pub(crate) struct Validating {
+    conditions: MatchConditions,
+    validations: Vec<Validation>,
+    annotations: Vec<(Text, Expression)>,
+    variables: Variables,
+    /// True when an error refuses the request.
+    fails: bool,
+}
+
+#[derive(Debug)]
+struct Validation {
+    expression: Expression,
+    /// Empty for none.
+    message: Text,
+    message_expression: Option<Expression>,
+    reason: StatusReason,
+}
+
+/// Longer messages of expressions do not count.
+const MAX_MESSAGE: usize = 5 * 1024;
+
+impl Evaluator for Validating {
+    fn compile(name: &str, spec: &Value) -> Self {
+        let mut compiler = Compiler::of_policy(spec.get("paramKind").is_some_and(|kind| !kind.is_null()));
+        for variable in spec.list_at(&["variables"]) {
+            compiler.variable(variable.str_at(&["name"]), variable.str_at(&["expression"]));
+        }
+        let validations =
+            spec.list_at(&["validations"]).iter().map(|validation| Validation::compile(&compiler, validation));
+        let annotation = |annotation: &Value| {
+            let expression = annotation.str_at(&["valueExpression"]);
+            (annotation.str_at(&["key"]).into(), compiler.compile(expression, &[Type::String, Type::Null]))
+        };
+        Self {
+            conditions: MatchConditions::of_policy(&compiler, spec, name),
+            validations: validations.collect(),
+            annotations: spec.list_at(&["auditAnnotations"]).iter().map(annotation).collect(),
+            fails: FailurePolicy::of(spec) == FailurePolicy::Fail,
+            variables: compiler.into_variables(),
+        }
+    }
+}
+
+impl Validation {
+    fn compile(compiler: &Compiler, validation: &Value) -> Self {
+        let message_expression = match validation.str_at(&["messageExpression"]) {
+            "" => None,
+            expression => Some(compiler.compile_without_authorizer(expression, &[Type::String])),
+        };
+        let reason = match validation.str_at(&["reason"]) {
+            "Unauthorized" => StatusReason::Unauthorized,
+            "Forbidden" => StatusReason::Forbidden,
+            "RequestEntityTooLarge" => StatusReason::RequestEntityTooLarge,
+            _ => StatusReason::Invalid,
+        };
+        Self {
+            expression: compiler.compile(validation.str_at(&["expression"]), &[Type::Bool]),
+            message: validation.str_at(&["message"]).trim().into(),
+            message_expression,
+            reason,
+        }
+    }
+
+    /// The message of a validation that does not hold.
+    fn message(&self, evaluated: Option<&Result<Val<'_>, String>>) -> String {
+        let text = match evaluated {
+            Some(Ok(Val::Str(text))) => text.trim(),
+            _ => "",
+        };
+        if !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n') {
+            text.to_owned()
+        } else if !self.message.is_empty() {
+            self.message.to_string()
+        } else {
+            format!("failed expression: {}", self.expression.text().trim())
+        }
+    }
+}
+
+impl Validating {
+    /// All that the policy says of a request. `namespace` is the whole namespace, which only audit annotations see.
+    pub(crate) fn evaluate<'p>(&'p self, inputs: &Inputs<'_>, namespace: Option<&Value>) -> Evaluated<'p> {
+        let mut evaluated = Evaluated::default();
+        if !self.conditions.is_empty() {
+            let judged = self.conditions.judge(&self.variables, inputs);
+            let matched = judged.matched().clone();
+            evaluated.conditions = Some(judged);
+            match matched {
+                Matched::Yes => {}
+                Matched::No { .. } => return evaluated,
+                Matched::Failed(why) => {
+                    evaluated.decisions.push(self.error(why));
+                    return evaluated;
+                }
+            }
+        }
+        let mut budget = Budget::new(BUDGET);
+        match self.validations(inputs, &mut budget) {
+            Ok(decisions) => evaluated.decisions = decisions,
+            Err(error) => {
+                evaluated.decisions.push(self.error(error.to_string()));
+                return evaluated;
+            }
+        }
+        let inputs = Inputs { namespace, checks: None, ..*inputs };
+        match self.annotations(&inputs) {
+            Ok(annotations) => evaluated.annotations = annotations,
+            Err(error) => evaluated.decisions = vec![self.error(error.to_string())],
+        }
+        evaluated
+    }
+
+    /// Counts what came of the match conditions.
+    pub(crate) fn count_conditions(
+        &self,
+        judged: &Evaluated<'_>,
+        operation: Operation,
+        metrics: &MatchConditionMetrics,
+    ) {
+        if let Some(judged) = &judged.conditions {
+            self.conditions.count(judged, operation, metrics);
+        }
+    }
+
+    fn validations(&self, inputs: &Inputs<'_>, budget: &mut Budget) -> Result<Vec<Decision>, OutOfBudget> {
+        let scope = Scope::new(&self.variables, inputs);
+        let mut results = Vec::with_capacity(self.validations.len());
+        for validation in &self.validations {
+            let began = Instant::now();
+            let result = scope.evaluate(&validation.expression, budget)?;
+            results.push((result, began.elapsed()));
+        }
+        // Messages are evaluated for what holds as well: what they cost counts.
+        let inputs = Inputs { checks: None, ..*inputs };
+        let scope = Scope::new(&self.variables, &inputs);
+        let messages = self.messages(&scope, budget);
+        let decided = self.validations.iter().zip(results).enumerate();
+        let decisions = decided.map(|(at, (validation, (result, elapsed)))| match (result, &messages) {
+            (Err(why), _) => Decision::error(why, self.fails, elapsed),
+            (_, Err(error)) => Decision::error(format!("failed messageExpression: {error}"), self.fails, elapsed),
+            (Ok(Val::Bool(true)), _) => Decision::admit(),
+            (Ok(_), Ok(messages)) => Decision {
+                denies: true,
+                evaluation: Evaluation::Deny,
+                message: validation.message(messages.get(at).and_then(Option::as_ref)),
+                reason: Some(validation.reason),
+                elapsed,
+            },
+        });
+        Ok(decisions.collect())
+    }
+
+    fn messages<'s>(
+        &'s self,
+        scope: &'s Scope<'s>,
+        budget: &mut Budget,
+    ) -> Result<Vec<Option<Result<Val<'s>, String>>>, OutOfBudget> {
+        let evaluate = |validation: &'s Validation| {
+            validation.message_expression.as_ref().map(|expression| scope.evaluate(expression, budget)).transpose()
+        };
+        self.validations.iter().map(evaluate).collect()
+    }
+
+    fn annotations(&self, inputs: &Inputs<'_>) -> Result<Vec<Annotation<'_>>, OutOfBudget> {
+        if self.annotations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let scope = Scope::new(&self.variables, inputs);
+        let mut budget = Budget::new(BUDGET);
+        let mut annotations = Vec::with_capacity(self.annotations.len());
+        for (key, expression) in &self.annotations {
+            let began = Instant::now();
+            let value = match scope.evaluate(expression, &mut budget)? {
+                Ok(Val::Str(text)) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+                Ok(Val::Null) => Ok(None),
+                Ok(value) => Err(Decision::error(
+                    format!(
+                        "valueExpression '{}' resulted in unsupported return type: {}. Return type must be either string or \
+                         null.",
+                        expression.text(),
+                        value.type_name()
+                    ),
+                    true,
+                    began.elapsed(),
+                )),
+                Err(why) if self.fails => Err(Decision::error(why, true, began.elapsed())),
+                Err(_) => Ok(None),
+            };
+            annotations.push(Annotation { key, value });
+        }
+        Ok(annotations)
+    }
+
+    fn error(&self, message: String) -> Decision {
+        Decision::error(message, self.fails, std::time::Duration::ZERO)
+    }
+}

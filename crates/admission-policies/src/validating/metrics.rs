@@ -1,0 +1,71 @@
+//! The `apiserver_validating_admission_policy_*` families.
+
+use binnacle_metrics::keep;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+
+use super::decision::{Decision, Evaluation};
+
+/// What is counted of validating policies.
+#[derive(Clone, Debug)]
+pub struct ValidatingMetrics {
+    checks: IntCounterVec,
+    seconds: HistogramVec,
+}
+
+impl ValidatingMetrics {
+    /// # Errors
+    /// Where the registry has the families already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        const LABELS: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
+        let checks = Opts::new(
+            "apiserver_validating_admission_policy_check_total",
+            "[BETA] Validation admission policy check total, labeled by policy and further identified by binding and \
+             enforcement action taken.",
+        );
+        let seconds = HistogramOpts::new(
+            "apiserver_validating_admission_policy_check_duration_seconds",
+            "[BETA] Validation admission latency for individual validation expressions in seconds, labeled by policy and \
+             further including binding and enforcement action taken.",
+        );
+        let buckets = vec![0.0000005, 0.001, 0.01, 0.1, 1.0];
+        Ok(Self {
+            checks: keep(registry, IntCounterVec::new(checks, &LABELS)?)?,
+            seconds: keep(registry, HistogramVec::new(seconds.buckets(buckets), &LABELS)?)?,
+        })
+    }
+
+    pub(crate) fn allowed(&self, policy: &str, binding: &str, decision: &Decision) {
+        self.count(policy, binding, decision, "allow");
+    }
+
+    pub(crate) fn denied(&self, policy: &str, binding: &str, decision: &Decision) {
+        self.count(policy, binding, decision, "deny");
+    }
+
+    pub(crate) fn audited(&self, policy: &str, binding: &str, decision: &Decision) {
+        self.count(policy, binding, decision, "audit");
+    }
+
+    pub(crate) fn warned(&self, policy: &str, binding: &str, decision: &Decision) {
+        self.count(policy, binding, decision, "warn");
+    }
+
+    fn count(&self, policy: &str, binding: &str, decision: &Decision, action: &str) {
+        let labels = [policy, binding, error_type(decision), action];
+        self.checks.with_label_values(&labels).inc();
+        self.seconds.with_label_values(&labels).observe(decision.elapsed.as_secs_f64());
+    }
+}
+
+/// The message tells, as in kube-apiserver; a refusal counts as an invalid one.
+fn error_type(decision: &Decision) -> &'static str {
+    if decision.evaluation == Evaluation::Admit {
+        "no_error"
+    } else if decision.message.starts_with("compilation") {
+        "compile_error"
+    } else if decision.message.starts_with("validation failed due to running out of cost budget") {
+        "out_of_budget"
+    } else {
+        "invalid_error"
+    }
+}

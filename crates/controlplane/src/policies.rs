@@ -1,0 +1,46 @@
+//! Admission policies and their bindings on their way from the watch caches to the plugins that ask them.
+
+use std::sync::Arc;
+
+use binnacle_admission_policies::{Policies, PolicyResource};
+use binnacle_registry::Catalog;
+use binnacle_request::Shutdown;
+use binnacle_schema::Value;
+use tokio::task::JoinSet;
+
+use crate::informer::{Handler, Informer};
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+struct OneResource {
+    resource: PolicyResource,
+    policies: Arc<Policies>,
+}
+
+impl Handler for OneResource {
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        self.policies.retain(self.resource, &|name| there("", name));
+    }
+
+    fn put(&self, object: Value) {
+        self.policies.put(self.resource, &object);
+    }
+
+    fn remove(&self, _: &str, name: &str) {
+        self.policies.remove(self.resource, name);
+    }
+}
+
+/// Begins to follow the four resources, once they are there; the tasks end with the shutdown signal. Of one that is not
+/// served there are no objects.
+pub fn follow_policies(policies: &Arc<Policies>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+    for resource in PolicyResource::ALL {
+        let policies = policies.clone();
+        let Some(served) = resources.find(GROUP, "v1", resource.plural()) else {
+            policies.read(resource);
+            continue;
+        };
+        let informer = Informer::new(served, OneResource { resource, policies: policies.clone() });
+        tasks.spawn(informer.run(shutdown.clone(), move || policies.read(resource)));
+    }
+}
