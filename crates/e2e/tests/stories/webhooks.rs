@@ -190,7 +190,7 @@ async fn changed_during_load() {
         let server = server.clone();
         tokio::spawn(async move {
             let mut client = server.client().await;
-            for i in 0..300 {
+            for i in 0..100 {
                 let object = json!({"metadata": {"name": format!("c{i}")}}).to_string();
                 let made = client.send("POST", CONFIG_MAPS, &[("content-type", "application/json")], object).await;
                 assert_eq!(made.unwrap().status, 201, "config map {i}");
