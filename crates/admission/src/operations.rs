@@ -18,7 +18,7 @@ const CHANGES: &[Operation] = &[Create, Update, Delete];
 const WRITES: &[Operation] = &[Create, Update];
 const BOTH: &[Stage] = &[Mutate, Validate];
 
-/// As the plugins of the reference are registered.
+/// As the plugins of kube-apiserver are registered.
 const TABLE: &[(&str, &[Stage], &[Operation])] = &[
     ("AlwaysAdmit", BOTH, ALL),
     ("NamespaceAutoProvision", &[Mutate], &[Create]),

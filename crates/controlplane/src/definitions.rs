@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_custom::{Definition, names};
+use binnacle_custom::{Definition, Names, names};
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_schema::Value;
@@ -81,8 +81,21 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
 struct Keeper<'w> {
     work: &'w Work,
     serving: Arc<CustomResources>,
-    /// All definitions as they were last seen, by name.
-    known: BTreeMap<Text, Definition>,
+    /// All definitions as they were last seen: by group, then by name.
+    known: BTreeMap<Text, BTreeMap<Text, Known>>,
+}
+
+/// What is remembered of a definition: the rest can be read again.
+struct Known {
+    uid: Text,
+    accepted: Names,
+    /// True while it lacks names that it asks for.
+    waits: bool,
+}
+
+/// The group of a definition, which is called by its plural name and its group.
+fn group_of(name: &str) -> &str {
+    name.split_once('.').map_or("", |(_, group)| group)
 }
 
 impl Keeper<'_> {
@@ -94,41 +107,57 @@ impl Keeper<'_> {
     async fn everything(&self) -> Result<BTreeSet<Text>, Status> {
         let objects = self.objects()?.list("").await?;
         let there = objects.iter().map(|object| Text::from(object.str_at(&["metadata", "name"])));
-        Ok(there.chain(self.known.keys().cloned()).collect())
+        Ok(there.chain(self.known.values().flat_map(BTreeMap::keys).cloned()).collect())
     }
 
     /// Makes true what one definition says. False when it must be looked at again.
     async fn settle(&mut self, name: &Text) -> Result<bool, Status> {
         let objects = self.objects()?;
         let Some(object) = objects.get("", name).await? else {
-            if let Some(gone) = self.known.remove(name) {
-                self.serving.stop(&gone, &self.work.registrations);
+            let group = Text::from(group_of(name));
+            let Some(others) = self.known.get_mut(&group) else { return Ok(true) };
+            if others.remove(name).is_some() {
+                if others.is_empty() {
+                    self.known.remove(&group);
+                }
+                self.serving.stop(&group, name, &self.work.registrations);
                 // Its names are free for others of the group.
-                self.settle_group(&gone.group).await?;
+                self.settle_group(&group).await?;
             }
             return Ok(true);
         };
         let definition = Definition::read(&object);
         if definition.deleting {
-            self.known.insert(name.clone(), definition.clone());
+            self.remember(&definition, definition.is("NamesAccepted"));
             return self.clean_up(&objects, &definition, &object).await;
         }
         self.judge(&objects, definition).await.map(|()| true)
     }
 
     async fn settle_group(&mut self, group: &str) -> Result<(), Status> {
-        let waiting = self.known.values().filter(|known| known.group == group && !known.is("NamesAccepted"));
-        let waiting: Vec<Definition> = waiting.cloned().collect();
+        let waiting = self.known.get(group).into_iter().flatten().filter(|(_, known)| known.waits);
+        let waiting: Vec<Text> = waiting.map(|(name, _)| name.clone()).collect();
         let objects = self.objects()?;
-        for definition in waiting {
-            self.judge(&objects, definition).await?;
+        for name in waiting {
+            let Some(object) = objects.get("", &name).await? else { continue };
+            let definition = Definition::read(&object);
+            if !definition.deleting {
+                self.judge(&objects, definition).await?;
+            }
         }
         Ok(())
     }
 
+    fn remember(&mut self, definition: &Definition, has_names: bool) {
+        let known = Known { uid: definition.uid.clone(), accepted: definition.accepted.clone(), waits: !has_names };
+        let group = Text::from(group_of(&definition.name));
+        self.known.entry(group).or_default().insert(definition.name.clone(), known);
+    }
+
     /// Gives a definition its names, serves it, and says so.
     async fn judge(&mut self, objects: &Objects, mut definition: Definition) -> Result<(), Status> {
-        let others = self.known.values().filter(|other| other.group == definition.group && other.uid != definition.uid);
+        let others = self.known.get(group_of(&definition.name)).into_iter().flat_map(BTreeMap::values);
+        let others = others.filter(|other| other.uid != definition.uid).map(|other| &other.accepted);
         let judgement = names::judge(&definition, others);
         definition.accepted = judgement.accepted.clone();
         let established = definition.is("Established") || judgement.conflict.is_none();
@@ -136,7 +165,7 @@ impl Keeper<'_> {
         if established {
             self.serving.serve(&definition, false, &self.work.registrations);
         }
-        self.known.insert(definition.name.clone(), definition.clone());
+        self.remember(&definition, judgement.conflict.is_none());
         let change = |object: &mut Value| {
             if object.str_at(&["metadata", "uid"]) == definition.uid {
                 conditions::put_names(object, &judgement, established);

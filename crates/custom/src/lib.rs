@@ -11,8 +11,10 @@ mod json_path;
 pub mod names;
 mod published;
 mod schema;
+mod schemas;
 mod strategy;
 mod types;
 
-pub use definition::{Definition, Version};
+pub use definition::{Definition, Names, Version};
+pub use schemas::Schemas;
 pub use types::{CustomKinds, types};

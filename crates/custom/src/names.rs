@@ -15,12 +15,12 @@ pub struct Judgement {
     pub conflict: Option<(&'static str, String)>,
 }
 
-/// Judges the names of a definition beside the others of its group. Names that are free are accepted, whatever becomes
+/// Judges the names of a definition beside those that the others of its group have. Names that are free are accepted, whatever becomes
 /// of the rest. The last conflict is the one that is told.
-pub fn judge<'d>(definition: &Definition, others: impl IntoIterator<Item = &'d Definition>) -> Judgement {
+pub fn judge<'d>(definition: &Definition, others: impl IntoIterator<Item = &'d Names>) -> Judgement {
     let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
     for other in others {
-        let Names { plural, singular, kind, list_kind, short_names, .. } = &other.accepted;
+        let Names { plural, singular, kind, list_kind, short_names, .. } = other;
         resources.extend([plural, singular].into_iter().chain(short_names).map(Text::as_str));
         kinds.extend([kind.as_str(), list_kind.as_str()]);
     }
@@ -84,7 +84,7 @@ mod tests {
             ("gadgets", "Widget", "g", Some(("ListKindConflict", "\"WidgetList\" is already in use"))),
             ("gadgets", "WidgetList", "g", Some(("KindConflict", "\"WidgetList\" is already in use"))),
         ] {
-            let got = judge(&definition(plural, kind, short, false), [&other]);
+            let got = judge(&definition(plural, kind, short, false), [&other.accepted]);
             let want = want.map(|(reason, message)| (reason, message.to_owned()));
             assert_eq!(got.conflict, want, "{plural} {kind} {short}");
             // What is free is accepted all the same.

@@ -1,33 +1,35 @@
 //! What documents of OpenAPI say of a version.
 
 use std::fmt;
+use std::sync::Arc;
 
 use binnacle_meta::{GroupVersionKind, Text};
-use binnacle_schema::{Limits, Value, json};
+use binnacle_schema::Value;
 use binnacle_scheme::{OpenApiVersion, Published};
 use binnacle_structural::openapi::{self, Form};
 
 use crate::definition::{Definition, Version};
+use crate::schemas::SharedSchema;
 
-/// One version of a definition. The schema is kept as text: documents are rarely made, and a tree takes a multiple.
+/// One version of a definition.
 pub(crate) struct PublishedVersion {
     kind: GroupVersionKind,
     list_kind: Text,
     plural: Text,
-    schema: Option<Box<str>>,
+    schema: Arc<SharedSchema>,
     preserve_unknown: bool,
     /// The paths of selectable fields.
     selectable: Vec<Text>,
 }
 
 impl PublishedVersion {
-    pub(crate) fn new(definition: &Definition, version: &Version) -> Self {
+    pub(crate) fn new(definition: &Definition, version: &Version, schema: Arc<SharedSchema>) -> Self {
         let names = &definition.accepted;
         Self {
             kind: GroupVersionKind::new(definition.group.clone(), version.name.clone(), names.kind.clone()),
             list_kind: names.list_kind.clone(),
             plural: names.plural.clone(),
-            schema: version.schema.as_ref().map(|schema| json::to_string(schema).into()),
+            schema,
             preserve_unknown: definition.preserve_unknown,
             selectable: version.selectable.clone(),
         }
@@ -52,8 +54,7 @@ impl fmt::Debug for PublishedVersion {
 
 impl Published for PublishedVersion {
     fn object(&self, version: OpenApiVersion) -> Value {
-        // It is text of our own; as in Go, what cannot be read is an object of which nothing is known.
-        let schema = self.schema.as_ref().and_then(|text| json::parse(text.as_bytes(), &Limits::default()).ok());
+        let schema = self.schema.tree();
         self.with(schema.as_ref(), |published| published.definition(form(version)))
     }
 

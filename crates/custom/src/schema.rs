@@ -7,9 +7,11 @@ use binnacle_schema::Value;
 use binnacle_scheme::{Converter, CustomSchema};
 use binnacle_structural::resource::{Reading, ResourceSchema};
 
+use crate::schemas::SharedSchema;
+
 /// One version's schema, beside those of the others.
 pub(crate) struct VersionSchema {
-    pub(crate) schema: Arc<ResourceSchema>,
+    pub(crate) schema: Arc<SharedSchema>,
     pub(crate) api_version: Text,
     pub(crate) preserve_unknown: bool,
     /// Knows how versions differ, where that is not in their names alone.
@@ -17,7 +19,7 @@ pub(crate) struct VersionSchema {
     /// The `apiVersion` in which objects are stored.
     pub(crate) stored: Text,
     /// All versions, by `apiVersion`.
-    pub(crate) versions: Arc<[(Text, Arc<ResourceSchema>)]>,
+    pub(crate) versions: Arc<[(Text, Arc<SharedSchema>)]>,
 }
 
 impl VersionSchema {
@@ -28,7 +30,7 @@ impl VersionSchema {
     fn of(&self, api_version: &str) -> Result<&ResourceSchema, String> {
         let found = self.versions.iter().find(|(name, _)| *name == api_version);
         let unknown = || format!("no version of the definition is called {api_version:?}");
-        found.map(|(_, schema)| &**schema).ok_or_else(unknown)
+        found.map(|(_, schema)| schema.resource()).ok_or_else(unknown)
     }
 
     fn of_object(&self, object: &Value) -> Result<&ResourceSchema, String> {
@@ -46,7 +48,7 @@ impl VersionSchema {
 impl CustomSchema for VersionSchema {
     fn read(&self, object: &mut Value, tell_unknown: bool) -> Result<Vec<String>, String> {
         let reading = Reading { tell_unknown, ..self.reading(false) };
-        self.schema.read(object, reading).map_err(|error| error.to_string())
+        self.schema.resource().read(object, reading).map_err(|error| error.to_string())
     }
 
     fn read_stored(&self, object: &mut Value) -> Result<(), String> {
@@ -56,7 +58,7 @@ impl CustomSchema for VersionSchema {
         }
         self.read_given(object)?;
         if object.str_at(&["apiVersion"]) != self.api_version {
-            self.rename(object, &self.api_version, &self.schema)?;
+            self.rename(object, &self.api_version, self.schema.resource())?;
         }
         Ok(())
     }
@@ -95,6 +97,6 @@ impl CustomSchema for VersionSchema {
     }
 
     fn set_defaults(&self, object: &mut Value) {
-        self.schema.set_defaults(object);
+        self.schema.resource().set_defaults(object);
     }
 }

@@ -6,13 +6,14 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text};
 use binnacle_schema::{Object, Value};
 use binnacle_scheme::{Situation, Strategy, spec_generation};
 use binnacle_structural::ScalePaths;
-use binnacle_structural::resource::{Part, ResourceSchema};
+use binnacle_structural::resource::Part;
 
 use crate::definition::Scale;
+use crate::schemas::SharedSchema;
 
 /// The rules of one version.
 pub(crate) struct CustomStrategy {
-    pub(crate) schema: Arc<ResourceSchema>,
+    pub(crate) schema: Arc<SharedSchema>,
     pub(crate) kind: Text,
     pub(crate) api_version: Text,
     /// True where `/status` is served.
@@ -39,7 +40,7 @@ impl CustomStrategy {
             paths.validate_spec(object, &mut found);
             paths.validate_status(object, &mut found);
         }
-        self.schema.judge(object, old, part, found).errors
+        self.schema.resource().judge(object, old, part, found).errors
     }
 }
 

@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use binnacle_meta::Text;
-use binnacle_schema::{Message, MessageRef};
+use binnacle_schema::{Message, MessageRef, Object};
 use binnacle_scheme::fields::{METADATA, METADATA_NAME};
 use binnacle_scheme::{
     Conversion, Converter, FieldLabels, FieldValue, Kinds, KnownKind, ResourceDescription, ResourceType, ScaleFields,
     SelectableField, Shared, Storage, StoredType, SubresourceDescription, UnknownLabel, VerbOrder,
 };
-use binnacle_structural::resource::ResourceSchema;
-use binnacle_structural::{Interner, Structural};
 
 use crate::columns::CustomColumns;
 use crate::definition::{Definition, Scale, Version};
 use crate::published::PublishedVersion;
 use crate::schema::VersionSchema;
+use crate::schemas::{Schemas, SharedSchema};
 use crate::strategy::CustomStrategy;
 
 /// The types of all served versions, by version; a version whose schema cannot be read is left out with the reason.
@@ -23,18 +22,19 @@ use crate::strategy::CustomStrategy;
 /// names a webhook for that.
 pub fn types(
     definition: &Definition,
-    interner: &Interner,
+    schemas: &Schemas,
     base: &Shared<dyn Kinds>,
     converter: Option<&Arc<dyn Converter>>,
 ) -> Vec<Result<ResourceType, (Text, String)>> {
     let Some(storage) = definition.storage_version() else { return Vec::new() };
-    let schemas: Vec<(&Version, Result<Arc<ResourceSchema>, String>)> =
-        definition.versions.iter().map(|version| (version, schema_of(version, interner))).collect();
+    let of = |version: &Version| schemas.of(version.schema.as_ref()).map_err(|error| error.to_string());
+    let schemas: Vec<(&Version, Result<Arc<SharedSchema>, String>)> =
+        definition.versions.iter().map(|version| (version, of(version))).collect();
     let known = schemas.iter().filter_map(|(version, schema)| {
         let schema = schema.as_ref().ok()?;
         Some((version.name.clone(), schema.clone()))
     });
-    let known: Vec<(Text, Arc<ResourceSchema>)> = known.collect();
+    let known: Vec<(Text, Arc<SharedSchema>)> = known.collect();
     let named =
         known.iter().map(|(version, schema)| (format!("{}/{version}", definition.group).into(), schema.clone()));
     let others = Others { schemas: named.collect(), converter };
@@ -53,18 +53,10 @@ pub fn types(
         .collect()
 }
 
-fn schema_of(version: &Version, interner: &Interner) -> Result<Arc<ResourceSchema>, String> {
-    let schema = match &version.schema {
-        Some(schema) => Some(Structural::parse(schema, interner).map_err(|error| error.to_string())?),
-        None => None,
-    };
-    Ok(Arc::new(ResourceSchema::new(schema, MessageRef::Static(binnacle_apimachinery::object_meta()))))
-}
-
 /// All versions, and how objects get from one to another.
 struct Others<'a> {
     /// By `apiVersion`.
-    schemas: Arc<[(Text, Arc<ResourceSchema>)]>,
+    schemas: Arc<[(Text, Arc<SharedSchema>)]>,
     converter: Option<&'a Arc<dyn Converter>>,
 }
 
@@ -72,13 +64,13 @@ fn kind_type(
     definition: &Definition,
     version: &Version,
     storage: &Version,
-    schema: &Arc<ResourceSchema>,
+    schema: &Arc<SharedSchema>,
     kinds: &Arc<dyn Kinds>,
     others: &Others<'_>,
 ) -> ResourceType {
     let (group, names) = (&definition.group, &definition.accepted);
     let api_version = |version: &Version| Text::from(format!("{group}/{}", version.name));
-    let message = MessageRef::Shared(schema.message().clone());
+    let message = MessageRef::Lazy(schema.clone());
     let mut description = ResourceDescription::new(
         [
             group.clone(),
@@ -100,7 +92,7 @@ fn kind_type(
     description.field_labels = FieldLabels::of_fields(labels.collect(), UnknownLabel::NotSupported);
     if version.status {
         let mut status = SubresourceDescription::status(&[]);
-        status.resets = main_fields(schema, &["metadata"]);
+        status.resets = main_fields(version, &["metadata"]);
         description.resets = vec![Text::new_static("status")];
         description.subresources.push(status);
     }
@@ -117,7 +109,7 @@ fn kind_type(
         watch_cache: true,
     };
     description.storage = Some(place.clone());
-    description.published = Some(Arc::new(PublishedVersion::new(definition, version)));
+    description.published = Some(Arc::new(PublishedVersion::new(definition, version, schema.clone())));
     let strategy = CustomStrategy {
         schema: schema.clone(),
         kind: names.kind.clone(),
@@ -150,10 +142,12 @@ fn kind_type(
 }
 
 /// The fields at the top of a resource but for the status, and those that are named: what a write of the status puts back.
-fn main_fields(schema: &ResourceSchema, more: &[&'static str]) -> Vec<Text> {
+fn main_fields(version: &Version, more: &[&'static str]) -> Vec<Text> {
     let mut fields: Vec<Text> = more.iter().map(|name| Text::new_static(name)).collect();
-    let own = schema.message().fields.iter().map(|field| field.name.clone());
-    fields.extend(own.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status")));
+    let properties = version.schema.as_ref().and_then(|schema| schema.object_at(&["properties"]));
+    let own = properties.into_iter().flat_map(Object::iter).map(|(name, _)| name);
+    let own = own.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+    fields.extend(own.cloned());
     fields
 }
 
@@ -180,7 +174,7 @@ fn selectable(namespaced: bool, version: &Version) -> Vec<SelectableField> {
 pub struct CustomKinds {
     group: Text,
     kind: Text,
-    versions: Vec<(Text, Arc<ResourceSchema>)>,
+    versions: Vec<(Text, Arc<SharedSchema>)>,
     base: Shared<dyn Kinds>,
 }
 
@@ -188,7 +182,7 @@ impl Kinds for CustomKinds {
     fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Message> {
         if group == self.group && kind == self.kind {
             let (_, schema) = self.versions.iter().find(|(name, _)| name == version)?;
-            return Some(schema.message());
+            return Some(schema.resource().message());
         }
         self.base.kind(group, version, kind)
     }

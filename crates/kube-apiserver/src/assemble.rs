@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, ResourceLookup};
+use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{ControlPlane, ServiceAddresses, follow_policies};
@@ -194,10 +195,9 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         .map(Arc::new);
     let outward = Outward::new(kubelets, metrics.registry()).map_err(not_registered)?;
     let lookup = Arc::new(ResourceLookup::new(resources.clone()));
-    let admission_policies = AdmissionPolicies::new(metrics.registry()).map_err(not_registered)?;
-    let conditions = &admission_policies.match_conditions;
+    let conditions = MatchConditionMetrics::register(metrics.registry()).map_err(not_registered)?;
     let surroundings =
-        webhooks::surroundings(&resources, lookup, &authorization.authorizer, conditions, metrics.registry())
+        webhooks::surroundings(&resources, lookup, &authorization.authorizer, &conditions, metrics.registry())
             .map_err(not_registered)?;
     let services: Arc<dyn ServiceResolver> = Arc::new(ServiceAddresses::new(
         resources.clone(),
@@ -215,7 +215,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         admission: plugins,
         webhooks,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
-        admission_policies,
+        admission_policies: AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?,
         services,
     };
     let storage = match &at_rest {

@@ -1,19 +1,22 @@
 //! From path and headers to an answer, with every document made at most once for one set of what is served.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use binnacle_scheme::{Kinds, Served, Shared};
+use binnacle_request::Pieces;
+use binnacle_scheme::{Kinds, ResourceDescription, Served, Shared};
 use bytes::Bytes;
 use sha2::{Digest, Sha512};
 
 use crate::accept::{Form, Wanted, negotiate};
-use crate::custom::{self, WithCustom};
+use crate::custom::WithCustom;
 use crate::definitions::BuiltIn;
 use crate::documents::{self, Place};
 use crate::gzip;
 use crate::json::Json;
+use crate::parts::PathParts;
 use crate::protobuf::{self, Shape, shapes};
+use crate::v2::{CustomParts, Kept};
 use crate::{v2, v3};
 
 /// The OpenAPI documents of one immutable [`Served`]. When that changes, a new one takes its place.
@@ -24,10 +27,10 @@ pub struct OpenApi {
     index: OnceLock<Bytes>,
     /// By name in the index.
     v3: BTreeMap<String, Arc<Slot>>,
-    v2: OnceLock<(String, Bytes)>,
-    v2_protobuf: OnceLock<Option<Bytes>>,
-    /// Compressed: JSON and protobuf. Nothing if that failed.
-    v2_packed: [OnceLock<Option<Bytes>>; 2],
+    v2: OnceLock<v2::Document>,
+    /// The parts of the custom resources, by the address of the description that each of them holds.
+    custom: HashMap<usize, Arc<CustomParts>>,
+    kept: Arc<Kept>,
 }
 
 /// What OpenAPI needs to know of a request. The method does not matter, as it does not to the reference.
@@ -76,7 +79,7 @@ pub struct Document {
     pub immutable: bool,
     /// The body is compressed with gzip.
     pub packed: bool,
-    pub body: Bytes,
+    pub body: Pieces,
 }
 
 /// A document of version 3.
@@ -87,6 +90,8 @@ struct Slot {
     json: OnceLock<Bytes>,
     /// Nothing if the document does not fit into that form.
     protobuf: OnceLock<Option<Bytes>>,
+    /// What the document of version 2 shows of it, where it is about built-in resources.
+    v2: OnceLock<Arc<PathParts>>,
 }
 
 const V2: &str = "/openapi/v2";
@@ -102,7 +107,8 @@ const V3_PROTOBUF: [&str; 2] =
 impl OpenApi {
     pub fn new(served: Arc<Served>, kinds: Shared<dyn Kinds>) -> Self {
         let v3 = documents::all(&served).into_iter().map(|(name, place)| (name, Slot::new(place))).collect();
-        Self::of(served, kinds, v3)
+        let custom = custom_parts(&v3, &served, &HashMap::new());
+        Self::of(served, kinds, v3, custom, Arc::default())
     }
 
     /// The documents of what is served now: those that are about the same as before are kept.
@@ -118,19 +124,18 @@ impl OpenApi {
             (name, slot)
         });
         let v3 = slots.collect();
-        Self::of(served, self.kinds.clone(), v3)
+        let custom = custom_parts(&v3, &served, &self.custom);
+        Self::of(served, self.kinds.clone(), v3, custom, self.kept.clone())
     }
 
-    fn of(served: Arc<Served>, kinds: Shared<dyn Kinds>, v3: BTreeMap<String, Arc<Slot>>) -> Self {
-        Self {
-            served,
-            kinds,
-            index: OnceLock::new(),
-            v3,
-            v2: OnceLock::new(),
-            v2_protobuf: OnceLock::new(),
-            v2_packed: Default::default(),
-        }
+    fn of(
+        served: Arc<Served>,
+        kinds: Shared<dyn Kinds>,
+        v3: BTreeMap<String, Arc<Slot>>,
+        custom: HashMap<usize, Arc<CustomParts>>,
+        kept: Arc<Kept>,
+    ) -> Self {
+        Self { served, kinds, index: OnceLock::new(), v3, v2: OnceLock::new(), custom, kept }
     }
 
     /// What the documents are about.
@@ -181,33 +186,40 @@ impl OpenApi {
             Form::Json => Some(json.clone()),
             Form::Protobuf => slot.protobuf.get_or_init(|| transcode(json, &shapes::V3)).clone(),
         };
-        let Some(body) = body else { return Answer::Unavailable };
+        let Some(body) = body.map(Pieces::from) else { return Answer::Unavailable };
         Answer::Document(Document { content_type, etag, immutable, packed: false, body })
     }
 
     fn answer_v2(&self, ask: &Ask<'_>) -> Answer {
         let Wanted::Form(form) = negotiate(ask.accept, V2_PROTOBUF) else { return Answer::NotAcceptable };
-        let (hash, json) = self.v2.get_or_init(|| {
-            let paths = self.v3.values().flat_map(|slot| slot.place.paths(&self.served, &*self.kinds)).collect();
-            let definitions =
-                WithCustom::new(BuiltIn::new(&*self.kinds, None), &*self.kinds, custom::all(&self.served));
-            let json = Bytes::from(v2::document(paths, &definitions));
-            (digest(&json), json)
-        });
-        let (etag, content_type) = (format!("\"{hash}\""), form.choose(JSON, V2_PROTOBUF_TYPE));
+        let document = self.v2.get_or_init(|| self.make_v2());
+        let (etag, content_type) = (format!("\"{}\"", document.hash), form.choose(JSON, V2_PROTOBUF_TYPE));
         if matches(ask.if_none_match, &etag) {
             return Answer::NotModified { etag, immutable: false };
         }
+        let packs = gzip::accepted(ask.accept_encoding);
+        let packed = match form {
+            Form::Json => packs.then(|| document.packed_json()).flatten(),
+            Form::Protobuf => packs.then(|| document.packed_protobuf()).flatten(),
+        };
+        if let Some(body) = packed {
+            return Answer::Document(Document { content_type, etag, immutable: false, packed: true, body });
+        }
         let body = match form {
-            Form::Json => Some(json.clone()),
-            Form::Protobuf => self.v2_protobuf.get_or_init(|| transcode(json, &shapes::V2)).clone(),
+            Form::Json => Some(document.json.clone()),
+            Form::Protobuf => document.protobuf(),
         };
         let Some(body) = body else { return Answer::Unavailable };
-        let packed = gzip::accepted(ask.accept_encoding)
-            .then(|| self.v2_packed[form.choose(0, 1)].get_or_init(|| gzip::pack(&body).ok()).clone())
-            .flatten();
-        let (packed, body) = (packed.is_some(), packed.unwrap_or(body));
-        Answer::Document(Document { content_type, etag, immutable: false, packed, body })
+        Answer::Document(Document { content_type, etag, immutable: false, packed: false, body })
+    }
+
+    fn make_v2(&self) -> v2::Document {
+        let own = self.v3.values().filter(|slot| !matches!(slot.place, Place::Custom(..)));
+        let paths = |slot: &Slot| Arc::new(v2::path_parts(slot.place.paths(&self.served, &*self.kinds)));
+        let own: Vec<Arc<PathParts>> = own.map(|slot| slot.v2.get_or_init(|| paths(slot)).clone()).collect();
+        let custom = custom_resources(&self.v3, &self.served).filter_map(|known| self.custom.get(&address(known)));
+        let custom: Vec<Arc<CustomParts>> = custom.cloned().collect();
+        v2::Document::new(&own, &custom, &*self.kinds, &self.kept)
     }
 
     /// Names every document together with its hash. Documents are made for that and not kept: most are never asked for.
@@ -240,8 +252,36 @@ impl OpenApi {
 
 impl Slot {
     fn new(place: Place) -> Arc<Self> {
-        Arc::new(Self { place, hash: OnceLock::new(), json: OnceLock::new(), protobuf: OnceLock::new() })
+        let (hash, json, protobuf, v2) = Default::default();
+        Arc::new(Self { place, hash, json, protobuf, v2 })
     }
+}
+
+/// All custom resources.
+fn custom_resources<'s>(
+    slots: &'s BTreeMap<String, Arc<Slot>>,
+    served: &'s Served,
+) -> impl Iterator<Item = &'s Arc<ResourceDescription>> {
+    let custom = slots.values().filter(|slot| matches!(slot.place, Place::Custom(..)));
+    custom.flat_map(|slot| slot.place.resources(served)).filter(|resource| resource.published.is_some())
+}
+
+/// The parts of all custom resources: those that are known, and new ones.
+fn custom_parts(
+    slots: &BTreeMap<String, Arc<Slot>>,
+    served: &Served,
+    known: &HashMap<usize, Arc<CustomParts>>,
+) -> HashMap<usize, Arc<CustomParts>> {
+    let parts = custom_resources(slots, served).map(|resource| {
+        let at = address(resource);
+        (at, known.get(&at).cloned().unwrap_or_else(|| Arc::new(CustomParts::new(resource.clone()))))
+    });
+    parts.collect()
+}
+
+/// Tells descriptions apart for as long as both are held.
+fn address(resource: &Arc<ResourceDescription>) -> usize {
+    Arc::as_ptr(resource).addr()
 }
 
 fn transcode(json: &[u8], shape: &'static Shape) -> Option<Bytes> {

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_schema::json::to_string;
-use binnacle_scheme::{Kinds, OpenApiVersion, Published, ResourceDescription, Served, SubresourceRole};
+use binnacle_scheme::{Kinds, OpenApiVersion, Published, ResourceDescription, SubresourceRole};
 
 use crate::definitions::{BuiltIn, Definitions, Dialect};
-use crate::documents::resources;
 use crate::json::Json;
 use crate::names::{article, id_and_tag, title};
 use crate::operation::{Body, Content, Method, Operation, Parameter, Path, Response};
@@ -58,10 +57,17 @@ impl<'a> WithCustom<'a> {
     }
 }
 
-/// All custom resources.
-pub(crate) fn all(served: &Served) -> Vec<&Arc<ResourceDescription>> {
-    let versions = served.groups().into_iter().flat_map(|group| &group.versions);
-    versions.flat_map(resources).filter(|resource| resource.published.is_some()).collect()
+/// What definitions of custom resources refer to beside each other.
+pub(crate) const REFERENCED: [&str; 2] =
+    ["io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"];
+
+/// The definitions of one custom resource as JSON, with their names.
+pub(crate) fn shown(kinds: &dyn Kinds, resource: &ResourceDescription, version: OpenApiVersion) -> Vec<(Text, String)> {
+    let Some(published) = &resource.published else { return Vec::new() };
+    let object = (definition(resource, &resource.kind), published.object(version));
+    let list = (definition(resource, &resource.list_kind), published.list(version));
+    let own = [list, object].into_iter().filter(|(name, _)| kinds.message(name).is_none());
+    own.map(|(name, definition)| (name, to_string(&definition))).collect()
 }
 
 impl Definitions for WithCustom<'_> {

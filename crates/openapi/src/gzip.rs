@@ -1,12 +1,6 @@
 //! `/openapi/v2` leaves compressed where the client accepts it. The reference wraps that one document into a handler of
 //! its own for this, with other rules than those for objects: quality values count, and so do small documents.
 
-use std::io::Write;
-
-use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
 /// Whether an Accept-Encoding header names gzip with a quality above 0.
 pub(crate) fn accepted(header: &str) -> bool {
     // The last mention counts, as it does in the reference's map; one whose quality is no number counts for nothing.
@@ -19,12 +13,6 @@ pub(crate) fn accepted(header: &str) -> bool {
         parts.try_fold(1.0, |_, part| part.strip_prefix("q=").map_or(Some(1.0), |number| number.parse::<f64>().ok()))
     };
     header.split(',').filter_map(quality).next_back().is_some_and(|quality| quality > 0.0)
-}
-
-pub(crate) fn pack(document: &[u8]) -> std::io::Result<Bytes> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 8), Compression::default());
-    encoder.write_all(document)?;
-    encoder.finish().map(Bytes::from)
 }
 
 #[cfg(test)]

@@ -4,11 +4,18 @@
 #[derive(Debug, Default)]
 pub(crate) struct Json {
     bytes: Vec<u8>,
+    /// True where something stands before what is written first.
+    follows: bool,
 }
 
 impl Json {
     pub(crate) fn new() -> Self {
         Self::default()
+    }
+
+    /// JSON whose first element comes after another one.
+    pub(crate) fn following() -> Self {
+        Self { follows: true, ..Self::default() }
     }
 
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
@@ -68,7 +75,11 @@ impl Json {
     /// The comma between two elements. What was written last says whether one is due: outside of strings, these bytes
     /// are followed by a first element or by the value of a member.
     fn separate(&mut self) {
-        if !matches!(self.bytes.last(), None | Some(b'{' | b'[' | b':')) {
+        let is_first = match self.bytes.last() {
+            None => !self.follows,
+            Some(last) => matches!(last, b'{' | b'[' | b':'),
+        };
+        if !is_first {
             self.bytes.push(b',');
         }
     }

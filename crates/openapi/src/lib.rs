@@ -15,6 +15,7 @@ mod link;
 mod names;
 mod operation;
 mod parameters;
+mod parts;
 mod protobuf;
 mod routes;
 mod v2;

@@ -59,7 +59,7 @@ impl OpenApiLink {
                 if document.packed {
                     response = response.header(CONTENT_ENCODING, "gzip");
                 }
-                finish(response, Body::full(document.body))
+                finish(response, Body::pieces(document.body))
             }
             Answer::NotModified { etag, immutable } => {
                 finish(cached(start(StatusCode::NOT_MODIFIED), &etag, immutable), Body::empty())
@@ -92,7 +92,7 @@ impl Link for OpenApiLink {
         let varies = OpenApi::varies_by_encoding(&request.info.path);
         let hash = request.query.get("hash").unwrap_or_default().to_owned();
         let (documents, info) = (self.documents(), request.info.clone());
-        // Whoever is first waits for the document, some 20 ms for the largest: too long among other requests.
+        // Whoever is first waits for the document, 20 ms and more for the largest: too long among other requests.
         let answer = move || {
             let ask = Ask {
                 path: &info.path,
@@ -143,6 +143,7 @@ fn finish(response: Builder, body: Body) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_request::Pieces;
     use bytes::Bytes;
 
     use super::*;
@@ -157,7 +158,7 @@ mod tests {
             etag: etag(),
             immutable,
             packed: false,
-            body: Bytes::new(),
+            body: Pieces::default(),
         };
         for (answer, status, want) in [
             (Answer::Index(Bytes::new()), 200, "content-type last-modified"),

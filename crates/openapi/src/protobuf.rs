@@ -63,6 +63,34 @@ pub(crate) fn transcode(json: &[u8], shape: &'static Shape) -> Result<Vec<u8>, s
     serde_json::Deserializer::from_slice(json).deserialize_map(Document(shape))
 }
 
+/// The content of a message of named values, from a JSON object.
+pub(crate) fn transcode_members(json: &[u8], kind: &'static Kind) -> Result<Vec<u8>, serde_json::Error> {
+    struct Members(&'static Kind);
+    impl<'de> Visitor<'de> for Members {
+        type Value = Vec<u8>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Vec<u8>, A::Error> {
+            match self.0 {
+                Kind::Named(number, kind) => named(members, *number, kind),
+                _ => Err(A::Error::invalid_type(serde::de::Unexpected::Map, &self)),
+            }
+        }
+    }
+    serde_json::Deserializer::from_slice(json).deserialize_map(Members(kind))
+}
+
+/// What stands before a message of this length.
+pub(crate) fn field_start(number: u32, length: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_varint(u64::from(number) << 3 | 2, &mut out);
+    write_varint(length as u64, &mut out);
+    out
+}
+
 /// Puts a value into `out` as the field `number`.
 struct Put<'o> {
     number: u32,
@@ -187,14 +215,7 @@ impl<'de> Visitor<'de> for Put<'_> {
         let mut content = Vec::new();
         match self.kind {
             Kind::Message(shape) => content = message(None, members, shape)?,
-            Kind::Named(number, kind) => {
-                while let Some(name) = members.next_key::<String>()? {
-                    let mut named = Vec::new();
-                    write_bytes(1, name.as_bytes(), &mut named);
-                    members.next_value_seed(Put { number: 2, kind, always: true, out: &mut named })?;
-                    write_bytes(*number, &named, &mut content);
-                }
-            }
+            Kind::Named(number, kind) => content = named(members, *number, kind)?,
             Kind::OrFlag(kind) => Put { number: 1, kind, always: true, out: &mut content }.visit_map(members)?,
             Kind::OrReference(shape) => {
                 let first = members.next_key::<String>()?;
@@ -212,6 +233,18 @@ impl<'de> Visitor<'de> for Put<'_> {
         write_bytes(self.number, &content, self.out);
         Ok(())
     }
+}
+
+/// The content of a message in which the field of this number repeats: name (1) and value (2).
+fn named<'de, A: MapAccess<'de>>(mut members: A, number: u32, kind: &'static Kind) -> Result<Vec<u8>, A::Error> {
+    let mut content = Vec::new();
+    while let Some(name) = members.next_key::<String>()? {
+        let mut named = Vec::new();
+        write_bytes(1, name.as_bytes(), &mut named);
+        members.next_value_seed(Put { number: 2, kind, always: true, out: &mut named })?;
+        write_bytes(number, &named, &mut content);
+    }
+    Ok(content)
 }
 
 /// The content of a message, fields by number. `first` is a member's name that was read already.

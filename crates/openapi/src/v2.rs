@@ -1,20 +1,213 @@
 //! The document of version 2, which shows everything at once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
-use binnacle_meta::GroupVersionKind;
+use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_request::Pieces;
+use binnacle_scheme::{Kinds, OpenApiVersion, ResourceDescription};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha512};
 
 use crate::TITLE;
-use crate::definitions::{Definitions, Dialect, reachable};
+use crate::custom;
+use crate::definitions::{BuiltIn, Definitions, Dialect, reachable};
 use crate::json::Json;
 use crate::operation::{Body, Content, Operation, Parameter, Path, Place};
+use crate::parts::{Chunks, PackedRuns, Part, PathParts, Section};
+use crate::protobuf::{self, shapes};
 
-/// The document of these paths.
-pub(crate) fn document(mut paths: Vec<Path>, definitions: &dyn Definitions) -> Vec<u8> {
-    paths.sort_by(|a, b| a.path.cmp(&b.path));
+/// The document in all its forms, each made when first asked for.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) hash: String,
+    pub(crate) json: Pieces,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    paths: BTreeMap<String, Arc<Part>>,
+    definitions: BTreeMap<Text, Arc<Part>>,
+    kept: Arc<Kept>,
+    /// Nothing if the document does not fit into that form.
+    protobuf: OnceLock<Option<Pieces>>,
+    /// Compressed: JSON and protobuf. Nothing if that failed.
+    packed: [OnceLock<Option<Pieces>>; 2],
+}
+
+/// The parts of one custom resource.
+#[derive(Debug)]
+pub(crate) struct CustomParts {
+    pub(crate) description: Arc<ResourceDescription>,
+    made: OnceLock<(PathParts, NamedParts)>,
+}
+
+type NamedParts = Vec<(Text, Arc<Part>)>;
+
+/// What the next document takes over from the last one beside its paths and custom resources.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    built_in: BuiltInParts,
+    /// Of JSON and of protobuf.
+    packed: [PackedRuns; 2],
+}
+
+/// The definitions of the field tables that a document shows, and the names that they were reached from.
+#[derive(Debug, Default)]
+struct BuiltInParts(Mutex<Option<(BTreeSet<Text>, NamedParts)>>);
+
+impl Document {
+    /// The document of the built-in paths and the custom resources.
+    pub(crate) fn new(
+        built_in: &[Arc<PathParts>],
+        resources: &[Arc<CustomParts>],
+        kinds: &dyn Kinds,
+        kept: &Arc<Kept>,
+    ) -> Self {
+        let made: Vec<&(PathParts, NamedParts)> = resources.iter().map(|resource| resource.made(kinds)).collect();
+        let of_paths: Vec<&PathParts> =
+            built_in.iter().map(|parts| &**parts).chain(made.iter().map(|(paths, _)| paths)).collect();
+        let paths = of_paths.iter().flat_map(|parts| &parts.parts).cloned().collect();
+        let parameters = of_paths.iter().flat_map(|parts| &parts.parameters).collect();
+        let mut roots: BTreeSet<Text> = of_paths.iter().flat_map(|parts| &parts.definitions).cloned().collect();
+        let mut definitions = BTreeMap::new();
+        for (name, part) in made.iter().flat_map(|(_, definitions)| definitions) {
+            roots.remove(name);
+            definitions.insert(name.clone(), part.clone());
+        }
+        if !resources.is_empty() {
+            roots.extend(custom::REFERENCED.map(Text::new_static));
+        }
+        definitions.extend(kept.built_in.reached(roots, kinds));
+        let (head, tail) = (head(), tail(&parameters));
+        let mut document = Self {
+            hash: String::new(),
+            json: Pieces::default(),
+            head,
+            tail,
+            paths,
+            definitions,
+            kept: kept.clone(),
+            protobuf: OnceLock::new(),
+            packed: Default::default(),
+        };
+        document.hash = document.digest();
+        document.json = document.in_json().plain();
+        document
+    }
+
+    pub(crate) fn protobuf(&self) -> Option<Pieces> {
+        self.protobuf.get_or_init(|| Some(self.in_protobuf()?.plain())).clone()
+    }
+
+    pub(crate) fn packed_json(&self) -> Option<Pieces> {
+        self.packed[0].get_or_init(|| self.in_json().packed(&self.kept.packed[0])).clone()
+    }
+
+    pub(crate) fn packed_protobuf(&self) -> Option<Pieces> {
+        self.packed[1].get_or_init(|| self.in_protobuf()?.packed(&self.kept.packed[1])).clone()
+    }
+
+    /// A hash of the parts' hashes: those of parts that stay are known.
+    fn digest(&self) -> String {
+        let mut hash = Sha512::new();
+        for part in self.paths.values().chain(self.definitions.values()) {
+            hash.update(part.hash());
+        }
+        for bytes in [&self.head, &self.tail] {
+            hash.update(Sha512::digest(bytes));
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
+    }
+
+    fn in_json(&self) -> Chunks {
+        let mut chunks = Chunks::default();
+        // The braces at the ends belong to the whole.
+        chunks.own([&self.head[..self.head.len() - 1], b",\"paths\":{"].concat());
+        chunks.members(self.paths.values().map(|part| &**part));
+        chunks.own("},\"definitions\":{");
+        chunks.members(self.definitions.values().map(|part| &**part));
+        chunks.own([b"},", &self.tail[1..]].concat());
+        chunks
+    }
+
+    fn in_protobuf(&self) -> Option<Chunks> {
+        let mut chunks = Chunks::default();
+        let transcode = |json| protobuf::transcode(json, &shapes::V2).ok();
+        chunks.own(transcode(&self.head)?);
+        let parts: Vec<&Part> = self.paths.values().map(|part| &**part).collect();
+        chunks.field(Section::Paths, &parts)?;
+        let parts: Vec<&Part> = self.definitions.values().map(|part| &**part).collect();
+        chunks.field(Section::Definitions, &parts)?;
+        chunks.own(transcode(&self.tail)?);
+        Some(chunks)
+    }
+}
+
+impl CustomParts {
+    pub(crate) fn new(description: Arc<ResourceDescription>) -> Self {
+        Self { description, made: OnceLock::new() }
+    }
+
+    fn made(&self, kinds: &dyn Kinds) -> &(PathParts, NamedParts) {
+        self.made.get_or_init(|| {
+            let resource = &self.description;
+            let paths = path_parts(custom::paths(kinds, std::slice::from_ref(resource)));
+            let shown = custom::shown(kinds, resource, OpenApiVersion::V2).into_iter();
+            let definitions = shown.map(|(name, json)| {
+                let part = Part::new(&name, |out| out.raw(json));
+                (name, Arc::new(part))
+            });
+            (paths, definitions.collect())
+        })
+    }
+}
+
+impl BuiltInParts {
+    /// The definitions that are reached from these names.
+    fn reached(&self, roots: BTreeSet<Text>, kinds: &dyn Kinds) -> NamedParts {
+        let mut known = self.0.lock();
+        if let Some((before, parts)) = &*known
+            && *before == roots
+        {
+            return parts.clone();
+        }
+        let definitions = BuiltIn::new(kinds, None);
+        let names = reachable(&definitions, roots.iter().cloned()).into_iter();
+        let parts = names.map(|name| {
+            let part = Part::new(&name, |json| definitions.write(&name, Dialect::V2, json));
+            (name, Arc::new(part))
+        });
+        let parts: NamedParts = parts.collect();
+        *known = Some((roots, parts.clone()));
+        parts
+    }
+}
+
+/// Paths with all that the document must have for them.
+pub(crate) fn path_parts(paths: Vec<Path>) -> PathParts {
     let shared = Shared::collect(&paths);
+    let parts = paths.iter().map(|path| {
+        let part = Part::new(&path.path, |json| {
+            json.object(|json| {
+                for operation in &path.operations {
+                    json.name(operation.method.as_str()).object(|json| write_operation(operation, &shared, json));
+                }
+                write_parameters(None, &path.parameters, &shared, json);
+            });
+        });
+        (path.path.clone(), Arc::new(part))
+    });
+    PathParts {
+        parts: parts.collect(),
+        parameters: shared.written(),
+        definitions: paths.iter().flat_map(Path::definitions).cloned().collect(),
+    }
+}
+
+/// The members before the paths, as an object.
+fn head() -> Vec<u8> {
     let mut json = Json::new();
     json.object(|json| {
         json.text_member("swagger", "2.0");
@@ -22,22 +215,17 @@ pub(crate) fn document(mut paths: Vec<Path>, definitions: &dyn Definitions) -> V
             json.text_member("title", TITLE[0]);
             json.text_member("version", TITLE[1]);
         });
-        json.name("paths").object(|json| {
-            for path in &paths {
-                json.name(&path.path).object(|json| {
-                    for operation in &path.operations {
-                        json.name(operation.method.as_str()).object(|json| write_operation(operation, &shared, json));
-                    }
-                    write_parameters(None, &path.parameters, &shared, json);
-                });
-            }
+    });
+    json.into_bytes()
+}
+
+/// The members after the definitions, as an object.
+fn tail(parameters: &BTreeMap<&String, &Bytes>) -> Vec<u8> {
+    let mut json = Json::new();
+    json.object(|json| {
+        json.name("parameters").object(|json| {
+            parameters.iter().for_each(|(name, parameter)| json.name(name).raw(parameter));
         });
-        json.name("definitions").object(|json| {
-            for name in reachable(definitions, paths.iter().flat_map(Path::definitions).cloned()) {
-                definitions.write(&name, Dialect::V2, json.name(&name));
-            }
-        });
-        json.name("parameters").object(|json| shared.write(json));
         json.name("securityDefinitions").object(|json| {
             json.name("BearerToken").object(|json| {
                 json.text_member("description", "Bearer Token authentication");
@@ -163,16 +351,17 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// All of them as members, by name.
-    fn write(&self, json: &mut Json) {
-        let mut parameters: Vec<_> = self.parameters.iter().map(|(parameter, name)| (name, parameter)).collect();
-        let mut bodies: Vec<_> = self.bodies.iter().map(|(body, name)| (name, body)).collect();
-        parameters.sort_by_key(|(name, _)| *name);
-        bodies.sort_by_key(|(name, _)| *name);
-        let (before, after) = parameters.split_at(parameters.partition_point(|(name, _)| name.as_str() < "body"));
-        before.iter().for_each(|(name, parameter)| write_parameter(parameter, json.name(name)));
-        bodies.iter().for_each(|(name, body)| write_body(body, json.name(name)));
-        after.iter().for_each(|(name, parameter)| write_parameter(parameter, json.name(name)));
+    /// All of them, by name. A body is called one, so that bodies stand among the others.
+    fn written(&self) -> BTreeMap<String, Bytes> {
+        let written = |write: &dyn Fn(&mut Json)| {
+            let mut json = Json::new();
+            write(&mut json);
+            Bytes::from(json.into_bytes())
+        };
+        let parameters = self.parameters.iter();
+        let parameters = parameters.map(|(parameter, name)| (name, written(&|json| write_parameter(parameter, json))));
+        let bodies = self.bodies.iter().map(|(body, name)| (name, written(&|json| write_body(body, json))));
+        parameters.chain(bodies).map(|(name, json)| (name.clone(), json)).collect()
     }
 }
 

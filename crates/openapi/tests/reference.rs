@@ -192,7 +192,7 @@ fn short(value: &Value) -> String {
 
 fn get(documents: &OpenApi, path: &str) -> Vec<u8> {
     match documents.answer(&Ask { path, ..Ask::default() }) {
-        Some(Answer::Document(document)) => document.body.to_vec(),
+        Some(Answer::Document(document)) => document.body.into_bytes().to_vec(),
         Some(Answer::Index(body)) => body.to_vec(),
         other => panic!("{path}: {other:?}"),
     }

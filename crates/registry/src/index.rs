@@ -32,7 +32,11 @@ impl ResourceIndexer {
         let reads: Vec<Vec<&str>> = selectable().flat_map(|field| field.value.reads()).collect();
         let mut paths: Vec<&[&str]> = vec![&["metadata", "labels"]];
         paths.extend(reads.iter().map(Vec::as_slice));
-        let message = proto::narrow(&kind.message, &paths);
+        // Custom resources are JSON, and their messages are made when first needed: that is not here.
+        let message = match kind.custom {
+            Some(_) => Message::new("", Vec::new()),
+            None => proto::narrow(&kind.message, &paths),
+        };
         let api_version = kind.storage.group_version_kind().api_version();
         Self { message, kind, api_version, names }
     }

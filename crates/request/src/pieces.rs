@@ -65,6 +65,15 @@ impl Pieces {
     }
 }
 
+/// Equal bytes are equal, in however many pieces they lie.
+impl PartialEq for Pieces {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().flatten().eq(other.iter().flatten())
+    }
+}
+
+impl Eq for Pieces {}
+
 impl From<Bytes> for Pieces {
     fn from(first: Bytes) -> Self {
         Self { first, ..Self::default() }

@@ -22,5 +22,5 @@ pub use decode::{DecodeError, Decoded};
 pub use findings::{Finding, Findings};
 pub use json::JsonError;
 pub use limits::{Limits, TooManyElements};
-pub use types::{EnumValues, Field, ListType, Message, MessageRef, PatchStrategy, Presence, Ty, Union};
+pub use types::{EnumValues, Field, ListType, Message, MessageRef, MessageSource, PatchStrategy, Presence, Ty, Union};
 pub use value::{Object, Value};

@@ -5,6 +5,7 @@
 //! resources are built at run time from the same types.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -42,11 +43,17 @@ pub struct Union {
     pub fields: Cow<'static, [(Text, Text)]>,
 }
 
-/// A message that is either static data or was built at run time.
+/// A message that is static data, was built at run time, or is built when it is first looked at.
 #[derive(Clone, Debug)]
 pub enum MessageRef {
     Static(&'static Message),
     Shared(Arc<Message>),
+    Lazy(Arc<dyn MessageSource>),
+}
+
+/// Holds a message, or builds it at the first call and keeps it.
+pub trait MessageSource: fmt::Debug + Send + Sync {
+    fn message(&self) -> &Message;
 }
 
 impl Deref for MessageRef {
@@ -56,6 +63,7 @@ impl Deref for MessageRef {
         match self {
             Self::Static(message) => message,
             Self::Shared(message) => message,
+            Self::Lazy(source) => source.message(),
         }
     }
 }

@@ -65,7 +65,7 @@ pub use footprint::footprint;
 pub use format::{Format, Known};
 pub use interner::Interner;
 pub use message::message;
-pub use parse::Unsupported;
+pub use parse::{Unsupported, check};
 pub use pattern::Pattern;
 pub use scale::ScalePaths;
 pub use structural::{Additional, Alternatives, Kind, ListType, MapType, Numbers, Rule, Size, Structural, Values};

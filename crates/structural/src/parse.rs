@@ -20,6 +20,29 @@ pub enum Unsupported {
     PreserveFalse,
 }
 
+/// Tells whether [`Structural::parse`] can read a schema, without making one.
+///
+/// # Errors
+/// As there.
+pub fn check(schema: &Value) -> Result<(), Unsupported> {
+    unsupported_words(schema)?;
+    if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
+        return Err(Unsupported::PreserveFalse);
+    }
+    if matches!(present(schema, "items"), Some(Value::List(items)) if !items.is_empty()) {
+        return Err(Unsupported::ItemsArray);
+    }
+    for name in ["items", "additionalProperties", "not"] {
+        if let Some(below @ Value::Object(_)) = schema.get(name) {
+            check(below)?;
+        }
+    }
+    for name in ["allOf", "anyOf", "oneOf"] {
+        schema.list_at(&[name]).iter().try_for_each(check)?;
+    }
+    schema.object_at(&["properties"]).into_iter().flat_map(Object::iter).try_for_each(|(_, below)| check(below))
+}
+
 impl Structural {
     /// Reads a schema.
     ///
@@ -177,6 +200,7 @@ mod tests {
         ] {
             let got = Structural::parse(&schema, &Interner::new()).err().map(|error| error.to_string());
             assert_eq!(got.unwrap_or_default(), want);
+            assert_eq!(check(&schema).err().map(|error| error.to_string()).unwrap_or_default(), want);
         }
     }
 

@@ -1,11 +1,12 @@
 //! The schema of a version of a custom resource with all that is derived from it, and the order in which objects are
 //! judged.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::{FieldError, FieldErrorType, FieldErrors, FieldPath};
 use binnacle_schema::decode::DecodeError;
-use binnacle_schema::{Message, MessageRef, Value};
+use binnacle_schema::{Message, MessageRef, MessageSource, Value};
 
 use crate::correlation::{Correlated, Known};
 use crate::defaulting;
@@ -17,14 +18,19 @@ use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
 use crate::structural::{ListType, Structural};
 use crate::validation;
 
-/// A version of a custom resource. Rules and the message are made when they are first asked for.
-#[derive(Debug)]
+/// A version of a custom resource. The schema, its rules and the message are made when they are first asked for: most
+/// of the resources that a server knows are not in use.
 pub struct ResourceSchema {
-    schema: Option<Arc<Structural>>,
+    load: Box<dyn Fn() -> Option<Arc<Structural>> + Send + Sync>,
     object_meta: MessageRef,
-    has: Has,
+    loaded: OnceLock<Loaded>,
     rules: OnceLock<Option<Rules>>,
     message: OnceLock<Arc<Message>>,
+}
+
+struct Loaded {
+    schema: Option<Arc<Structural>>,
+    has: Has,
 }
 
 /// Parts that a schema has: objects are not walked for those that it lacks.
@@ -70,30 +76,47 @@ impl ResourceSchema {
     /// Without a schema an object has metadata and nothing else is known of it. `object_meta` is the message of
     /// metadata.
     pub fn new(schema: Option<Arc<Structural>>, object_meta: MessageRef) -> Self {
-        let mut has = Has::default();
-        if let Some(schema) = &schema {
-            schema.any(&mut |node| {
-                has.embedded |= node.embedded;
-                has.lists |= matches!(node.list_type, Some(ListType::Set | ListType::Map));
-                has.defaults |= node.default.is_some();
-                false
-            });
-        }
-        Self { schema, object_meta, has, rules: OnceLock::new(), message: OnceLock::new() }
+        Self::lazy(move || schema.clone(), object_meta)
+    }
+
+    /// [`ResourceSchema::new`] of a schema that is read when it is first needed.
+    pub fn lazy(load: impl Fn() -> Option<Arc<Structural>> + Send + Sync + 'static, object_meta: MessageRef) -> Self {
+        let (loaded, rules, message) = Default::default();
+        Self { load: Box::new(load), object_meta, loaded, rules, message }
     }
 
     pub fn schema(&self) -> Option<&Arc<Structural>> {
-        self.schema.as_ref()
+        self.loaded().schema.as_ref()
+    }
+
+    fn has(&self) -> Has {
+        self.loaded().has
+    }
+
+    fn loaded(&self) -> &Loaded {
+        self.loaded.get_or_init(|| {
+            let (schema, mut has) = ((self.load)(), Has::default());
+            if let Some(schema) = &schema {
+                schema.any(&mut |node| {
+                    has.embedded |= node.embedded;
+                    has.lists |= matches!(node.list_type, Some(ListType::Set | ListType::Map));
+                    has.defaults |= node.default.is_some();
+                    false
+                });
+            }
+            Loaded { schema, has }
+        })
     }
 
     /// The rules, `None` where there are none.
     pub fn rules(&self) -> Option<&Rules> {
-        self.rules.get_or_init(|| Rules::new(self.schema.as_ref()?, true)).as_ref()
+        self.rules.get_or_init(|| Rules::new(self.schema()?, true)).as_ref()
     }
 
     /// The schema as server-side apply and field managers see it.
     pub fn message(&self) -> &Arc<Message> {
-        self.message.get_or_init(|| Arc::new(message("", self.schema.as_deref(), &self.object_meta)))
+        let schema = || self.schema().map(|schema| &**schema);
+        self.message.get_or_init(|| Arc::new(message("", schema(), &self.object_meta)))
     }
 
     /// Makes a decoded object one of this schema: what it does not know goes, and so do nulls that may not be; metadata
@@ -112,7 +135,7 @@ impl ResourceSchema {
             None => None,
         };
         if !reading.preserve_unknown {
-            let schema = self.schema.as_deref();
+            let schema = self.schema().map(|schema| &**schema);
             match reading.tell_unknown {
                 true => unknown.extend(pruning::prune_and_tell(object, schema, true)),
                 false => pruning::prune(object, schema, true),
@@ -121,7 +144,7 @@ impl ResourceSchema {
                 defaulting::prune_nulls(object, schema);
             }
         }
-        if let Some(schema) = self.schema.as_ref().filter(|_| self.has.embedded) {
+        if let Some(schema) = self.schema().filter(|_| self.has().embedded) {
             let root = FieldPath::root();
             embedded::coerce(object, schema, false, &root, coercion, &mut unknown).map_err(ReadError::Embedded)?;
         }
@@ -139,7 +162,7 @@ impl ResourceSchema {
 
     /// Puts in what the schema says that values are where none are given.
     pub fn set_defaults(&self, object: &mut Value) {
-        if let Some(schema) = self.schema.as_ref().filter(|_| self.has.defaults) {
+        if let Some(schema) = self.schema().filter(|_| self.has().defaults) {
             defaulting::set_defaults(object, schema);
         }
     }
@@ -150,7 +173,7 @@ impl ResourceSchema {
     /// Errors of unchanged parts are dropped, whether the schema or a rule finds them.
     pub fn judge(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
         let mut judgement = Judgement { errors: found, warnings: Vec::new() };
-        let Some(schema) = self.schema.as_deref() else { return judgement };
+        let Some(schema) = self.schema() else { return judgement };
         let known = Known::default();
         let change = old.map(|old| Correlated::new(new, old, schema, &known));
         let errors = &mut judgement.errors;
@@ -160,7 +183,7 @@ impl ResourceSchema {
             (Part::Whole, Some(change)) => validation::validate_update(change, schema, &root, errors),
             (Part::Status, _) => status(new, schema, change.as_ref(), errors),
         }
-        if part == Part::Whole && self.has.embedded {
+        if part == Part::Whole && self.has().embedded {
             embedded::validate(new, schema, false, &root, &self.object_meta, errors);
         }
         let had_duplicates = || {
@@ -169,7 +192,7 @@ impl ResourceSchema {
             !errors.is_empty()
         };
         let mut duplicates = FieldErrors::new();
-        if self.has.lists {
+        if self.has().lists {
             list_types::validate(new, schema, &root, &mut duplicates);
         }
         if !duplicates.is_empty() && !had_duplicates() {
@@ -183,6 +206,18 @@ impl ResourceSchema {
             rules.evaluate(new, old, change, &root, RUNTIME_BUDGET, &mut judgement);
         }
         judgement
+    }
+}
+
+impl MessageSource for ResourceSchema {
+    fn message(&self) -> &Message {
+        self.message()
+    }
+}
+
+impl fmt::Debug for ResourceSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceSchema").field("loaded", &self.loaded.get().is_some()).finish_non_exhaustive()
     }
 }
 

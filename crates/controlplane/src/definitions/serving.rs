@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use binnacle_custom::{Definition, types};
+use binnacle_custom::{Definition, Schemas, Version, types};
 use binnacle_meta::{GroupResource, Status, Text};
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Context, Installer, Resource, object};
@@ -14,9 +14,9 @@ use binnacle_schema::{Value, json};
 use binnacle_scheme::{
     CUSTOM_RESOURCE_PRIORITIES, Kinds, ResourceDescription, Resources, Served, ServedVersion, Shared, Verb, Verbs,
 };
-use binnacle_structural::Interner;
 use binnacle_webhook::ServiceResolver;
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 
 use super::conversion::ConversionWebhook;
 use crate::apiservices::{LocalApi, Registrations};
@@ -27,24 +27,25 @@ pub struct CustomResources {
     installer: Arc<Installer>,
     /// The kinds of the program.
     kinds: Shared<dyn Kinds>,
-    interner: Interner,
+    schemas: Schemas,
     /// Knows where the services of conversion webhooks are.
     resolver: Arc<dyn ServiceResolver>,
-    /// By name of the definition.
-    served: Mutex<BTreeMap<Text, ServedDefinition>>,
+    served: Mutex<ServedGroups>,
 }
 
+/// By group, then by name of the definition.
+type ServedGroups = BTreeMap<Text, BTreeMap<Text, ServedDefinition>>;
+
 struct ServedDefinition {
-    group: Text,
     /// Tells whether anything has changed that its resources are made of.
-    fingerprint: String,
+    fingerprint: [u8; 32],
     terminating: Arc<AtomicBool>,
     resources: Vec<Arc<Resource>>,
 }
 
 impl fmt::Debug for CustomResources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CustomResources").field("served", &self.served.lock().len()).finish_non_exhaustive()
+        f.debug_struct("CustomResources").field("groups", &self.served.lock().len()).finish_non_exhaustive()
     }
 }
 
@@ -55,7 +56,7 @@ impl CustomResources {
         kinds: Shared<dyn Kinds>,
         resolver: Arc<dyn ServiceResolver>,
     ) -> Self {
-        Self { catalog, installer, kinds, interner: Interner::new(), resolver, served: Mutex::default() }
+        Self { catalog, installer, kinds, schemas: Schemas::new(), resolver, served: Mutex::default() }
     }
 
     /// Serves a definition, or what has become of it. Where it is terminating, no objects can be made any more; those
@@ -63,16 +64,18 @@ impl CustomResources {
     pub(super) fn serve(&self, definition: &Definition, terminating: bool, registrations: &Registrations) {
         let fingerprint = fingerprint(definition);
         let mut served = self.served.lock();
-        if let Some(known) = served.get(&definition.name)
+        let group = definition.group.clone();
+        let others = served.entry(group.clone()).or_default();
+        if let Some(known) = others.get(&definition.name)
             && known.fingerprint == fingerprint
         {
             if known.terminating.swap(terminating, Ordering::Relaxed) != terminating {
-                self.publish(&definition.group, &served, None, registrations);
+                self.publish(&group, others, None, registrations);
             }
             return;
         }
         let converter = ConversionWebhook::of(definition, &self.resolver);
-        let made = types(definition, &self.interner, &self.kinds, converter.as_ref());
+        let made = types(definition, &self.schemas, &self.kinds, converter.as_ref());
         let mut good = Vec::new();
         for made in made {
             match made {
@@ -86,23 +89,26 @@ impl CustomResources {
         let resource = GroupResource::new(definition.group.clone(), definition.accepted.plural.clone());
         let hooks: Arc<dyn Hooks> = Arc::new(NothingNew { resource, terminating: terminating.clone() });
         let resources = self.installer.install_with(&good, &hooks);
-        let group = definition.group.clone();
-        let serving = ServedDefinition { group, fingerprint, terminating, resources };
-        let before = served.insert(definition.name.clone(), serving);
-        self.publish(&definition.group, &served, before, registrations);
+        let serving = ServedDefinition { fingerprint, terminating, resources };
+        let before = others.insert(definition.name.clone(), serving);
+        self.publish(&group, others, before, registrations);
     }
 
     /// Takes a definition out.
-    pub(super) fn stop(&self, definition: &Definition, registrations: &Registrations) {
+    pub(super) fn stop(&self, group: &Text, name: &str, registrations: &Registrations) {
         let mut served = self.served.lock();
-        let before = served.remove(&definition.name);
-        self.publish(&definition.group, &served, before, registrations);
+        let Some(others) = served.get_mut(group) else { return };
+        let before = others.remove(name);
+        self.publish(group, others, before, registrations);
+        if others.is_empty() {
+            served.remove(group);
+        }
     }
 
     /// The resource in the version in which objects are stored, or in any that is served.
     pub(super) fn storage_resource(&self, definition: &Definition) -> Option<Arc<Resource>> {
         let served = self.served.lock();
-        let resources = &served.get(&definition.name)?.resources;
+        let resources = &served.get(&definition.group)?.get(&definition.name)?.resources;
         let stored = definition.storage_version().map(|version| &version.name);
         let found = resources.iter().find(|resource| Some(&resource.description.version) == stored);
         found.or(resources.first()).cloned()
@@ -117,7 +123,7 @@ impl CustomResources {
         registrations: &Registrations,
     ) {
         let mut versions: BTreeMap<&Text, Vec<(&Arc<Resource>, bool)>> = BTreeMap::new();
-        for definition in served.values().filter(|definition| definition.group == *group) {
+        for definition in served.values() {
             let terminating = definition.terminating.load(Ordering::Relaxed);
             for resource in &definition.resources {
                 versions.entry(&resource.description.version).or_default().push((resource, terminating));
@@ -181,22 +187,23 @@ fn shown(resource: &Resource, terminating: bool) -> Arc<ResourceDescription> {
     Arc::new(ResourceDescription { unlisted, ..ResourceDescription::clone(&resource.description) })
 }
 
-/// What the resources of a definition are made of, as text.
-fn fingerprint(definition: &Definition) -> String {
+/// The hash of what the resources of a definition are made of.
+fn fingerprint(definition: &Definition) -> [u8; 32] {
     let Definition { uid, accepted, versions, namespaced, preserve_unknown, webhook, .. } = definition;
-    let webhook = webhook.as_ref().map(json::to_string);
-    let schemas: Vec<String> = versions
-        .iter()
-        .map(|version| {
-            let schema = version.schema.as_ref().map(json::to_string);
-            let columns: Vec<String> = version.columns.iter().map(json::to_string).collect();
-            let (name, deprecation, scale) = (&version.name, &version.deprecation, &version.scale);
-            let (served, storage, status, fields) =
-                (version.served, version.storage, version.status, &version.selectable);
-            format!("{name} {served} {storage} {status} {deprecation:?} {scale:?} {fields:?} {columns:?} {schema:?}")
-        })
-        .collect();
-    format!("{uid} {accepted:?} {namespaced} {preserve_unknown} {webhook:?} {schemas:?}")
+    let mut hash = Sha256::new();
+    let mut add = |text: String| {
+        hash.update((text.len() as u64).to_be_bytes());
+        hash.update(text);
+    };
+    add(format!("{uid} {accepted:?} {namespaced} {preserve_unknown}"));
+    add(webhook.as_ref().map(json::to_string).unwrap_or_default());
+    for version in versions {
+        let Version { name, served, storage, status, deprecation, scale, selectable, columns, schema } = version;
+        add(format!("{name} {served} {storage} {status} {deprecation:?} {scale:?} {selectable:?} {}", columns.len()));
+        columns.iter().for_each(|column| add(json::to_string(column)));
+        add(schema.as_ref().map(json::to_string).unwrap_or_default());
+    }
+    hash.finalize().into()
 }
 
 /// Refuses new objects while a definition is terminating.
@@ -263,6 +270,7 @@ mod tests {
         // A request keeps what it began with.
         let request = catalog.snapshot();
         let known: Vec<Weak<Resource>> = request.resources().map(Arc::downgrade).collect();
+        assert!(request.resources().all(|resource| resource.message.get("spec").is_some()), "schemas are read");
         // What has not changed is not made again.
         custom.serve(&definitions[0], false, &registrations);
         let same = catalog.find("a.test", "v1", "widgets0").unwrap();
@@ -275,7 +283,7 @@ mod tests {
         let shown = catalog.snapshot().served().find("a.test", "v1", "widgets0").unwrap().unlisted;
         assert!(shown.contains(Verb::Create) && !shown.contains(Verb::Delete));
 
-        definitions.iter().for_each(|definition| custom.stop(definition, &registrations));
+        definitions.iter().for_each(|definition| custom.stop(&definition.group, &definition.name, &registrations));
         assert!(catalog.snapshot().served().group("a.test").is_none());
         assert!(catalog.find("a.test", "v1", "widgets0").is_none());
         assert!(known.iter().all(|resource| resource.upgrade().is_some()), "a request still works with them");
@@ -283,11 +291,11 @@ mod tests {
         assert!(known.iter().all(|resource| resource.upgrade().is_none()));
         // The cache that was begun ends with its task.
         for _ in 0..1000 {
-            if custom.interner.is_empty() {
+            if custom.schemas.is_empty() {
                 return;
             }
             tokio::task::yield_now().await;
         }
-        panic!("{} schemas are left", custom.interner.len());
+        panic!("{} schemas are left", custom.schemas.len());
     }
 }

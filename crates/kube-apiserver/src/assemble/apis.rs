@@ -46,8 +46,8 @@ pub(super) struct Access {
     pub(super) request_header: Option<RequestHeader>,
     pub(super) admission: AdmissionOptions,
     pub(super) admission_metrics: AdmissionMetrics,
-    pub(super) webhooks: AdmissionWebhooks,
     pub(super) admission_policies: AdmissionPolicies,
+    pub(super) webhooks: AdmissionWebhooks,
     /// Where services of the cluster are reached.
     pub(super) services: Arc<dyn ServiceResolver>,
 }

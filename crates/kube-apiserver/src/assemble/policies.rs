@@ -14,16 +14,17 @@ use prometheus::Registry;
 /// All policies of the server, and what is counted of them.
 pub(super) struct AdmissionPolicies {
     pub(super) policies: Arc<Policies>,
-    pub(super) match_conditions: MatchConditionMetrics,
+    match_conditions: MatchConditionMetrics,
     validating: ValidatingMetrics,
     mutating: MutatingMetrics,
 }
 
 impl AdmissionPolicies {
-    pub(super) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+    /// Match conditions of policies are counted beside those of webhooks.
+    pub(super) fn new(conditions: &MatchConditionMetrics, registry: &Registry) -> Result<Self, prometheus::Error> {
         Ok(Self {
             policies: Policies::new(),
-            match_conditions: MatchConditionMetrics::register(registry)?,
+            match_conditions: conditions.clone(),
             validating: ValidatingMetrics::register(registry)?,
             mutating: MutatingMetrics::register(registry)?,
         })

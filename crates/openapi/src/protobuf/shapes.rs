@@ -9,12 +9,19 @@ const SECURITY: Kind = Kind::Repeated(&Kind::Named(1, &Kind::Wrapped(1, &TEXTS))
 
 // === Version 2 ===
 
+/// The paths of a document of version 2, and the number of their field.
+pub(crate) const V2_PATHS: Kind = Kind::Named(2, &Kind::Message(&V2_PATH));
+pub(crate) const V2_PATHS_NUMBER: u32 = 8;
+/// The same of its definitions.
+pub(crate) const V2_DEFINITIONS: Kind = Kind::Named(1, &Kind::Message(&V2_SCHEMA));
+pub(crate) const V2_DEFINITIONS_NUMBER: u32 = 9;
+
 pub(crate) static V2: Shape = Shape {
     members: &[
         ("swagger", 1, Kind::Text),
         ("info", 2, Kind::Message(&V2_INFO)),
-        ("paths", 8, Kind::Named(2, &Kind::Message(&V2_PATH))),
-        ("definitions", 9, Kind::Named(1, &Kind::Message(&V2_SCHEMA))),
+        ("paths", V2_PATHS_NUMBER, V2_PATHS),
+        ("definitions", V2_DEFINITIONS_NUMBER, V2_DEFINITIONS),
         ("parameters", 10, Kind::Named(1, &Kind::Parameter)),
         ("security", 12, SECURITY),
         ("securityDefinitions", 13, Kind::Named(1, &Kind::Wrapped(2, &Kind::Message(&V2_API_KEY)))),

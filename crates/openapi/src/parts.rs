@@ -1,0 +1,224 @@
+//! What the document of version 2 is put together from. It shows everything at once, so after a change nearly all of it
+//! is as before: each path and each definition is written, hashed, transcoded and compressed once, for as long as what
+//! it is about stays.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use binnacle_meta::Text;
+use binnacle_request::Pieces;
+use bytes::Bytes;
+use flate2::{Compress, Compression, Crc, FlushCompress};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha512};
+
+use crate::json::Json;
+use crate::protobuf::{self, shapes};
+
+/// A path or a definition.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// A comma, the name and the value.
+    json: Bytes,
+    hash: Hash,
+    /// Nothing if it does not fit into that form.
+    protobuf: OnceLock<Option<Bytes>>,
+}
+
+type Hash = [u8; 64];
+
+/// Which member of the document a part stands in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Section {
+    Paths,
+    Definitions,
+}
+
+/// Blocks of a deflate stream that refer to nothing before them and end at a whole byte.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    blocks: Bytes,
+    crc: Crc,
+}
+
+/// The compressed runs of the document that was made last, by the hash of what they hold. A run ends where the content
+/// of a part says so, so that a change leaves the runs before and after it as they are.
+#[derive(Debug, Default)]
+pub(crate) struct PackedRuns(Mutex<HashMap<Hash, Arc<Packed>>>);
+
+/// The paths of one resource or one built-in group version, and what they need of the rest of the document.
+#[derive(Debug, Default)]
+pub(crate) struct PathParts {
+    pub(crate) parts: Vec<(String, Arc<Part>)>,
+    /// Parameters that are referred to, with their names.
+    pub(crate) parameters: BTreeMap<String, Bytes>,
+    pub(crate) definitions: BTreeSet<Text>,
+}
+
+/// A document in one form: the bytes of parts and what stands between them, with their hashes.
+#[derive(Default)]
+pub(crate) struct Chunks {
+    chunks: Vec<(Bytes, Hash)>,
+    length: usize,
+}
+
+impl Part {
+    pub(crate) fn new(name: &str, write: impl FnOnce(&mut Json)) -> Self {
+        let mut json = Json::following();
+        write(json.name(name));
+        let bytes = Bytes::from(json.into_bytes());
+        let hash = Sha512::digest(&bytes).into();
+        Self { json: bytes, hash, protobuf: OnceLock::new() }
+    }
+
+    pub(crate) fn hash(&self) -> &Hash {
+        &self.hash
+    }
+
+    fn protobuf(&self, section: Section) -> Option<&Bytes> {
+        let make = || {
+            let member = [b"{", &self.json[1..], b"}"].concat();
+            let kind = match section {
+                Section::Paths => &shapes::V2_PATHS,
+                Section::Definitions => &shapes::V2_DEFINITIONS,
+            };
+            protobuf::transcode_members(&member, kind).ok().map(Bytes::from)
+        };
+        self.protobuf.get_or_init(make).as_ref()
+    }
+}
+
+impl Packed {
+    fn new(run: &[(Bytes, Hash)]) -> Option<Self> {
+        let mut deflate = Compress::new(Compression::default(), false);
+        let length: usize = run.iter().map(|(bytes, _)| bytes.len()).sum();
+        let (mut blocks, mut crc) = (Vec::with_capacity(length / 4 + 64), Crc::new());
+        for (i, (bytes, _)) in run.iter().enumerate() {
+            let flush = if i + 1 == run.len() { FlushCompress::Full } else { FlushCompress::None };
+            crc.update(bytes);
+            let begin = deflate.total_in();
+            loop {
+                let read = usize::try_from(deflate.total_in() - begin).ok()?;
+                deflate.compress_vec(&bytes[read..], &mut blocks, flush).ok()?;
+                // Room that is left over says that all was taken in, and flushed.
+                if deflate.total_in() - begin == bytes.len() as u64 && blocks.len() < blocks.capacity() {
+                    break;
+                }
+                blocks.reserve(length / 4 + 64);
+            }
+        }
+        blocks.shrink_to_fit();
+        Some(Self { blocks: blocks.into(), crc })
+    }
+}
+
+// === Documents ===
+
+impl Chunks {
+    pub(crate) fn own(&mut self, bytes: impl Into<Bytes>) {
+        let bytes = bytes.into();
+        let hash = Sha512::digest(&bytes).into();
+        self.push(bytes, hash);
+    }
+
+    fn push(&mut self, bytes: Bytes, hash: Hash) {
+        self.length += bytes.len();
+        self.chunks.push((bytes, hash));
+    }
+
+    /// The members of an object in JSON, whose first follows what was put in before.
+    pub(crate) fn members<'p>(&mut self, parts: impl IntoIterator<Item = &'p Part>) {
+        let mut parts = parts.into_iter();
+        if let Some(first) = parts.next() {
+            self.own(first.json.slice(1..));
+        }
+        parts.for_each(|part| self.push(part.json.clone(), part.hash));
+    }
+
+    /// The field in which the parts stand, with its number and length. `None` if one of them does not fit into that.
+    pub(crate) fn field(&mut self, section: Section, parts: &[&Part]) -> Option<()> {
+        let fields = parts.iter().map(|part| part.protobuf(section)).collect::<Option<Vec<&Bytes>>>()?;
+        let number = match section {
+            Section::Paths => shapes::V2_PATHS_NUMBER,
+            Section::Definitions => shapes::V2_DEFINITIONS_NUMBER,
+        };
+        self.own(protobuf::field_start(number, fields.iter().map(|field| field.len()).sum()));
+        fields.into_iter().zip(parts).for_each(|(field, part)| self.push(field.clone(), part.hash));
+        Some(())
+    }
+
+    /// The document as it is.
+    pub(crate) fn plain(&self) -> Pieces {
+        let mut pieces = Pieces::default();
+        self.chunks.iter().for_each(|(bytes, _)| pieces.push(bytes.clone()));
+        pieces
+    }
+
+    /// The document as one member of a gzip file (RFC 1952). `None` if that fails.
+    pub(crate) fn packed(&self, known: &PackedRuns) -> Option<Pieces> {
+        let (mut pieces, mut crc) = (Pieces::from(Bytes::from_static(&GZIP_HEADER)), Crc::new());
+        let before = std::mem::take(&mut *known.0.lock());
+        let mut runs = HashMap::new();
+        for run in self.chunks.split_inclusive(ends_run) {
+            let mut hash = Sha512::new();
+            run.iter().for_each(|(_, part)| hash.update(part));
+            let hash = hash.finalize().into();
+            let packed = match before.get(&hash) {
+                Some(packed) => packed.clone(),
+                None => Arc::new(Packed::new(run)?),
+            };
+            pieces.push(packed.blocks.clone());
+            crc.combine(&packed.crc);
+            runs.insert(hash, packed);
+        }
+        *known.0.lock() = runs;
+        let mut end = LAST_BLOCK.to_vec();
+        end.extend(crc.sum().to_le_bytes());
+        // The length modulo 2^32.
+        end.extend((self.length as u32).to_le_bytes());
+        pieces.push(end.into());
+        Some(pieces)
+    }
+}
+
+/// True where a run ends: once in about 256 KiB, eight times what deflate looks back.
+fn ends_run((bytes, hash): &(Bytes, Hash)) -> bool {
+    usize::from(u16::from_be_bytes([hash[0], hash[1]])) * 4 < bytes.len()
+}
+
+/// Deflate, no name, no time, an unknown system.
+const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+/// The end of a deflate stream: a block of nothing.
+const LAST_BLOCK: [u8; 2] = [3, 0];
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    #[test]
+    fn compressed_parts_make_one_file() {
+        let text = |n: usize| (0..n).map(|i| char::from(b'a' + (i * i % 26) as u8)).collect::<String>();
+        let lengths = [0, 1, 100, 1 << 19].into_iter().chain(1000..1100);
+        let parts: Vec<Part> = lengths.map(|n| Part::new(&format!("part{n}"), |json| json.text(&text(n)))).collect();
+        let mut chunks = Chunks::default();
+        chunks.own("{");
+        chunks.members(&parts);
+        chunks.own("}");
+        let plain = chunks.plain().into_bytes();
+        let tree: serde_json::Value = serde_json::from_slice(&plain).unwrap();
+        assert_eq!(tree["part100"], text(100));
+        assert_eq!(tree.as_object().unwrap().len(), 104);
+        let known = PackedRuns::default();
+        for _ in 0..2 {
+            let (packed, mut read) = (chunks.packed(&known).unwrap().into_bytes(), Vec::new());
+            let mut decoder = GzDecoder::new(&*packed);
+            decoder.read_to_end(&mut read).unwrap();
+            assert!(read == plain && decoder.into_inner().is_empty());
+            assert!(known.0.lock().len() > 1);
+        }
+    }
+}
