@@ -10,6 +10,7 @@ mod json_patch;
 mod merge_patch;
 mod objects;
 mod protobuf;
+mod review_answer;
 mod spdy;
 mod strategic_patch;
 mod yaml;
@@ -19,6 +20,7 @@ pub use json::json;
 pub use json_patch::json_patch;
 pub use merge_patch::merge_patch;
 pub use protobuf::protobuf;
+pub use review_answer::review_answer;
 pub use spdy::spdy;
 pub use strategic_patch::strategic_patch;
 pub use yaml::yaml;
@@ -33,6 +35,7 @@ pub const ALL: &[Law] = &[
     ("json_patch", json_patch),
     ("merge_patch", merge_patch),
     ("protobuf", protobuf),
+    ("review_answer", review_answer),
     ("spdy", spdy),
     ("strategic_patch", strategic_patch),
     ("yaml", yaml),

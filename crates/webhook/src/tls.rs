@@ -35,9 +35,9 @@ pub(crate) fn config(target: &Target) -> Result<ClientConfig, TargetError> {
             builder.with_client_auth_cert(chain, key).map_err(|error| failed(error.to_string()))?
         }
     };
-    config.alpn_protocols = match target.service {
-        Some(_) => vec![b"http/1.1".to_vec()],
-        None => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+    config.alpn_protocols = match target.service.is_some() || target.http1 {
+        true => vec![b"http/1.1".to_vec()],
+        false => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
     Ok(config)
 }

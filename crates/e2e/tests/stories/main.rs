@@ -58,6 +58,7 @@ mod storage_metrics;
 mod storage_versions;
 mod unreadable_objects;
 mod vulnerabilities;
+mod webhooks;
 mod write_permissions;
 
 /// Makes a namespace.
