@@ -88,7 +88,8 @@ impl Drop for Hook {
     }
 }
 
-fn identity() -> (String, Arc<ServerConfig>) {
+/// An authority, and a configuration with a certificate that it signed.
+pub(crate) fn identity() -> (String, Arc<ServerConfig>) {
     let authority_key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

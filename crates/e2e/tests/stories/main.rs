@@ -8,6 +8,7 @@
 mod manifests;
 
 mod admission;
+mod aggregation;
 mod allocators;
 mod auditing;
 mod authentication;
