@@ -9,6 +9,7 @@ mod manifests;
 
 mod admission;
 mod admission_policies;
+mod aggregation;
 mod allocators;
 mod auditing;
 mod authentication;
