@@ -9,6 +9,7 @@ mod json;
 mod json_patch;
 mod merge_patch;
 mod objects;
+mod policy_expression;
 mod protobuf;
 mod spdy;
 mod strategic_patch;
@@ -18,6 +19,7 @@ pub use apply::apply;
 pub use json::json;
 pub use json_patch::json_patch;
 pub use merge_patch::merge_patch;
+pub use policy_expression::policy_expression;
 pub use protobuf::protobuf;
 pub use spdy::spdy;
 pub use strategic_patch::strategic_patch;
@@ -32,6 +34,7 @@ pub const ALL: &[Law] = &[
     ("json", json),
     ("json_patch", json_patch),
     ("merge_patch", merge_patch),
+    ("policy_expression", policy_expression),
     ("protobuf", protobuf),
     ("spdy", spdy),
     ("strategic_patch", strategic_patch),
