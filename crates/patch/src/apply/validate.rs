@@ -42,7 +42,12 @@ fn check_members(shape: Shape<'_>, object: &Object, path: &mut Vec<PathElement>,
         path.push(PathElement::Field(name.clone()));
         match shape.member(name) {
             Some(member) => check(member, value, path, errors),
-            None => errors.push(path, "field not declared in schema"),
+            // Go looks no further at this object.
+            None => {
+                errors.push(path, "field not declared in schema");
+                path.pop();
+                return;
+            }
         }
         path.pop();
     }
