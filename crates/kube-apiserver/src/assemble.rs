@@ -11,7 +11,7 @@ use std::time::Duration;
 use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics};
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::{ControlPlane, ServiceAddresses, follow_policies};
+use binnacle_controlplane::{ControlPlane, ConversionMetrics, ServiceAddresses, follow_policies};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
@@ -205,6 +205,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         request_header: authentication::request_header(flags, proxies.as_ref()),
         admission: plugins,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
+        conversions: ConversionMetrics::register(metrics.registry()).map_err(not_registered)?,
         admission_policies: AdmissionPolicies::new(metrics.registry()).map_err(not_registered)?,
         services: Arc::new(ServiceAddresses::new(
             resources.clone(),

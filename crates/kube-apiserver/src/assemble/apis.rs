@@ -11,8 +11,9 @@ use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
-    ControlPlane, CustomResources, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates,
-    RolesFeed, SignersOfPodCertificates, default_advertise_address, escalation_hooks, service_hooks,
+    ControlPlane, ConversionMetrics, CustomResources, DeviceClaims, LocalApi, PortRange, RequestHeader,
+    RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address, escalation_hooks,
+    service_hooks,
 };
 use binnacle_discovery::Addresses;
 use binnacle_endpoints::Api;
@@ -46,6 +47,7 @@ pub(super) struct Access {
     pub(super) admission: AdmissionOptions,
     pub(super) admission_metrics: AdmissionMetrics,
     pub(super) admission_policies: AdmissionPolicies,
+    pub(super) conversions: ConversionMetrics,
     /// Where services of the cluster are reached.
     pub(super) services: Arc<dyn ServiceResolver>,
 }
@@ -86,8 +88,14 @@ pub(super) fn built_in(
     };
     let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
     let resources = binnacle_builtin::install(&set, &installer, served, Releases::default());
-    let custom =
-        CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds(), access.services.clone());
+    let custom = CustomResources::new(
+        set.clone(),
+        Arc::new(installer),
+        binnacle_builtin::kinds(),
+        access.services.clone(),
+        access.conversions.clone(),
+        binnacle_kinds::structural_violations,
+    );
     own.custom = Some(Arc::new(custom));
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
