@@ -7,20 +7,24 @@
 mod apply;
 mod json;
 mod json_patch;
+mod json_path;
 mod merge_patch;
 mod objects;
 mod protobuf;
 mod spdy;
 mod strategic_patch;
+mod structural;
 mod yaml;
 
 pub use apply::apply;
 pub use json::json;
 pub use json_patch::json_patch;
+pub use json_path::json_path;
 pub use merge_patch::merge_patch;
 pub use protobuf::protobuf;
 pub use spdy::spdy;
 pub use strategic_patch::strategic_patch;
+pub use structural::structural;
 pub use yaml::yaml;
 
 /// A law, by the name of its folder in the corpus.
@@ -31,9 +35,11 @@ pub const ALL: &[Law] = &[
     ("apply", apply),
     ("json", json),
     ("json_patch", json_patch),
+    ("json_path", json_path),
     ("merge_patch", merge_patch),
     ("protobuf", protobuf),
     ("spdy", spdy),
     ("strategic_patch", strategic_patch),
+    ("structural", structural),
     ("yaml", yaml),
 ];
