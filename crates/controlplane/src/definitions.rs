@@ -16,7 +16,8 @@ use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_schema::Value;
 use tokio::sync::watch;
 
-pub use self::serving::CustomResources;
+pub use self::conversion::ConversionMetrics;
+pub use self::serving::{CustomResources, StructuralRules};
 use crate::follow::{Changed, Follow};
 use crate::objects::Objects;
 use crate::start::{RETRY_FIRST, RETRY_LAST, Work};
@@ -91,7 +92,12 @@ struct Known {
     accepted: Names,
     /// True while it lacks names that it asks for.
     waits: bool,
+    /// The generation whose schemas were looked at.
+    generation: i64,
 }
+
+/// No generation.
+const UNSEEN: i64 = -1;
 
 /// The group of a definition, which is called by its plural name and its group.
 fn group_of(name: &str) -> &str {
@@ -128,7 +134,7 @@ impl Keeper<'_> {
         };
         let definition = Definition::read(&object);
         if definition.deleting {
-            self.remember(&definition, definition.is("NamesAccepted"));
+            self.remember(&definition, definition.is("NamesAccepted"), UNSEEN);
             return self.clean_up(&objects, &definition, &object).await;
         }
         self.judge(&objects, definition).await.map(|()| true)
@@ -148,8 +154,9 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    fn remember(&mut self, definition: &Definition, has_names: bool) {
-        let known = Known { uid: definition.uid.clone(), accepted: definition.accepted.clone(), waits: !has_names };
+    fn remember(&mut self, definition: &Definition, has_names: bool, generation: i64) {
+        let known =
+            Known { uid: definition.uid.clone(), accepted: definition.accepted.clone(), waits: !has_names, generation };
         let group = Text::from(group_of(&definition.name));
         self.known.entry(group).or_default().insert(definition.name.clone(), known);
     }
@@ -165,13 +172,22 @@ impl Keeper<'_> {
         if established {
             self.serving.serve(&definition, false, &self.work.registrations);
         }
-        self.remember(&definition, judgement.conflict.is_none());
+        let seen = self.known.get(group_of(&definition.name)).and_then(|others| others.get(&definition.name));
+        let seen = seen.is_some_and(|seen| (&seen.uid, seen.generation) == (&definition.uid, definition.generation));
+        let generation = if seen { definition.generation } else { UNSEEN };
+        self.remember(&definition, judgement.conflict.is_none(), generation);
+        let rules = self.serving.rules;
         let change = |object: &mut Value| {
             if object.str_at(&["metadata", "uid"]) == definition.uid {
                 conditions::put_names(object, &judgement, established);
+                if !seen {
+                    conditions::put_structure(object, rules);
+                }
             }
         };
-        self.tell(objects, &definition.name, change).await
+        self.tell(objects, &definition.name, change).await?;
+        self.remember(&definition, judgement.conflict.is_none(), definition.generation);
+        Ok(())
     }
 
     /// Changes the status of a definition, which may be gone.

@@ -1,6 +1,6 @@
 //! A CustomResourceDefinition as far as serving its resources needs it.
 
-use binnacle_meta::Text;
+use binnacle_meta::{Text, compare_kube_versions};
 use binnacle_schema::Value;
 
 /// A definition, read from an object of `apiextensions.k8s.io/v1`.
@@ -9,6 +9,8 @@ pub struct Definition {
     /// The name of the object.
     pub name: Text,
     pub uid: Text,
+    /// `metadata.generation`.
+    pub generation: i64,
     pub group: Text,
     pub namespaced: bool,
     pub names: Names,
@@ -70,13 +72,15 @@ impl Definition {
         let text = |path: &[&str]| Text::from(object.str_at(path));
         let group = text(&["spec", "group"]);
         let kind = text(&["spec", "names", "kind"]);
+        let versions = object.list_at(&["spec", "versions"]);
         Self {
             name: text(&["metadata", "name"]),
             uid: text(&["metadata", "uid"]),
+            generation: object.int_at(&["metadata", "generation"]).unwrap_or(0),
             namespaced: object.str_at(&["spec", "scope"]) == "Namespaced",
             names: Names::read(object.at(&["spec", "names"])),
             accepted: Names::read(object.at(&["status", "acceptedNames"])),
-            versions: object.list_at(&["spec", "versions"]).iter().map(|v| Version::read(v, &group, &kind)).collect(),
+            versions: versions.iter().map(|v| Version::read(v, &group, &kind, versions)).collect(),
             preserve_unknown: object.bool_at(&["spec", "preserveUnknownFields"]),
             webhook: (object.str_at(&["spec", "conversion", "strategy"]) == "Webhook")
                 .then(|| object.at(&["spec", "conversion", "webhook"]).cloned().unwrap_or_default()),
@@ -138,11 +142,15 @@ impl Names {
 }
 
 impl Version {
-    fn read(version: &Value, group: &str, kind: &str) -> Self {
+    /// `all` is what stands beside it.
+    fn read(version: &Value, group: &str, kind: &str, all: &[Value]) -> Self {
         let name = Text::from(version.str_at(&["name"]));
         let deprecation = version.bool_at(&["deprecated"]).then(|| match version.get("deprecationWarning") {
             Some(Value::Str(warning)) => warning.clone(),
-            _ => Text::from(format!("{group}/{name} {kind} is deprecated")),
+            _ => match replacement(&name, all) {
+                Some(better) => format!("{group}/{name} {kind} is deprecated; use {group}/{better} {kind}").into(),
+                None => format!("{group}/{name} {kind} is deprecated").into(),
+            },
         });
         let scale = version.at(&["subresources", "scale"]).filter(|scale| !scale.is_null()).map(|scale| Scale {
             spec_replicas: scale.str_at(&["specReplicasPath"]).into(),
@@ -160,6 +168,40 @@ impl Version {
             columns: version.list_at(&["additionalPrinterColumns"]).to_vec(),
             selectable: selectable.map(|field| field.str_at(&["jsonPath"]).into()).collect(),
             name,
+        }
+    }
+}
+
+/// The best of the served versions that are better than this one and not deprecated themselves.
+fn replacement<'a>(version: &str, all: &'a [Value]) -> Option<&'a str> {
+    let good = all.iter().filter(|other| other.bool_at(&["served"]) && !other.bool_at(&["deprecated"]));
+    let better = good.map(|other| other.str_at(&["name"])).filter(|name| compare_kube_versions(version, name).is_lt());
+    better.max_by(|a, b| compare_kube_versions(a, b))
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn deprecated_versions_name_a_better_one() {
+        let version = |name: &str, served: bool, deprecated: bool| value!({"name": name, "served": served, "deprecated": deprecated});
+        for (others, want) in [
+            (vec![version("v1alpha1", true, false)], "g/v1beta1 K is deprecated"),
+            (vec![version("v1", false, false)], "g/v1beta1 K is deprecated"),
+            (vec![version("v1", true, true)], "g/v1beta1 K is deprecated"),
+            (
+                vec![version("v1beta2", true, false), version("v2", true, false), version("v1", true, false)],
+                "g/v1beta1 K is deprecated; use g/v2 K",
+            ),
+        ] {
+            let mut versions = vec![version("v1beta1", true, true)];
+            versions.extend(others);
+            let mut object = value!({"spec": {"group": "g", "names": {"kind": "K"}}});
+            object.make_at(&["spec"]).insert("versions", versions);
+            assert_eq!(Definition::read(&object).versions[0].deprecation.as_deref(), Some(want));
         }
     }
 }

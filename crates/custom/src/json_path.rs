@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 
 /// A path that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct JsonPath(Vec<Step>);
+pub struct JsonPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
@@ -37,18 +37,24 @@ enum Operator {
 
 impl JsonPath {
     /// Reads a path that begins with a dot, as definitions write it. `None` for what it cannot be.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let mut reader = Reader { rest: text.strip_prefix('$').unwrap_or(text) };
         let path = reader.steps()?;
         reader.rest.is_empty().then_some(path)
     }
 
-    /// What the path leads to, in order.
-    pub(crate) fn find<'v>(&self, object: &'v Value) -> Vec<&'v Value> {
+    /// What the path leads to, in order. Paths that descend again and again come by the same values so often that no more
+    /// than a bounded number count.
+    pub fn find<'v>(&self, object: &'v Value) -> Vec<&'v Value> {
+        let mut left = MAX_VISITS;
+        self.find_within(object, &mut left)
+    }
+
+    fn find_within<'v>(&self, object: &'v Value, left: &mut usize) -> Vec<&'v Value> {
         let mut found = vec![object];
         for step in &self.0 {
             let mut next = Vec::new();
-            found.into_iter().for_each(|value| step.follow(value, &mut next));
+            found.into_iter().for_each(|value| step.follow(value, &mut next, left));
             found = next;
         }
         found
@@ -56,32 +62,51 @@ impl JsonPath {
 }
 
 impl Step {
-    fn follow<'v>(&self, value: &'v Value, found: &mut Vec<&'v Value>) {
+    fn follow<'v>(&self, value: &'v Value, found: &mut Vec<&'v Value>, left: &mut usize) {
+        let before = found.len();
         match (self, value) {
             (Self::Member(name), Value::Object(members)) => found.extend(members.get(name)),
             (Self::Index(index), Value::List(items)) => {
                 let index = if *index < 0 { *index + items.len() as i64 } else { *index };
                 found.extend(usize::try_from(index).ok().and_then(|index| items.get(index)));
             }
-            (Self::All, Value::List(items)) => found.extend(items),
-            (Self::All, Value::Object(members)) => found.extend(members.values()),
-            (Self::Descend, value) => {
-                found.push(value);
-                match value {
-                    Value::List(items) => items.iter().for_each(|item| self.follow(item, found)),
-                    Value::Object(members) => members.values().for_each(|member| self.follow(member, found)),
-                    _ => {}
+            (Self::All, Value::List(items)) => found.extend(items.iter().take(*left)),
+            (Self::All, Value::Object(members)) => found.extend(members.values().take(*left)),
+            (Self::Descend, value) => return descend(value, found, left),
+            (Self::Filter(filter), Value::List(items)) => {
+                for item in items {
+                    if *left == 0 {
+                        return;
+                    }
+                    *left -= 1;
+                    if filter.takes(item, left) {
+                        found.push(item);
+                    }
                 }
+                return;
             }
-            (Self::Filter(filter), Value::List(items)) => found.extend(items.iter().filter(|item| filter.takes(item))),
             _ => {}
         }
+        *left = left.saturating_sub(found.len() - before);
+    }
+}
+
+fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>, left: &mut usize) {
+    if *left == 0 {
+        return;
+    }
+    *left -= 1;
+    found.push(value);
+    match value {
+        Value::List(items) => items.iter().for_each(|item| descend(item, found, left)),
+        Value::Object(members) => members.values().for_each(|member| descend(member, found, left)),
+        _ => {}
     }
 }
 
 impl Filter {
-    fn takes(&self, item: &Value) -> bool {
-        let found = self.path.find(item);
+    fn takes(&self, item: &Value, left: &mut usize) -> bool {
+        let found = self.path.find_within(item, left);
         let Some((operator, wanted)) = &self.compare else { return !found.is_empty() };
         let Some(value) = found.first() else { return false };
         let order = match (value, wanted) {
@@ -104,6 +129,8 @@ impl Filter {
     }
 }
 
+/// How many values are looked at for one cell: about as many as an object can have.
+const MAX_VISITS: usize = 1 << 18;
 /// How many filters stand in each other at most.
 const MAX_LENGTH: usize = 4096;
 
@@ -241,6 +268,18 @@ mod tests {
     use binnacle_schema::{json, value};
 
     use super::*;
+
+    #[test]
+    fn descending_again_and_again_ends() {
+        let mut object = value!({"a": 1i64});
+        for _ in 0..100 {
+            object = value!({"a": object});
+        }
+        for path in ["..a".repeat(50), "..*".repeat(50), format!("{}[?(@..a)]", "..*".repeat(20))] {
+            let found = JsonPath::parse(&path).unwrap();
+            assert!(found.find(&object).len() <= MAX_VISITS);
+        }
+    }
 
     #[test]
     fn paths() {

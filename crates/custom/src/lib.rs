@@ -16,5 +16,6 @@ mod strategy;
 mod types;
 
 pub use definition::{Definition, Names, Version};
+pub use json_path::JsonPath;
 pub use schemas::Schemas;
 pub use types::{CustomKinds, types};

@@ -24,7 +24,7 @@ pub(crate) struct VersionSchema {
 
 impl VersionSchema {
     fn reading(&self, from_store: bool) -> Reading {
-        Reading { tell_unknown: false, preserve_unknown: self.preserve_unknown, from_store }
+        Reading { preserve_unknown: self.preserve_unknown, from_store, ..Reading::default() }
     }
 
     fn of(&self, api_version: &str) -> Result<&ResourceSchema, String> {
@@ -96,7 +96,12 @@ impl CustomSchema for VersionSchema {
         schema.read(object, self.reading(true)).map(drop).map_err(|error| error.to_string())
     }
 
-    fn set_defaults(&self, object: &mut Value) {
-        self.schema.resource().set_defaults(object);
+    fn set_defaults(&self, object: &mut Value) -> bool {
+        self.schema.resource().set_defaults(object)
+    }
+
+    fn read_applied(&self, object: &mut Value) -> Result<(), String> {
+        let reading = Reading { keep_nulls: true, ..self.reading(false) };
+        self.schema.resource().read(object, reading).map(drop).map_err(|error| error.to_string())
     }
 }

@@ -1,12 +1,14 @@
 //! What becomes of custom resources when they are written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text, go_quote};
 use binnacle_schema::{Object, Value};
 use binnacle_scheme::{Situation, Strategy, spec_generation};
 use binnacle_structural::ScalePaths;
-use binnacle_structural::resource::Part;
+use binnacle_structural::resource::{Part, keeps_rules_from_running};
+use binnacle_validation::{metadata, names};
 
 use crate::definition::Scale;
 use crate::schemas::SharedSchema;
@@ -16,13 +18,15 @@ pub(crate) struct CustomStrategy {
     pub(crate) schema: Arc<SharedSchema>,
     pub(crate) kind: Text,
     pub(crate) api_version: Text,
+    pub(crate) namespaced: bool,
     /// True where `/status` is served.
     pub(crate) status: bool,
     pub(crate) scale: Option<Scale>,
 }
 
 impl CustomStrategy {
-    fn judge(&self, object: &Value, old: Option<&Value>, part: Part) -> FieldErrors {
+    /// `blocked` is true where its metadata keeps the rules of an object from running.
+    fn judge(&self, object: &Value, old: Option<&Value>, part: Part, blocked: bool) -> FieldErrors {
         let mut found = FieldErrors::new();
         for (member, wanted) in [("kind", &self.kind), ("apiVersion", &self.api_version)] {
             let given = object.str_at(&[member]);
@@ -30,6 +34,10 @@ impl CustomStrategy {
                 let path = FieldPath::new(member);
                 found.push(FieldError::invalid(&path, given, format!("must be {wanted}")));
             }
+        }
+        // An object of another type is not looked at any further.
+        if !found.is_empty() {
+            return found;
         }
         if let Some(scale) = &self.scale {
             let paths = ScalePaths {
@@ -40,7 +48,20 @@ impl CustomStrategy {
             paths.validate_spec(object, &mut found);
             paths.validate_status(object, &mut found);
         }
-        self.schema.resource().judge(object, old, part, found).errors
+        let schema = self.schema.resource();
+        match blocked {
+            true => schema.judge_blocked(object, old, part, found).errors,
+            false => schema.judge(object, old, part, found).errors,
+        }
+    }
+
+    /// True where a new object lacks a name or has too much metadata: its rules are not run then. What is wrong is told
+    /// by the registry.
+    fn is_blocked(&self, object: &Value) -> bool {
+        let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
+        let name_rule = |name: &str, prefix: bool| self.validate_name(name, prefix);
+        let errors = metadata::validate(metadata, self.namespaced, name_rule, &FieldPath::new("metadata"));
+        errors.iter().any(keeps_rules_from_running)
     }
 }
 
@@ -84,22 +105,48 @@ impl Strategy for CustomStrategy {
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
-        self.judge(object, None, Part::Whole)
+        self.judge(object, None, Part::Whole, self.schema.resource().rules().is_some() && self.is_blocked(object))
     }
 
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
-        self.judge(object, Some(old), Part::Whole)
+        self.judge(object, Some(old), Part::Whole, false)
     }
 
     fn validate_subresource(&self, subresource: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let part = if subresource == "status" { Part::Status } else { Part::Whole };
-        self.judge(object, Some(old), part)
+        self.judge(object, Some(old), part, false)
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let finalizers = |object: &Value| -> BTreeSet<Text> {
+            let list = object.list_at(&["metadata", "finalizers"]).iter();
+            list.filter_map(Value::as_str).map(Text::new).collect()
+        };
+        let new = finalizers(object);
+        if new.is_empty() {
+            return Vec::new();
+        }
+        let old = old.map(finalizers).unwrap_or_default();
+        new.difference(&old).flat_map(|finalizer| finalizer_warnings(finalizer)).collect()
     }
 
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
 }
+
+fn finalizer_warnings(finalizer: &str) -> Vec<String> {
+    let mut told = names::label_key(finalizer);
+    if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+        let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
+        told.push(format!(
+            "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        ));
+    }
+    told.into_iter().map(|why| format!("metadata.finalizers: {}: {why}", go_quote(finalizer))).collect()
+}
+
+const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
 fn same_content(object: &Value, old: &Value) -> bool {
     let content = |value: &Value| -> Object {
@@ -110,4 +157,24 @@ fn same_content(object: &Value, old: &Value) -> bool {
     binnacle_schema::canonical::sort_free_form(&mut object);
     binnacle_schema::canonical::sort_free_form(&mut old);
     binnacle_schema::json::to_string(&object) == binnacle_schema::json::to_string(&old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finalizers_without_a_domain() {
+        const OTHERS: &str = "to avoid accidental conflicts with other finalizer writers";
+        for (finalizer, want) in [
+            ("a.io/b", vec![]),
+            ("orphan", vec![]),
+            ("x", vec![format!("\"x\": prefer a domain-qualified finalizer name {OTHERS}")]),
+            ("x.io", vec![format!("\"x.io\": prefer a domain-qualified finalizer name including a path (/) {OTHERS}")]),
+        ] {
+            let want: Vec<String> = want.into_iter().map(|why| format!("metadata.finalizers: {why}")).collect();
+            assert_eq!(finalizer_warnings(finalizer), want);
+        }
+        assert_eq!(finalizer_warnings("a b/c").len(), 1);
+    }
 }

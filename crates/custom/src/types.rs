@@ -114,6 +114,7 @@ fn kind_type(
         schema: schema.clone(),
         kind: names.kind.clone(),
         api_version: api_version(version),
+        namespaced: definition.namespaced,
         status: version.status,
         scale: version.scale.clone(),
     };

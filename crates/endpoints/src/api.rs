@@ -145,9 +145,11 @@ impl Api {
         request.record.note(|facts| facts.served = true);
         // `/watch/` in the path makes a watch of any GET.
         let old_watch = info.verb == "watch" && (!info.name.is_empty() || !request.query.flag("watch"));
-        let has_namespace = !info.namespace.is_empty() && info.resource != "namespaces";
+        // A custom resource may be called namespaces, and lie in one.
+        let has_namespace =
+            !info.namespace.is_empty() && (info.resource != "namespaces" || is_namespace_in_another(info));
         let depth = info.parts.len();
-        if has_namespace && !description.namespaced || is_namespace_in_another(info) {
+        if has_namespace && !description.namespaced {
             return Err(Status::path_not_found());
         }
         // What cannot be watched has no such paths.
@@ -344,7 +346,8 @@ fn item_verb(method: &Method) -> Option<Verb> {
     }
 }
 
-/// True for `/api/v1/namespaces/a/namespaces/b`: it would be authorized in the one namespace and be about the other.
+/// True for `/api/v1/namespaces/a/namespaces/b`: it would be authorized in the one namespace and be about the other,
+/// if namespaces were in namespaces.
 fn is_namespace_in_another(info: &RequestInfo) -> bool {
     let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
     let before = segments.len().saturating_sub(info.parts.len());

@@ -9,6 +9,7 @@ use binnacle_scheme::CustomSchema;
 use crate::body::{self, Expected};
 use crate::negotiate::Encoding;
 use crate::params::FieldValidation;
+use crate::verbs::wrong_type_meta;
 
 /// An object that a client sent, with its defaults.
 pub(crate) fn object(
@@ -39,6 +40,9 @@ pub(crate) fn object(
         }
         Encoding::Protobuf => return Err(Status::unsupported_media_type(&TEXT_MEDIA_TYPES)),
     };
+    if let Some(why) = value.as_object().and_then(wrong_type_meta) {
+        return Err(unrecognized(why));
+    }
     if !matches!(value, Value::Object(_)) || value.str_at(&["kind"]).is_empty() {
         let sent = String::from_utf8_lossy(body);
         return Err(body::cannot_be_handled(&expected, &value, &format!("Object 'Kind' is missing in '{sent}'")));

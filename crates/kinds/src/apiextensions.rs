@@ -13,6 +13,8 @@ mod structural;
 mod validation;
 mod webhook;
 
+pub use structural::validate as structural_violations;
+
 use crate::all::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] =

@@ -39,6 +39,7 @@ mod tree;
 mod workload;
 
 pub use all::strategy;
+pub use apiextensions::structural_violations;
 pub(crate) use binnacle_scheme::{DeleteGrace, MetadataCheck, Plain, Situation, Strategy, spec_generation};
 pub use built_in::BuiltInKinds;
 pub use capabilities::set_allow_privileged;

@@ -14,7 +14,9 @@ use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, Options as AggregatorOptions};
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::{AvailabilityMetrics, ControlPlane, ServiceAddresses, Step, follow_policies};
+use binnacle_controlplane::{
+    AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
+};
 use binnacle_discovery::Addresses;
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
@@ -231,6 +233,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         admission: plugins,
         webhooks,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
+        conversions: ConversionMetrics::register(metrics.registry()).map_err(not_registered)?,
         admission_policies: AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?,
         services,
         aggregator: aggregator.clone(),

@@ -7,6 +7,7 @@
 mod apply;
 mod json;
 mod json_patch;
+mod json_path;
 mod merge_patch;
 mod objects;
 mod policy_expression;
@@ -14,17 +15,20 @@ mod protobuf;
 mod review_answer;
 mod spdy;
 mod strategic_patch;
+mod structural;
 mod yaml;
 
 pub use apply::apply;
 pub use json::json;
 pub use json_patch::json_patch;
+pub use json_path::json_path;
 pub use merge_patch::merge_patch;
 pub use policy_expression::policy_expression;
 pub use protobuf::protobuf;
 pub use review_answer::review_answer;
 pub use spdy::spdy;
 pub use strategic_patch::strategic_patch;
+pub use structural::structural;
 pub use yaml::yaml;
 
 /// A law, by the name of its folder in the corpus.
@@ -35,11 +39,13 @@ pub const ALL: &[Law] = &[
     ("apply", apply),
     ("json", json),
     ("json_patch", json_patch),
+    ("json_path", json_path),
     ("merge_patch", merge_patch),
     ("policy_expression", policy_expression),
     ("protobuf", protobuf),
     ("review_answer", review_answer),
     ("spdy", spdy),
     ("strategic_patch", strategic_patch),
+    ("structural", structural),
     ("yaml", yaml),
 ];

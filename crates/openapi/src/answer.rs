@@ -264,7 +264,7 @@ impl OpenApi {
         let paths = place.paths(&self.served, &*self.kinds);
         let built_in = BuiltIn::new(&*self.kinds, place.scope());
         if let Place::Custom(..) = place {
-            let definitions = WithCustom::new(built_in, &*self.kinds, place.resources(&self.served));
+            let definitions = WithCustom::new(built_in.for_custom(), &*self.kinds, place.resources(&self.served));
             return v3::document(&paths, &definitions, true).into();
         }
         v3::document(&paths, &built_in, false).into()

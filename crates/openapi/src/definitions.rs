@@ -33,6 +33,8 @@ pub(crate) struct BuiltIn<'k> {
     kinds: BTreeMap<&'k str, Vec<KnownKind<'k>>>,
     /// The group version of the document; none for one that shows all.
     scope: Option<(Text, Text)>,
+    /// True for documents of custom resources.
+    for_custom: bool,
 }
 
 /// All names that are reachable from `roots`.
@@ -72,10 +74,19 @@ impl<'k> BuiltIn<'k> {
         for kind in known.all().into_iter().filter(|kind| !UNPUBLISHED.contains(&kind.group)) {
             kinds.entry(kind.message.name.as_str()).or_default().push(kind);
         }
-        Self { known, kinds, scope: scope.map(|(group, version)| (group.into(), version.into())) }
+        Self { known, kinds, scope: scope.map(|(group, version)| (group.into(), version.into())), for_custom: false }
+    }
+
+    /// As documents of custom resources show them: with the kinds that client-go knows.
+    #[must_use]
+    pub(crate) fn for_custom(self) -> Self {
+        Self { for_custom: true, ..self }
     }
 
     fn is_shown(&self, kind: &KnownKind<'_>) -> bool {
+        if self.for_custom && NOT_OF_CLIENTS.contains(&kind.group) {
+            return false;
+        }
         let Some((group, version)) = &self.scope else { return true };
         !EVERYWHERE.contains(&kind.kind)
             || (kind.group, kind.version) == (group.as_str(), version.as_str())
@@ -162,6 +173,9 @@ impl Definitions for BuiltIn<'_> {
 
 /// Groups whose kinds never travel through a resource, and the one that only holds transformations of others.
 const UNPUBLISHED: [&str; 3] = ["apidiscovery.k8s.io", "audit.k8s.io", "meta.k8s.io"];
+/// Groups that client-go has no types of.
+const NOT_OF_CLIENTS: [&str; 4] =
+    ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
 /// Kinds that exist in every group version and stand in definitions.
 const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 

@@ -152,7 +152,12 @@ mod tests {
         fn fit(&self, _: &mut Value) -> Result<(), String> {
             Ok(())
         }
-        fn set_defaults(&self, _: &mut Value) {}
+        fn set_defaults(&self, _: &mut Value) -> bool {
+            false
+        }
+        fn read_applied(&self, _: &mut Value) -> Result<(), String> {
+            Ok(())
+        }
     }
 
     fn conversions() -> (Arc<Renaming>, Conversions) {

@@ -208,7 +208,7 @@ impl Resource {
         let review = Review { context, subresource: "", object, old: None };
         errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {
-            return Err(Status::invalid(&collection.group_kind(), object::name(object), &errors));
+            return Err(Status::invalid(&collection.kind_of(object), object::name(object), &errors));
         }
         for warning in strategy.warnings(object, None) {
             context.warn(warning);

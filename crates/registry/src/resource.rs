@@ -162,7 +162,8 @@ impl Resource {
     /// Fills in the defaults of this version.
     pub fn set_defaults(&self, object: &mut Value) {
         if let Some(custom) = &self.collection.kind.custom {
-            return custom.set_defaults(object);
+            custom.set_defaults(object);
+            return;
         }
         binnacle_schema::defaults::apply_constants(object, &self.message);
         self.collection.kind.strategy.set_defaults(&self.description.version, object);
@@ -274,6 +275,14 @@ impl Collection {
 
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(self.kind.storage.group.clone(), self.kind.storage.kind.clone())
+    }
+
+    /// The kind that refusals of an object name: that of custom resources says what it is itself.
+    pub(crate) fn kind_of(&self, object: &Value) -> GroupKind {
+        match (&self.kind.custom, object.str_at(&["kind"])) {
+            (Some(_), kind) if !kind.is_empty() => GroupKind::new(self.kind.storage.group.clone(), kind),
+            _ => self.group_kind(),
+        }
     }
 
     /// How messages of the reference name the type of an object, or of a list with the suffix `List`.

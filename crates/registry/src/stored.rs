@@ -101,6 +101,9 @@ impl Collection {
                 let read = Conversions::new(custom).open_one(value).await;
                 let read = read.and_then(|value| self.stored_kind().read(&value));
                 *object = read.map_err(|why| Status::unknown(500, &why))?;
+            } else if custom.set_defaults(object) {
+                // Those of the status, which nobody can create.
+                self.kind.canonicalize(object);
             }
             return Ok(());
         }

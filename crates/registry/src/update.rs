@@ -273,7 +273,7 @@ impl Resource {
         let review = Review { context, subresource, object, old: Some(old) };
         errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {
-            return Err(Status::invalid(&collection.group_kind(), object::name(object), &errors));
+            return Err(Status::invalid(&collection.kind_of(object), object::name(object), &errors));
         }
         let warnings = if subresource.is_empty() {
             strategy.warnings(object, Some(old))

@@ -57,6 +57,11 @@ pub trait CustomSchema: Send + Sync + 'static {
     /// Errors: as for [`CustomSchema::read_given`].
     fn fit(&self, object: &mut Value) -> Result<(), String>;
 
-    /// Puts in what the schema says that values are where none are given.
-    fn set_defaults(&self, object: &mut Value);
+    /// Puts in what the schema says that values are where none are given. True when anything was.
+    fn set_defaults(&self, object: &mut Value) -> bool;
+
+    /// [`CustomSchema::read`] of what server-side apply has merged: nulls stay, and nothing is told of unknown fields.
+    ///
+    /// Errors: as there.
+    fn read_applied(&self, object: &mut Value) -> Result<(), String>;
 }

@@ -5,8 +5,9 @@ use binnacle_schema::Value;
 use crate::structural::Structural;
 
 /// Puts the defaults of the schema into an object: on its way in, and when it is read from the store. A null that may
-/// not be null counts as absent.
-pub fn set_defaults(value: &mut Value, schema: &Structural) {
+/// not be null counts as absent. True when anything has changed.
+pub fn set_defaults(value: &mut Value, schema: &Structural) -> bool {
+    let mut changed = false;
     match value {
         Value::Object(object) => {
             for (name, property) in schema.properties() {
@@ -14,37 +15,41 @@ pub fn set_defaults(value: &mut Value, schema: &Structural) {
                 match object.get_mut(name) {
                     None => object.push(name.clone(), (**default).clone()),
                     Some(value @ Value::Null) if !property.nullable => *value = (**default).clone(),
-                    Some(_) => {}
+                    Some(_) => continue,
                 }
+                changed = true;
             }
             let additional = schema.additional_schema();
             for (name, value) in object.iter_mut() {
                 if let Some(property) = schema.property(name) {
-                    set_defaults(value, property);
+                    changed |= set_defaults(value, property);
                 } else if let Some(additional) = additional {
-                    replace_null(value, additional);
-                    set_defaults(value, additional);
+                    changed |= replace_null(value, additional);
+                    changed |= set_defaults(value, additional);
                 }
             }
         }
         Value::List(items) => {
-            let Some(schema) = schema.items.as_deref() else { return };
+            let Some(schema) = schema.items.as_deref() else { return false };
             for item in items {
-                replace_null(item, schema);
-                set_defaults(item, schema);
+                changed |= replace_null(item, schema);
+                changed |= set_defaults(item, schema);
             }
         }
         _ => {}
     }
+    changed
 }
 
-fn replace_null(value: &mut Value, schema: &Structural) {
+fn replace_null(value: &mut Value, schema: &Structural) -> bool {
     if value.is_null()
         && !schema.nullable
         && let Some(default) = &schema.default
     {
         *value = (**default).clone();
+        return true;
     }
+    false
 }
 
 /// Takes out members that are null and may not be, unless they have a default to put in their place.

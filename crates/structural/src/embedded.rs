@@ -3,7 +3,7 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion};
 use binnacle_schema::decode::{self, DecodeError};
-use binnacle_schema::{Finding, Message, Object, Value};
+use binnacle_schema::{Finding, Message, Object, Value, canonical};
 use binnacle_validation::{metadata, names};
 
 use crate::path::Path;
@@ -70,7 +70,12 @@ pub fn object_meta(
     };
     let error = match decode::value(tree.clone(), coercion.object_meta) {
         Ok(decoded) => return Ok(tell(decoded)),
-        Err(error) => error,
+        // Go reads the members in the order of their names, and tells of the first.
+        Err(error) => {
+            let mut sorted = tree.clone();
+            canonical::sort_free_form(&mut sorted);
+            decode::value(sorted, coercion.object_meta).err().unwrap_or(error)
+        }
     };
     let Some(members) = tree.as_object().filter(|_| coercion.drop_malformed) else { return Err(error) };
     // One by one: what cannot be read goes, the rest stays.

@@ -59,6 +59,8 @@ pub struct Reading {
     /// True for objects from the store: fields of a wrong type in metadata are dropped, and a missing generation is
     /// set.
     pub from_store: bool,
+    /// True for what server-side apply has merged: nulls stay, and are judged.
+    pub keep_nulls: bool,
 }
 
 /// Why an object cannot be made one of its schema.
@@ -140,7 +142,7 @@ impl ResourceSchema {
                 true => unknown.extend(pruning::prune_and_tell(object, schema, true)),
                 false => pruning::prune(object, schema, true),
             }
-            if let Some(schema) = schema {
+            if let Some(schema) = schema.filter(|_| !reading.keep_nulls) {
                 defaulting::prune_nulls(object, schema);
             }
         }
@@ -160,10 +162,11 @@ impl ResourceSchema {
         Ok(unknown)
     }
 
-    /// Puts in what the schema says that values are where none are given.
-    pub fn set_defaults(&self, object: &mut Value) {
-        if let Some(schema) = self.schema().filter(|_| self.has().defaults) {
-            defaulting::set_defaults(object, schema);
+    /// Puts in what the schema says that values are where none are given. True when anything was.
+    pub fn set_defaults(&self, object: &mut Value) -> bool {
+        match self.schema().filter(|_| self.has().defaults) {
+            Some(schema) => defaulting::set_defaults(object, schema),
+            None => false,
         }
     }
 
@@ -172,6 +175,15 @@ impl ResourceSchema {
     ///
     /// Errors of unchanged parts are dropped, whether the schema or a rule finds them.
     pub fn judge(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
+        self.judge_with(new, old, part, found, false)
+    }
+
+    /// [`ResourceSchema::judge`] of an object of which something is wrong that keeps its rules from running.
+    pub fn judge_blocked(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
+        self.judge_with(new, old, part, found, true)
+    }
+
+    fn judge_with(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors, blocked: bool) -> Judgement {
         let mut judgement = Judgement { errors: found, warnings: Vec::new() };
         let Some(schema) = self.schema() else { return judgement };
         let known = Known::default();
@@ -199,7 +211,7 @@ impl ResourceSchema {
             errors.extend(duplicates);
         }
         let Some(rules) = self.rules() else { return judgement };
-        if errors.iter().any(keeps_rules_from_running) {
+        if blocked || errors.iter().any(keeps_rules_from_running) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.push(FieldError::invalid(&root, binnacle_meta::Shown::raw("null"), detail));
         } else {
@@ -232,7 +244,7 @@ fn status(new: &Value, schema: &Structural, change: Option<&Correlated<'_>>, err
 }
 
 /// Rules are not run over objects that are not of their types, or are larger than the rules' costs were estimated for.
-fn keeps_rules_from_running(error: &FieldError) -> bool {
+pub fn keeps_rules_from_running(error: &FieldError) -> bool {
     matches!(
         error.kind,
         FieldErrorType::NotSupported

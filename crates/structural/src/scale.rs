@@ -61,7 +61,7 @@ fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String
                 Some(value) => at = value,
                 None => return Ok(None),
             },
-            other => return Err(wrong_type(&path[..end + name.len()], other, "map[string]interface {}")),
+            other => return Err(wrong_type(&path[..end + name.len()], other, "map[string]interface{}")),
         }
         end += name.len() + 1;
     }
@@ -145,8 +145,8 @@ mod tests {
                 value!({"spec": {"replicas": 1.5}, "status": "x"}),
                 vec![
                     ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: 1.5 is of the type float64, expected int64",
-                    ".status.replicas: Invalid value: 0: .status.replicas accessor error: x is of the type string, expected map[string]interface {}",
-                    ".status.selector: Invalid value: \"\": .status.selector accessor error: x is of the type string, expected map[string]interface {}",
+                    ".status.replicas: Invalid value: 0: .status.replicas accessor error: x is of the type string, expected map[string]interface{}",
+                    ".status.selector: Invalid value: \"\": .status.selector accessor error: x is of the type string, expected map[string]interface{}",
                 ],
             ),
         ] {

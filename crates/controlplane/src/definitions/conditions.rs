@@ -4,9 +4,12 @@ use std::time::SystemTime;
 
 use binnacle_custom::Definition;
 use binnacle_custom::names::Judgement;
-use binnacle_meta::go_quote;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, go_quote};
 use binnacle_registry::rfc3339;
 use binnacle_schema::{Value, value};
+use binnacle_structural::check;
+
+use super::serving::StructuralRules;
 
 /// A condition without its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +23,10 @@ pub(super) struct Condition<'a> {
 /// Puts a condition into a status; its time changes with its state.
 pub(super) fn put(object: &mut Value, condition: Condition<'_>) {
     let Condition { kind, holds, reason, message } = condition;
-    let status = if holds { "True" } else { "False" };
+    put_status(object, kind, if holds { "True" } else { "False" }, reason, message);
+}
+
+fn put_status(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
     let conditions = object.make_at(&["status"]).entry("conditions", || Value::List(Vec::new()));
     if !matches!(conditions, Value::List(_)) {
         *conditions = Value::List(Vec::new());
@@ -69,6 +75,38 @@ pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: 
     put(object, state);
 }
 
+/// The condition of definitions that came by v1beta1: what is not structural in their schemas, as `rules` say.
+pub(super) fn put_structure(object: &mut Value, rules: StructuralRules) {
+    const KIND: &str = "NonStructuralSchema";
+    let spec = FieldPath::new("spec");
+    let mut errors = FieldErrors::new();
+    if object.bool_at(&["spec", "preserveUnknownFields"]) {
+        errors.push(FieldError::invalid(&spec.child("preserveUnknownFields"), true, "must be false"));
+    }
+    let mut unreadable = None;
+    for (i, version) in object.list_at(&["spec", "versions"]).iter().enumerate() {
+        let schema = version.at(&["schema", "openAPIV3Schema"]).filter(|schema| !schema.is_null());
+        let Some(schema) = schema else { continue };
+        if let Err(error) = check(schema) {
+            let name = version.str_at(&["name"]);
+            unreadable = Some(format!("failed to check validation schema for version {name}: {error}"));
+            break;
+        }
+        let path = spec.child("versions").index(i).child("schema").child("openAPIV3Schema");
+        errors.extend(rules(schema, &path));
+    }
+    match unreadable {
+        Some(why) => put_status(object, KIND, "Unknown", "StructuralError", &why),
+        None if errors.is_empty() => {
+            let conditions = object.get_mut("status").and_then(|status| status.get_mut("conditions"));
+            if let Some(conditions) = conditions.and_then(Value::as_list_mut) {
+                conditions.retain(|condition| condition.str_at(&["type"]) != KIND);
+            }
+        }
+        None => put_status(object, KIND, "True", "Violations", &aggregate(errors.iter())),
+    }
+}
+
 /// The condition of a group that the Kubernetes project must approve of (KEP-1111). It holds nothing up.
 fn put_approval(object: &mut Value) {
     let group = object.str_at(&["spec", "group"]);
@@ -92,4 +130,54 @@ fn put_approval(object: &mut Value) {
         (false, "InvalidAnnotation", format!("{must} {how}, {SEE}"))
     };
     put(object, Condition { kind: "KubernetesAPIApprovalPolicyConformant", holds, reason, message: &message });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn no_type(schema: &Value, path: &FieldPath) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        if schema.str_at(&["type"]).is_empty() {
+            errors.push(FieldError::required(&path.child("type"), "must not be empty at the root"));
+        }
+        errors
+    }
+
+    #[test]
+    fn what_is_not_structural() {
+        let object = |preserve: bool, schema: Value| {
+            let version = value!({"name": "v1", "schema": {"openAPIV3Schema": schema}});
+            value!({"spec": {"preserveUnknownFields": preserve, "versions": [version]}})
+        };
+        let whole = || value!({"type": "object"});
+        let root = "spec.versions[0].schema.openAPIV3Schema.type: Required value: must not be empty at the root";
+        let both = format!("[spec.preserveUnknownFields: Invalid value: true: must be false, {root}]");
+        let odd = "failed to check validation schema for version v1: OpenAPIV3Schema '$ref' is not supported";
+        for (mut object, want) in [
+            (object(false, whole()), None),
+            (
+                object(true, whole()),
+                Some(("True", "Violations", "spec.preserveUnknownFields: Invalid value: true: must be false")),
+            ),
+            (object(false, value!({})), Some(("True", "Violations", root))),
+            (object(true, value!({})), Some(("True", "Violations", both.as_str()))),
+            (object(false, value!({"$ref": "a"})), Some(("Unknown", "StructuralError", odd))),
+        ] {
+            put_structure(&mut object, no_type);
+            let conditions = object.list_at(&["status", "conditions"]).to_vec();
+            let text = |name: &str| conditions[0].str_at(&[name]).to_owned();
+            match want {
+                None => assert!(conditions.is_empty()),
+                Some((status, reason, message)) => {
+                    assert_eq!([text("status"), text("reason"), text("message")], [status, reason, message]);
+                }
+            }
+            // What was mended has no condition any more.
+            object.make_at(&["spec"]).insert("preserveUnknownFields", false);
+            object.make_at(&["spec"]).remove("versions");
+            put_structure(&mut object, no_type);
+            assert!(object.list_at(&["status", "conditions"]).is_empty());
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Conversion of custom resources by the webhook that their definition names.
 
+mod metrics;
+
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -12,6 +14,9 @@ use binnacle_scheme::{Converted, Converter};
 use binnacle_validation::metadata;
 use binnacle_webhook::{Client, Service, ServiceResolver, Target};
 
+pub use self::metrics::ConversionMetrics;
+use self::metrics::Failure;
+
 /// How long kube-apiserver waits for a conversion.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const GROUP: &str = "apiextensions.k8s.io";
@@ -20,17 +25,25 @@ const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_no
 
 /// The webhook of one definition.
 pub(super) struct ConversionWebhook {
+    /// The name of the definition.
+    definition: Text,
     /// `spec.conversion.webhook`.
     webhook: Value,
+    metrics: ConversionMetrics,
     resolver: Arc<dyn ServiceResolver>,
     client: OnceLock<Client>,
 }
 
 impl ConversionWebhook {
     /// `None` where versions differ in their names alone. The resolver knows where services are.
-    pub(super) fn of(definition: &Definition, resolver: &Arc<dyn ServiceResolver>) -> Option<Arc<dyn Converter>> {
+    pub(super) fn of(
+        definition: &Definition,
+        resolver: &Arc<dyn ServiceResolver>,
+        metrics: &ConversionMetrics,
+    ) -> Option<Arc<dyn Converter>> {
         let webhook = definition.webhook.clone()?;
-        Some(Arc::new(Self { webhook, resolver: resolver.clone(), client: OnceLock::new() }))
+        let (definition, metrics) = (definition.name.clone(), metrics.clone());
+        Some(Arc::new(Self { definition, webhook, metrics, resolver: resolver.clone(), client: OnceLock::new() }))
     }
 
     fn client(&self) -> Result<&Client, String> {
@@ -68,7 +81,8 @@ impl ConversionWebhook {
         known.next().ok_or_else(|| "no supported conversion review versions".to_owned())
     }
 
-    async fn call(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, String> {
+    async fn call(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, (Failure, String)> {
+        let failed = |why: String| (Failure::Call, why);
         let uid = Text::from(uuid::Uuid::new_v4().to_string());
         let review = value!({
             "kind": REVIEW,
@@ -82,12 +96,33 @@ impl ConversionWebhook {
         });
         let mut body = Vec::new();
         json::write(&review, &mut body);
-        let answer = self.client()?.post(body).await.map_err(|error| error.to_string())?;
+        let client = self.client().map_err(failed)?;
+        let answer = client.post(body).await.map_err(|error| failed(error.to_string()))?;
         if let Some(failure) = answer.failure() {
-            return Err(failure.to_string());
+            return Err(failed(failure.to_string()));
         }
-        let review = json::parse(&answer.body, &LIMITS).map_err(|error| error.to_string())?;
-        converted_objects(&review, version, &uid)
+        let review = json::parse(&answer.body, &LIMITS).map_err(|error| failed(error.to_string()))?;
+        converted_objects(&review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
+    }
+
+    /// Asks the webhook, and holds what it answers against the originals.
+    async fn ask(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, (Failure, String)> {
+        let webhook = format!("conversion webhook for {}", objects.first().map(kind_of).unwrap_or_default());
+        let answered = self.call(version, objects, wanted).await;
+        let converted = answered.map_err(|(failure, why)| (failure, format!("{webhook} failed: {why}")))?;
+        let (got, expected) = (converted.len(), objects.len());
+        if got != expected {
+            return Err((Failure::PartialResponse, format!("{webhook} returned {got} objects, expected {expected}")));
+        }
+        let invalid = |why: String| (Failure::InvalidConvertedObject, format!("{webhook} {why}"));
+        let mut done = Vec::with_capacity(expected);
+        for (i, (original, mut converted)) in objects.iter().zip(converted).enumerate() {
+            check(original, &converted, wanted, i).map_err(invalid)?;
+            let restored = restore_metadata(original, &mut converted);
+            restored.map_err(|why| invalid(format!("returned invalid metadata: {why}")))?;
+            done.push(converted);
+        }
+        Ok(done)
     }
 }
 
@@ -95,25 +130,25 @@ impl Converter for ConversionWebhook {
     fn convert(&self, objects: Vec<Value>, api_version: &str) -> Converted<'_> {
         let wanted = Text::from(api_version);
         Box::pin(async move {
-            let version = self.review_version()?;
             let Some(first) = objects.first() else { return Ok(objects) };
-            let webhook = format!("conversion webhook for {}", kind_of(first));
-            let answered = self.call(version, &objects, &wanted).await;
-            let converted = answered.map_err(|why| format!("{webhook} failed: {why}"))?;
-            let (got, expected) = (converted.len(), objects.len());
-            if got != expected {
-                return Err(format!("{webhook} returned {got} objects, expected {expected}"));
-            }
-            let mut done = Vec::with_capacity(expected);
-            for (i, (original, mut converted)) in objects.iter().zip(converted).enumerate() {
-                check(original, &converted, &wanted, i).map_err(|why| format!("{webhook} {why}"))?;
-                restore_metadata(original, &mut converted)
-                    .map_err(|why| format!("{webhook} returned invalid metadata: {why}"))?;
-                done.push(converted);
-            }
-            Ok(done)
+            let (from, to) = (version_of(first.str_at(&["apiVersion"])).to_owned(), version_of(&wanted));
+            let begun = Instant::now();
+            let converted = match self.review_version() {
+                Ok(version) => {
+                    let answered = self.ask(version, &objects, &wanted).await;
+                    self.metrics.asked(answered.as_ref().err().map(|(failure, _)| *failure), begun.elapsed());
+                    answered.map_err(|(_, why)| why)
+                }
+                Err(why) => Err(why),
+            };
+            self.metrics.converted(&self.definition, [&from, to], converted.is_ok(), begun.elapsed());
+            converted
         })
     }
+}
+
+fn version_of(api_version: &str) -> &str {
+    api_version.rsplit('/').next().unwrap_or_default()
 }
 
 /// Validation keeps ports within their range.

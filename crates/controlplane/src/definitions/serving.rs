@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use binnacle_custom::{Definition, Schemas, Version, types};
-use binnacle_meta::{GroupResource, Status, Text};
+use binnacle_meta::{FieldErrors, FieldPath, GroupResource, Status, Text};
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Context, Installer, Resource, object};
 use binnacle_request::BoxFuture;
@@ -18,11 +18,15 @@ use binnacle_webhook::ServiceResolver;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::conversion::ConversionWebhook;
+use super::conversion::{ConversionMetrics, ConversionWebhook};
 use crate::apiservices::{LocalApi, Registrations};
+
+/// The rules of structural schemas: what is wrong with a schema at a path.
+pub type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
 
 /// What makes definitions served.
 pub struct CustomResources {
+    pub(super) rules: StructuralRules,
     catalog: Catalog,
     installer: Arc<Installer>,
     /// The kinds of the program.
@@ -30,6 +34,7 @@ pub struct CustomResources {
     schemas: Schemas,
     /// Knows where the services of conversion webhooks are.
     resolver: Arc<dyn ServiceResolver>,
+    metrics: ConversionMetrics,
     served: Mutex<ServedGroups>,
 }
 
@@ -55,8 +60,10 @@ impl CustomResources {
         installer: Arc<Installer>,
         kinds: Shared<dyn Kinds>,
         resolver: Arc<dyn ServiceResolver>,
+        metrics: ConversionMetrics,
+        rules: StructuralRules,
     ) -> Self {
-        Self { catalog, installer, kinds, schemas: Schemas::new(), resolver, served: Mutex::default() }
+        Self { catalog, installer, kinds, rules, schemas: Schemas::new(), resolver, metrics, served: Mutex::default() }
     }
 
     /// Serves a definition, or what has become of it. Where it is terminating, no objects can be made any more; those
@@ -74,7 +81,7 @@ impl CustomResources {
             }
             return;
         }
-        let converter = ConversionWebhook::of(definition, &self.resolver);
+        let converter = ConversionWebhook::of(definition, &self.resolver, &self.metrics);
         let made = types(definition, &self.schemas, &self.kinds, converter.as_ref());
         let mut good = Vec::new();
         for made in made {
@@ -262,7 +269,12 @@ mod tests {
         let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
         let installer = Arc::new(Installer::new(storage, Arc::new(AdmitAll), Default::default(), 1 << 20));
         let resolver = Arc::new(ServiceAddresses::new(catalog.clone(), ServiceRouting::ClusterIp, None));
-        let custom = CustomResources::new(catalog.clone(), installer, binnacle_builtin::kinds(), resolver);
+        let custom = {
+            let metrics = ConversionMetrics::register(&prometheus::Registry::new()).unwrap();
+            CustomResources::new(catalog.clone(), installer, binnacle_builtin::kinds(), resolver, metrics, |_, _| {
+                FieldErrors::new()
+            })
+        };
         let registrations = Registrations::default();
         let definitions: Vec<Definition> = (0..100).map(definition).collect();
         definitions.iter().for_each(|definition| custom.serve(definition, false, &registrations));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause};
 use binnacle_patch::apply;
 use binnacle_registry::{Context, Resource, UpdateOptions, object};
+use binnacle_schema::decode::{Decoded, Empties};
 use binnacle_schema::{Findings, Limits, Value, decode, json, yaml};
 
 use super::patched::{Expected, Patch, json_type};
@@ -12,7 +13,7 @@ use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
 use crate::create_gate::AskAuthorizers;
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
-use crate::{audit, body, custom, managed, respond};
+use crate::{audit, body, managed, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let kind = PatchType::of(call.request.header("content-type")).ok_or_else(Status::router_unsupported_media_type)?;
@@ -132,8 +133,10 @@ impl Configuration {
         let (api_version, kind) = (self.value.str_at(&["apiVersion"]), self.value.str_at(&["kind"]));
         let given = GroupVersion::parse(api_version).map(|given| given.with_kind(kind));
         if given.as_ref() == Some(wanted) {
+            // Lists that Go cannot read are none, and refused by their schema.
             return match self.value.list_at(&["metadata", "managedFields"]) {
                 [] => Ok(()),
+                given if given.iter().any(|entry| entry.as_object().is_none()) => Ok(()),
                 _ => Err(Status::bad_request("metadata.managedFields must be nil")),
             };
         }
@@ -165,8 +168,11 @@ impl Configuration {
         let applied = apply::apply(&request, versioned.as_deref(), config).map_err(|error| refused(&error))?;
         let failed = |why: String| Status::unknown(500, &why);
         let decoded = match &resource.collection.kind.custom {
-            Some(schema) => custom::decoded(resource, &**schema, applied, Findings::default(), true)
-                .map_err(|(_, why)| failed(why))?,
+            Some(schema) => {
+                let mut value = applied;
+                schema.read_applied(&mut value).map_err(failed)?;
+                Decoded { value, findings: Findings::default(), empties: Empties::default() }
+            }
             None => decode::value(applied, &resource.message).map_err(|error| failed(error.to_string()))?,
         };
         body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;

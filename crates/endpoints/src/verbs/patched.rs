@@ -5,7 +5,7 @@ use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_q
 use binnacle_patch::{json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{self, Decoded};
-use binnacle_schema::{Finding, Findings, Limits, Message, Value, json};
+use binnacle_schema::{Finding, Findings, Limits, Message, Object, Value, json};
 use binnacle_scheme::Kinds;
 
 use crate::params::FieldValidation;
@@ -167,13 +167,8 @@ fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, St
             json_type(&patched)
         ));
     };
-    for (name, member) in members.iter().filter(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind")) {
-        if !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null) {
-            let found = json_type(member);
-            return Err(format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field .{name} of type string"
-            ));
-        }
+    if let Some(why) = wrong_type_meta(members) {
+        return Err(why);
     }
     let api_version = patched.str_at(&["apiVersion"]).to_owned();
     let kind = Some(patched.str_at(&["kind"])).filter(|kind| !kind.is_empty()).unwrap_or(expected.kind).to_owned();
@@ -263,6 +258,17 @@ fn sort_like(value: &mut Value, patch: &Value) {
             sort_like(member, change);
         }
     }
+}
+
+/// What Go says of an object whose `apiVersion` or `kind` is no text.
+pub(crate) fn wrong_type_meta(members: &Object) -> Option<String> {
+    let mut type_meta = members.iter().filter(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind"));
+    let wrong = |member: &Value| !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null);
+    let (name, member) = type_meta.find(|(_, member)| wrong(member))?;
+    let found = json_type(member);
+    Some(format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field .{name} of type string"
+    ))
 }
 
 /// The name of a value's type in errors of Go's JSON decoder.

@@ -19,7 +19,7 @@ enum Level {
 }
 
 /// The rules for a schema that can be read as a structural one, in the order of their texts.
-pub(super) fn validate(schema: &Value, path: &FieldPath) -> FieldErrors {
+pub fn validate(schema: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
     invariants(schema, Level::Root, path, &mut errors);
     complete(schema, Some(schema), path, path, &mut errors);

@@ -12,9 +12,9 @@ use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
-    AvailabilityMetrics, ControlPlane, CustomResources, DeviceClaims, LocalApi, PortRange, RequestHeader,
-    RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address, escalation_hooks,
-    policy_hooks, service_hooks,
+    AvailabilityMetrics, ControlPlane, ConversionMetrics, CustomResources, DeviceClaims, LocalApi, PortRange,
+    RequestHeader, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address,
+    escalation_hooks, policy_hooks, service_hooks,
 };
 use binnacle_discovery::Addresses;
 use binnacle_endpoints::Api;
@@ -50,6 +50,7 @@ pub(super) struct Access {
     pub(super) admission_metrics: AdmissionMetrics,
     pub(super) admission_policies: AdmissionPolicies,
     pub(super) webhooks: AdmissionWebhooks,
+    pub(super) conversions: ConversionMetrics,
     /// Where services of the cluster are reached.
     pub(super) services: Arc<dyn ServiceResolver>,
     pub(super) aggregator: Aggregator,
@@ -93,8 +94,14 @@ pub(super) fn built_in(
     };
     let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
     let resources = binnacle_builtin::install(&set, &installer, served, Releases::default());
-    let custom =
-        CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds(), access.services.clone());
+    let custom = CustomResources::new(
+        set.clone(),
+        Arc::new(installer),
+        binnacle_builtin::kinds(),
+        access.services.clone(),
+        access.conversions.clone(),
+        binnacle_kinds::structural_violations,
+    );
     own.custom = Some(Arc::new(custom));
     own.aggregated = Some(Arc::new(access.aggregator.clone()));
     own.availability = Some(access.availability.clone());

@@ -129,7 +129,9 @@ impl Entry {
     fn into_value(self) -> Value {
         let mut object = Object::with_capacity(7);
         let text = |text: &'static str| Value::Str(Text::new_static(text));
-        object.push(Text::new_static("manager"), Value::Str(self.manager.clone()));
+        if !self.manager.is_empty() {
+            object.push(Text::new_static("manager"), Value::Str(self.manager.clone()));
+        }
         object.push(Text::new_static("operation"), text(self.operation()));
         object.push(Text::new_static("apiVersion"), Value::Str(self.api_version));
         if let Some(time) = self.time {

@@ -9,6 +9,7 @@ use super::managed::{self, Entry, Owned};
 use super::schema_error::SchemaErrors;
 use super::set::Set;
 use super::shape::{Shape, empty};
+use super::validate::validate;
 use super::{Update, Versions};
 
 /// Writes `metadata.managedFields` of an object that is about to be created (`live` is `None`) or updated; both in the
@@ -111,7 +112,16 @@ pub(super) fn updated(
 
 /// What differs, without what the endpoint puts back.
 pub(super) fn changes(update: &Update<'_>, old: &Value, new: &Value) -> Result<Comparison, SchemaErrors> {
-    let mut changes = compare::objects(Shape::of_message(update.message), old, new, update.reset)?;
+    let shape = Shape::of_message(update.message);
+    // Objects of built-in kinds, whose messages have names, were decoded as such. Custom resources may be anything.
+    if update.message.name.is_empty() {
+        for member in update.reset {
+            if let (Some(shape), Some(value)) = (shape.member(member), new.get(member)) {
+                validate(shape, value)?;
+            }
+        }
+    }
+    let mut changes = compare::objects(shape, old, new, update.reset)?;
     if !changes.is_empty() {
         changes.exclude(&reset_fields(update.reset));
     }

@@ -1,0 +1,74 @@
+//! What conversions by webhooks cost and how they fail, under kube-apiserver's names.
+
+use std::time::Duration;
+
+use binnacle_metrics::keep;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
+
+/// The families of all conversion webhooks.
+#[derive(Clone, Debug)]
+pub struct ConversionMetrics {
+    requests: IntCounterVec,
+    latency: HistogramVec,
+    /// By definition and versions.
+    durations: HistogramVec,
+}
+
+/// How a conversion failed, as `failure_type` says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    Call,
+    MalformedResponse,
+    PartialResponse,
+    InvalidConvertedObject,
+}
+
+const LATENCY_BUCKETS: [f64; 15] =
+    [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
+
+impl ConversionMetrics {
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        const TOTAL: &str = "apiserver_conversion_webhook_request_total";
+        const LATENCY: &str = "apiserver_conversion_webhook_duration_seconds";
+        const DURATIONS: &str = "apiserver_crd_conversion_webhook_duration_seconds";
+        let labels = ["result", "failure_type"];
+        let total = "[ALPHA] Counter for conversion webhook requests with success/failure and failure error type";
+        let latency = HistogramOpts::new(LATENCY, "[ALPHA] Conversion webhook request latency");
+        let durations = HistogramOpts::new(DURATIONS, "[ALPHA] CRD webhook conversion duration in seconds");
+        let durations = durations.buckets(exponential_buckets(0.001, 2.0, 15)?);
+        let versions = ["crd_name", "from_version", "to_version", "succeeded"];
+        Ok(Self {
+            requests: keep(registry, IntCounterVec::new(Opts::new(TOTAL, total), &labels)?)?,
+            latency: keep(registry, HistogramVec::new(latency.buckets(LATENCY_BUCKETS.to_vec()), &labels)?)?,
+            durations: keep(registry, HistogramVec::new(durations, &versions)?)?,
+        })
+    }
+
+    /// A webhook was asked.
+    pub(super) fn asked(&self, failure: Option<Failure>, took: Duration) {
+        let labels = match failure {
+            None => ["success", ""],
+            Some(failure) => ["failure", failure.as_str()],
+        };
+        self.requests.with_label_values(&labels).inc();
+        self.latency.with_label_values(&labels).observe(took.as_secs_f64());
+    }
+
+    /// Objects of a definition were converted, or not.
+    pub(super) fn converted(&self, definition: &str, versions: [&str; 2], succeeded: bool, took: Duration) {
+        let succeeded = if succeeded { "true" } else { "false" };
+        let labels = [definition, versions[0], versions[1], succeeded];
+        self.durations.with_label_values(&labels).observe(took.as_secs_f64());
+    }
+}
+
+impl Failure {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Call => "conversion_webhook_call_failure",
+            Self::MalformedResponse => "conversion_webhook_malformed_response_failure",
+            Self::PartialResponse => "conversion_webhook_partial_response_failure",
+            Self::InvalidConvertedObject => "conversion_webhook_invalid_converted_object_failure",
+        }
+    }
+}
