@@ -1,16 +1,19 @@
 //! What expressions see of one request, and their evaluation.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{LazyLock, OnceLock};
 
 use binnacle_cel::{Activation, Error, Fields, Map, PER_CALL_LIMIT, Val};
 use binnacle_meta::Text;
-use binnacle_schema::Value;
+use binnacle_schema::{Object, Value};
 
 use crate::budget::{Budget, OutOfBudget};
 use crate::checks::Checks;
 use crate::compiler::{Expression, Variables};
+
+/// The variables of a policy without any.
+static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
 
 /// The objects of a request, in the version that the policy or webhook asks for.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +68,8 @@ impl<'a> Scope<'a> {
         set(numbers.namespace_object, tree(inputs.namespace));
         set(numbers.request, tree(Some(inputs.request)));
         set(numbers.params, tree(inputs.params));
+        // Where there are variables, they take this place.
+        set(numbers.variables, Val::Map(Map::Tree(&NOTHING, None)));
         if let Some(checks) = inputs.checks {
             set(numbers.authorizer, checks.authorizer_value());
             set(numbers.request_resource, checks.resource_value());
@@ -99,6 +104,9 @@ impl<'a> Scope<'a> {
     }
 
     fn activation(&'a self) -> &'a Activation<'a> {
+        if self.values.is_empty() {
+            return &self.inputs;
+        }
         self.whole.get_or_init(|| {
             let mut whole = self.inputs.clone();
             if let Some(number) = self.variables.numbers.variables {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use binnacle_meta::{GroupVersionKind, Status};
-use binnacle_schema::{Value, decode, defaults};
+use binnacle_schema::{Message, Value, canonical, decode, defaults};
 
 use crate::subject::Subject;
 
@@ -17,7 +17,7 @@ pub struct Versioned<'v> {
 }
 
 impl Subject<'_> {
-    /// Both objects in the version of `kind`; what is of that version is not copied.
+    /// Both objects in the version of `kind`, as kube-apiserver would send them.
     ///
     /// Errors: 500 when they cannot be converted.
     pub async fn versioned<'v>(
@@ -30,7 +30,22 @@ impl Subject<'_> {
             Some(old) => Some(self.in_version(kind, old).await?),
             None => None,
         };
-        Ok(Versioned { kind: kind.clone(), object: self.in_version(kind, object).await?, old })
+        let mut object = self.in_version(kind, object).await?;
+        // What was reset is missing, and some of it is always written: `status: {}`.
+        if let Some(message) = self.built_in(kind).filter(|_| !object.is_null()) {
+            canonical::canonicalize(object.to_mut(), message);
+        }
+        Ok(Versioned { kind: kind.clone(), object, old })
+    }
+
+    /// The schema of a kind; `None` for custom resources, which have no canonical form.
+    fn built_in(&self, kind: &GroupVersionKind) -> Option<&Message> {
+        let GroupVersionKind { group, version, kind } = kind;
+        match self.snapshot.find_kind(group, version, kind) {
+            Some(resource) if resource.collection.kind.custom.is_some() => None,
+            Some(resource) => Some(&resource.message),
+            None => self.snapshot.kinds().kind(group, version, kind),
+        }
     }
 
     /// An object of this request, as plugins have it, in the version of `kind`.

@@ -107,13 +107,14 @@ impl<'a> Dispatch<'a> {
                 return None;
             }
         };
-        let snapshot = self.surroundings.catalog.snapshot();
-        let params = match policy.params.as_ref().map(|kind| (kind, params::resource(kind, &snapshot))) {
-            Some((_, Err(why))) => {
-                misfit(None, &why);
-                return None;
-            }
-            Some((kind, Ok(resource))) => Some((kind, resource)),
+        let params = match &policy.params {
+            Some(kind) => match params::resource(kind, &self.surroundings.catalog.snapshot()) {
+                Ok(resource) => Some((kind, resource)),
+                Err(why) => {
+                    misfit(None, &why);
+                    return None;
+                }
+            },
             None => None,
         };
         let mut bound = Vec::new();
@@ -128,9 +129,9 @@ impl<'a> Dispatch<'a> {
                     }
                 }
             }
-            let params = match (params, &binding.params) {
+            let params = match (&params, &binding.params) {
                 (Some((kind, resource)), Some(reference)) => {
-                    params::collect(kind, resource, reference, &self.attributes.namespace).await
+                    params::collect(kind, resource.as_ref(), reference, &self.attributes.namespace).await
                 }
                 _ => Ok(vec![None]),
             };

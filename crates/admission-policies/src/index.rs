@@ -68,6 +68,15 @@ impl PolicyResource {
     pub const ALL: [Self; 4] =
         [Self::ValidatingPolicies, Self::ValidatingBindings, Self::MutatingPolicies, Self::MutatingBindings];
 
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::ValidatingPolicies => "ValidatingAdmissionPolicy",
+            Self::ValidatingBindings => "ValidatingAdmissionPolicyBinding",
+            Self::MutatingPolicies => "MutatingAdmissionPolicy",
+            Self::MutatingBindings => "MutatingAdmissionPolicyBinding",
+        }
+    }
+
     pub fn plural(self) -> &'static str {
         match self {
             Self::ValidatingPolicies => "validatingadmissionpolicies",
@@ -207,5 +216,83 @@ impl<E> Bound<E> {
 impl<E> std::fmt::Debug for PolicySet<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PolicySet").field("stale", &self.stale).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_meta::GroupVersionResource;
+    use binnacle_registry::admission::{Operation, OperationOptions};
+    use binnacle_request::User;
+    use binnacle_schema::value;
+
+    use super::*;
+
+    fn policy(name: &str, resource: &str) -> Value {
+        value!({
+            "metadata": {"name": name},
+            "spec": {
+                "matchConstraints": {"resourceRules": [{
+                    "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource],
+                }]},
+                "validations": [{"expression": "true"}],
+            },
+        })
+    }
+
+    fn binding(name: &str, policy: &str) -> Value {
+        value!({"metadata": {"name": name}, "spec": {"policyName": policy, "validationActions": ["Deny"]}})
+    }
+
+    fn creation(resource: &str) -> Attributes {
+        Attributes {
+            operation: Operation::Create,
+            kind: GroupVersionKind::new("", "v1", "X"),
+            resource: GroupVersionResource::new("", "v1", resource),
+            subresource: "".into(),
+            namespace: "n".into(),
+            name: "x".into(),
+            user: User::new("u", &[]),
+            dry_run: false,
+            options: OperationOptions::None,
+            deadline: None,
+        }
+    }
+
+    /// The names of the policies that may be for a request, with those of their bindings.
+    fn found(policies: &Policies, resource: &str) -> Vec<String> {
+        let bound = policies.validating.bound();
+        let text = |hook: &Hook<Validating>| {
+            let bindings: Vec<&str> = hook.bindings.iter().map(|binding| binding.name.as_str()).collect();
+            format!("{}: {}", hook.policy.name, bindings.join(" "))
+        };
+        bound.candidates(&creation(resource)).map(text).collect()
+    }
+
+    #[test]
+    fn policies_are_found() {
+        use PolicyResource::{ValidatingBindings, ValidatingPolicies};
+        let policies = Policies::new();
+        let pods = creation("pods");
+        // Until everything was read, nobody knows.
+        assert!(!policies.validating.is_silent(&pods));
+        policies.put(ValidatingBindings, &binding("b2", "p"));
+        policies.read(ValidatingPolicies);
+        policies.read(ValidatingBindings);
+        assert!(policies.validating.is_silent(&pods));
+        policies.put(ValidatingPolicies, &policy("p", "pods"));
+        policies.put(ValidatingPolicies, &policy("o", "*"));
+        policies.put(ValidatingPolicies, &policy("alone", "pods"));
+        policies.put(ValidatingBindings, &binding("b1", "p"));
+        policies.put(ValidatingBindings, &binding("any", "o"));
+        assert_eq!(found(&policies, "pods"), ["o: any", "p: b1 b2"]);
+        assert_eq!(found(&policies, "secrets"), ["o: any"]);
+        policies.put(ValidatingPolicies, &policy("o", "nodes"));
+        assert!(policies.validating.is_silent(&creation("secrets")));
+        policies.remove(ValidatingBindings, "b2");
+        assert_eq!(found(&policies, "pods"), ["p: b1"]);
+        policies.retain(ValidatingPolicies, &|name| name != "p");
+        assert!(policies.validating.is_silent(&pods));
+        assert_eq!(found(&policies, "nodes"), ["o: any"]);
     }
 }

@@ -11,9 +11,11 @@ mod mutating;
 mod params;
 mod policy;
 mod quote;
+mod type_check;
 mod validating;
 
 pub use dispatch::Surroundings;
 pub use index::{Policies, PolicyResource};
 pub use mutating::{MutatingAdmissionPolicy, MutatingMetrics};
+pub use type_check::{ExpressionWarning, expression_warnings};
 pub use validating::{ValidatingAdmissionPolicy, ValidatingMetrics};

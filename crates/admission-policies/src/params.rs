@@ -12,18 +12,20 @@ use crate::policy::{ParamKind, ParamRef, Which};
 /// A parameter object; `None` where the policy or its binding has none.
 pub(crate) type Param = Option<Arc<Value>>;
 
-/// The resource of a policy's parameters.
+/// The resource of a policy's parameters; `None` where there are no objects of the kind that could be listed.
 ///
 /// # Errors
 /// In kube-apiserver's words where it is not served.
-pub(crate) fn resource<'s>(kind: &ParamKind, snapshot: &'s Snapshot) -> Result<&'s Arc<Resource>, String> {
+pub(crate) fn resource(kind: &ParamKind, snapshot: &Snapshot) -> Result<Option<Arc<Resource>>, String> {
     let found = &kind.kind;
-    snapshot.find_kind(&found.group, &found.version, &found.kind).ok_or_else(|| {
-        format!(
-            "failed to find resource referenced by paramKind: '{}/{}, Kind={}'",
-            found.group, found.version, found.kind
-        )
-    })
+    let resource = snapshot.find_kind(&found.group, &found.version, &found.kind);
+    if resource.is_some() || snapshot.served().find_kind(&found.group, &found.version, &found.kind).is_some() {
+        return Ok(resource.cloned());
+    }
+    Err(format!(
+        "failed to find resource referenced by paramKind: '{}/{}, Kind={}'",
+        found.group, found.version, found.kind
+    ))
 }
 
 /// The parameters for a request in a namespace. Without any the policy is not evaluated.
@@ -32,10 +34,17 @@ pub(crate) fn resource<'s>(kind: &ParamKind, snapshot: &'s Snapshot) -> Result<&
 /// In kube-apiserver's words where there must be some, or where they cannot be told.
 pub(crate) async fn collect(
     kind: &ParamKind,
-    resource: &Arc<Resource>,
+    resource: Option<&Arc<Resource>>,
     reference: &ParamRef,
     namespace: &str,
 ) -> Result<Vec<Param>, String> {
+    let Some(resource) = resource else {
+        return Err(format!(
+            "paramKind kind `&ParamKind{{APIVersion:{},Kind:{},}}` not yet synced to use for admission",
+            kind.kind.api_version(),
+            kind.kind.kind
+        ));
+    };
     let namespaced = resource.description.namespaced;
     let namespace = match (namespaced, reference.namespace.as_str()) {
         (true, "") if namespace.is_empty() => {

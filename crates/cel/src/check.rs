@@ -319,7 +319,7 @@ impl Checker<'_> {
             if list.optional.binary_search(&i).is_ok() {
                 ty = self.unwrap_optional(element, ty);
             }
-            joined = Some(self.join(element.id, joined, ty));
+            joined = Some(self.join(joined, ty));
         }
         let element = joined.unwrap_or_else(|| self.variable());
         Type::list(element)
@@ -330,13 +330,13 @@ impl Checker<'_> {
         for MapEntry { key, value, optional } in entries {
             self.check(key);
             let (keys, values) = joined.unzip();
-            let keys = self.join(key.id, keys, self.ty(key));
+            let keys = self.join(keys, self.ty(key));
             self.check(value);
             let mut ty = self.ty(value);
             if *optional {
                 ty = self.unwrap_optional(value, ty);
             }
-            joined = Some((keys, self.join(value.id, values, ty)));
+            joined = Some((keys, self.join(values, ty)));
         }
         let (key, value) = joined.unwrap_or_else(|| (self.variable(), self.variable()));
         Type::map(key, value)
@@ -444,14 +444,13 @@ impl Checker<'_> {
     }
 
     /// The type of elements so far together with one more.
-    fn join(&mut self, id: Id, before: Option<Type>, ty: Type) -> Type {
+    fn join(&mut self, before: Option<Type>, ty: Type) -> Type {
         let Some(before) = before else { return ty };
         if self.mapping.assign(&before, &ty) {
             return most_general(&before, &ty).clone();
         }
-        // Kubernetes asks for literals with elements of one type.
-        self.mismatch(id, &before, &ty);
-        Type::Error
+        // That literals have elements of one type is asked for later.
+        Type::Dyn
     }
 
     fn variable(&mut self) -> Type {

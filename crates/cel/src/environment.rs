@@ -163,7 +163,7 @@ impl Environment {
         };
         let parsed = parser::parse(source, features, issues)?;
         let checked = check::check(self, source, parsed.expr, parsed.positions, issues)?;
-        if self.version.at_least(29) {
+        if self.version.at_least(29) && issues.is_empty() {
             validate::literals(&checked, source, issues);
         }
         Some(checked)

@@ -2,9 +2,11 @@
 
 mod availability;
 mod checks;
+mod metrics;
 mod registration;
 
 pub use checks::AggregatedServers;
+pub use metrics::AvailabilityMetrics;
 pub use registration::{LocalApi, Registrations};
 
 pub(crate) use availability::follow as follow_availability;
@@ -112,7 +114,7 @@ mod tests {
     struct Answers(AtomicBool);
 
     impl AggregatedServers for Answers {
-        fn discover<'a>(&'a self, _: &'a Value, _: &'a Value, _: &'a [Value]) -> BoxFuture<'a, Result<(), String>> {
+        fn discover<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), String>> {
             let answers = self.0.load(Ordering::SeqCst);
             Box::pin(async move { if answers { Ok(()) } else { Err("refused".to_owned()) } })
         }

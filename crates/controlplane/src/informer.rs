@@ -24,18 +24,19 @@ const RETRY: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Who is told. Objects are in the storage version. Nothing here may wait.
-pub(crate) trait Handler: Send + Sync + 'static {
+pub trait Handler: Send + Sync + 'static {
     /// Everything was read anew: what is not there any more, by namespace and name, is to be forgotten.
     fn retain(&self, there: &dyn Fn(&str, &str) -> bool);
 
     /// An object is there, came into being or changed.
     fn put(&self, object: Value);
 
+    /// An object is gone, or cannot be read any more.
     fn remove(&self, namespace: &str, name: &str);
 }
 
 /// The way of one resource's changes to a handler.
-pub(crate) struct Informer<H> {
+pub struct Informer<H> {
     resource: Arc<Resource>,
     handler: H,
     watcher: Mutex<Option<Watcher>>,
@@ -46,14 +47,15 @@ pub(crate) struct Informer<H> {
 }
 
 impl<H: Handler> Informer<H> {
-    pub(crate) fn new(resource: Arc<Resource>, handler: H) -> Arc<Self> {
+    /// An informer that has not begun: see [`Informer::run`].
+    pub fn new(resource: Arc<Resource>, handler: H) -> Arc<Self> {
         let (watcher, open, emptied) = (Mutex::default(), watch::Sender::new(false), Notify::new());
         Arc::new(Self { resource, handler, watcher, open, emptied })
     }
 
     /// Follows the resource until shutdown; `read` is called when everything has been read for the first time. After a
     /// panic everything is read anew.
-    pub(crate) async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
+    pub async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
         let read = Mutex::new(Some(read));
         supervise("informer", || {
             // What it had when it broke off may have been taken and not told.

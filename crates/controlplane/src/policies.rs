@@ -6,9 +6,11 @@ use binnacle_admission_policies::{Policies, PolicyResource};
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
+use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
 use crate::informer::{Handler, Informer};
+use crate::policy_status;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -40,6 +42,15 @@ pub fn follow_policies(policies: &Arc<Policies>, resources: &Catalog, tasks: &mu
             policies.read(resource);
             continue;
         };
+        if resource == PolicyResource::ValidatingPolicies {
+            let (resources, served, stopped) = (resources.clone(), served.clone(), shutdown.clone());
+            tasks.spawn(async move {
+                tokio::select! {
+                    () = supervise("policy status", || policy_status::keep(resources.clone(), served.clone())) => {}
+                    () = stopped.fired() => {}
+                }
+            });
+        }
         let informer = Informer::new(served, OneResource { resource, policies: policies.clone() });
         tasks.spawn(informer.run(shutdown.clone(), move || policies.read(resource)));
     }

@@ -283,6 +283,12 @@ impl ControlPlane {
 }
 
 impl Step {
+    /// A step of a part beside the control plane, and what tells that it was done.
+    pub fn new(name: &'static str) -> (Self, watch::Sender<bool>) {
+        let (report, done) = watch::channel(false);
+        (Self { name, done }, report)
+    }
+
     /// The name of the reference's post-start hook for the same thing.
     pub fn name(&self) -> &'static str {
         self.name

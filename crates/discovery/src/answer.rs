@@ -12,13 +12,15 @@ use sha2::{Digest, Sha512};
 
 use crate::accept::negotiate;
 use crate::addresses::Addresses;
-use crate::documents::{ApiGroup, ApiGroupList, ApiResourceList, ApiVersions, GroupDiscoveryList};
+use crate::documents::{ApiGroup, ApiGroupList, ApiResourceList, ApiVersions, GroupDiscoveryList, ListedGroup};
 use crate::protobuf::{Message, envelope};
 
 /// Discovery over one immutable [`Served`]. When that changes, a new one takes its place.
 #[derive(Debug, Default)]
 pub struct Discovery {
     served: Arc<Served>,
+    /// The groups of the plain documents, where these are not those of `served`.
+    listed: Option<Vec<ListedGroup>>,
     addresses: Addresses,
     groups: OnceLock<Bytes>,
     aggregated_core: OnceLock<Aggregated>,
@@ -85,6 +87,27 @@ impl Discovery {
         Self { served, addresses, ..Self::default() }
     }
 
+    /// The same with other groups in `/apis` and `/apis/GROUP`: what is registered may be more or less than what is served.
+    #[must_use]
+    pub fn listing(self, groups: Vec<ListedGroup>) -> Self {
+        Self { listed: Some(groups), ..self }
+    }
+
+    fn group_list(&self) -> ApiGroupList<'_> {
+        match &self.listed {
+            Some(groups) => ApiGroupList::listed(groups),
+            None => ApiGroupList::new(&self.served),
+        }
+    }
+
+    /// A group by its name, which is not that of the core group.
+    fn group(&self, name: &str) -> Option<ApiGroup<'_>> {
+        match &self.listed {
+            Some(groups) => groups.iter().find(|group| group.name == name).map(ApiGroup::listed),
+            None => self.served.group(name).filter(|_| !name.is_empty()).map(ApiGroup::new),
+        }
+    }
+
     pub fn served(&self) -> &Arc<Served> {
         &self.served
     }
@@ -110,17 +133,15 @@ impl Discovery {
                 self.root(ask, true, |encoding| encode(encoding, "", "APIVersions", &versions()))
             }
             Place::Groups { slash } => self.root(ask, !slash, |encoding| match encoding {
-                Encoding::Json => self.groups.get_or_init(|| json(&ApiGroupList::new(&self.served))).clone(),
-                _ => encode(encoding, "v1", "APIGroupList", &ApiGroupList::new(&self.served)),
+                Encoding::Json => self.groups.get_or_init(|| json(&self.group_list())).clone(),
+                _ => encode(encoding, "v1", "APIGroupList", &self.group_list()),
             }),
             Place::Group(name) => {
-                let Some(group) = self.served.group(name).filter(|_| !name.is_empty()) else {
-                    return Ok(Answer::NotFound);
-                };
+                let Some(group) = self.group(name) else { return Ok(Answer::NotFound) };
                 if name == REGISTRATION {
                     routed(ask)?;
                 }
-                plain(ask, |encoding| encode(encoding, "v1", "APIGroup", &ApiGroup::new(group)))
+                plain(ask, |encoding| encode(encoding, "v1", "APIGroup", &group))
             }
             Place::Version(group, version) => {
                 let Some(served) = self.served.version(group, version) else {

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_meta::GroupVersionKind;
+use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_scheme::{
     RemoteResource, ResourceDescription, Resources, Served, ServedGroup, ServedVersion, SubresourceKind, VerbOrder,
     Verbs,
@@ -137,6 +137,8 @@ pub(crate) struct ResourceDiscovery<'a> {
 pub(crate) struct SubresourceDiscovery<'a> {
     pub(crate) subresource: &'a str,
     pub(crate) response_kind: Kind<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) accepted_types: Vec<Kind<'a>>,
     pub(crate) verbs: Vec<&'a str>,
 }
 
@@ -167,6 +169,19 @@ impl<'a> ApiGroupList<'a> {
         let groups = served.groups().into_iter().filter(|group| !group.name.is_empty()).map(ApiGroup::element);
         Self { kind: "APIGroupList", api_version: "v1", groups: groups.collect() }
     }
+
+    /// These groups.
+    pub(crate) fn listed(groups: &'a [ListedGroup]) -> Self {
+        let groups = groups.iter().map(ApiGroup::listed_element).collect();
+        Self { kind: "APIGroupList", api_version: "v1", groups }
+    }
+}
+
+/// A group and its versions in order of preference, whoever serves them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedGroup {
+    pub name: Text,
+    pub versions: Vec<Text>,
 }
 
 impl<'a> ApiGroup<'a> {
@@ -174,17 +189,24 @@ impl<'a> ApiGroup<'a> {
         Self { kind: "APIGroup", api_version: "v1", ..Self::element(group) }
     }
 
+    pub(crate) fn listed(group: &'a ListedGroup) -> Self {
+        Self { kind: "APIGroup", api_version: "v1", ..Self::listed_element(group) }
+    }
+
     fn element(group: &'a ServedGroup) -> Self {
-        let versions: Vec<_> = group
-            .versions
-            .iter()
-            .map(|served| GroupVersionForDiscovery {
-                group_version: group_version(&group.name, &served.version),
-                version: &served.version,
-            })
+        Self::of_versions(&group.name, group.versions.iter().map(|served| served.version.as_str()))
+    }
+
+    fn listed_element(group: &'a ListedGroup) -> Self {
+        Self::of_versions(&group.name, group.versions.iter().map(|version| version.as_str()))
+    }
+
+    fn of_versions(name: &'a str, versions: impl Iterator<Item = &'a str>) -> Self {
+        let versions: Vec<_> = versions
+            .map(|version| GroupVersionForDiscovery { group_version: group_version(name, version), version })
             .collect();
         let preferred_version = versions.first().cloned().unwrap_or_default();
-        Self { kind: "", api_version: "", name: &group.name, versions, preferred_version }
+        Self { kind: "", api_version: "", name, versions, preferred_version }
     }
 }
 
@@ -299,6 +321,7 @@ fn own_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
     let subresources = resource.subresources.iter().map(|subresource| SubresourceDiscovery {
         subresource: &subresource.name,
         response_kind: shown_kind(&subresource.kind, &resource.kind),
+        accepted_types: Vec::new(),
         verbs: shown(subresource.verbs, VerbOrder::Alphabetical),
     });
     ResourceDiscovery {
@@ -329,6 +352,7 @@ fn remote_discovery(resource: &RemoteResource) -> ResourceDiscovery<'_> {
     let subresources = resource.subresources.iter().map(|subresource| SubresourceDiscovery {
         subresource: &subresource.name,
         response_kind: full_kind(&subresource.kind),
+        accepted_types: subresource.accepted.iter().map(full_kind).collect(),
         verbs: texts(&subresource.verbs),
     });
     ResourceDiscovery {
@@ -357,7 +381,7 @@ fn shown(verbs: Verbs, order: VerbOrder) -> Vec<&'static str> {
     verbs.ordered(order).map(|verb| verb.as_str()).collect()
 }
 
-fn texts(texts: &[binnacle_meta::Text]) -> Vec<&str> {
+fn texts(texts: &[Text]) -> Vec<&str> {
     texts.iter().map(|text| text.as_str()).collect()
 }
 

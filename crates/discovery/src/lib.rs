@@ -10,4 +10,4 @@ mod protobuf;
 
 pub use addresses::{AddressRule, Addresses};
 pub use answer::{Answer, Ask, Discovery, Document};
-pub use documents::storage_version_hash;
+pub use documents::{ListedGroup, storage_version_hash};

@@ -185,6 +185,7 @@ impl Message for SubresourceDiscovery<'_> {
     fn write(&self, out: &mut Writer) {
         out.text(1, self.subresource);
         out.message(2, &self.response_kind);
+        out.messages(3, &self.accepted_types);
         out.texts(4, &self.verbs);
     }
 }

@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use binnacle_authz::Authorizer;
-use binnacle_discovery::{Addresses, Answer as DiscoveryAnswer, Ask, Discovery};
+use binnacle_discovery::{Addresses, Discovery};
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Catalog, Resource, Snapshot, Warnings};
-use binnacle_request::{Body, BoxFuture, Compressible, Link, Request, RequestInfo, Response, User};
+use binnacle_request::{BoxFuture, Compressible, Link, Request, RequestInfo, Response, User};
 use binnacle_scheme::{Release, Served, ServedGroup, SubresourceRole, Verb, Verbs};
-use bytes::Bytes;
 use http::Method;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
+use http::header::ACCEPT;
 
-use crate::negotiate::{self, Encoding, Offer, Output};
+use crate::negotiate::{self, Offer, Output};
 use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Answer, Call};
-use crate::{failure, patch_type, respond};
+use crate::{discover, failure, patch_type, respond};
 
 /// A subresource, or a resource that is not stored, with a handler of its own.
 pub trait Special: Send + Sync + 'static {
@@ -279,43 +278,7 @@ impl Api {
 
     /// Discovery documents; `None` for other paths.
     fn discover(&self, request: &Request, served: &Arc<Served>) -> Option<Response> {
-        let ask = Ask {
-            method: request.method.as_str(),
-            path: &request.info.path,
-            accept: request.header("accept").unwrap_or(""),
-            if_none_match: request.header("if-none-match").unwrap_or(""),
-            client: request.connection.peer.map(|peer| peer.ip()),
-        };
-        if !Discovery::claims(ask.path) {
-            return None;
-        }
-        Some(match self.documents(served).answer(&ask)? {
-            DiscoveryAnswer::Document(document) => {
-                let pretty =
-                    document.content_type.starts_with(Encoding::Json.media_type()) && negotiate::pretty_json(request);
-                let body = if pretty { indented(&document.body) } else { document.body };
-                let mut response = Response::new(Body::full(body));
-                let headers = response.headers_mut();
-                headers.insert(CONTENT_TYPE, HeaderValue::from_static(document.content_type));
-                if let Some(etag) = document.etag.and_then(|etag| HeaderValue::from_str(&etag).ok()) {
-                    headers.insert(ETAG, etag);
-                    headers.insert(VARY, HeaderValue::from_static("Accept"));
-                    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
-                }
-                response
-            }
-            DiscoveryAnswer::NotModified { etag } => {
-                let mut response = failure::empty(304);
-                if let Ok(etag) = HeaderValue::from_str(&etag) {
-                    response.headers_mut().insert(ETAG, etag);
-                }
-                response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
-                response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
-                response
-            }
-            DiscoveryAnswer::NotFound => failure::plain_not_found(),
-            DiscoveryAnswer::Failure(status) => failure::response(request, &status),
-        })
+        Discovery::claims(&request.info.path).then(|| discover::response(request, &self.documents(served)))?
     }
 }
 
@@ -403,13 +366,6 @@ fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
         "watch" => matches!(verb, Verb::List | Verb::Get),
         _ => false,
     }
-}
-
-/// A document for people to read.
-fn indented(document: &[u8]) -> Bytes {
-    let mut text = Vec::with_capacity(2 * document.len());
-    binnacle_schema::json::indent(document.trim_ascii_end(), &mut text);
-    text.into()
 }
 
 /// A request's future is as large as its largest verb would be: all but the smallest are kept apart.

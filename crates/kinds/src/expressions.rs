@@ -54,7 +54,7 @@ impl Compiler {
         errors: &mut FieldErrors,
     ) {
         if let Err(detail) = self.compile(value, expression, uses, types) {
-            errors.push(FieldError::invalid(path, value, detail));
+            errors.push(refused(path, value, &detail));
         }
     }
 
@@ -63,7 +63,7 @@ impl Compiler {
         let ty = match self.compile(expression, expression, uses, &[]) {
             Ok(program) => data_type(program.output_type()),
             Err(detail) => {
-                errors.push(FieldError::invalid(path, expression, detail));
+                errors.push(refused(path, expression, &detail));
                 DeclType::new(Shape::Dyn)
             }
         };
@@ -129,6 +129,21 @@ pub fn admission(version: Version, uses: Uses, variables: Option<&[(Text, DeclTy
     env
 }
 
+/// The environment in which expressions of a policy are checked against one of the kinds that it is for. Programs are not
+/// made of what is compiled here.
+pub fn type_checking(object: &DeclType, params: Option<&DeclType>, variables: &[(Text, DeclType)]) -> Environment {
+    let mut env = Environment::new(Version::STORED)
+        .with_data("namespaceObject", &namespace_type())
+        .with_data("request", &request_type())
+        .with_data("object", object)
+        .with_data("oldObject", object)
+        .with_variable("authorizer", authorizer_type());
+    if let Some(params) = params {
+        env = env.with_data("params", params);
+    }
+    env.with_data("variables", &variables_type(variables))
+}
+
 /// The environment of selectors of devices.
 pub fn devices() -> &'static Environment {
     static DEVICES: OnceLock<Environment> = OnceLock::new();
@@ -166,7 +181,19 @@ pub fn compile(env: &Environment, expression: &str, types: &[Type]) -> Result<Pr
     if !types.is_empty() && !types.contains(found) {
         return Err(wrong_type(types, found));
     }
-    ast.program().map_err(|error| format!("program instantiation failed: {error}"))
+    ast.program().map_err(|error| format!("{NO_PROGRAM}{error}"))
+}
+
+/// How what cannot be made a program of begins.
+const NO_PROGRAM: &str = "program instantiation failed: ";
+
+/// An expression that compiles and cannot become a program counts as an error of the server, as in kube-apiserver.
+fn refused(path: &FieldPath, value: &str, detail: &str) -> FieldError {
+    if detail.starts_with(NO_PROGRAM) {
+        FieldError::internal(path, detail)
+    } else {
+        FieldError::invalid(path, value, detail)
+    }
 }
 
 fn wrong_type(wanted: &[Type], found: &Type) -> String {

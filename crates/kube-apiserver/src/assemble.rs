@@ -11,15 +11,18 @@ use std::time::Duration;
 
 use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, ResourceLookup};
 use binnacle_admission_expressions::MatchConditionMetrics;
+use binnacle_aggregator::{Aggregator, Options as AggregatorOptions};
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::{ControlPlane, ServiceAddresses, follow_policies};
+use binnacle_controlplane::{AvailabilityMetrics, ControlPlane, ServiceAddresses, Step, follow_policies};
+use binnacle_discovery::Addresses;
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
 use binnacle_metrics::keep;
 use binnacle_openapi::OpenApiLink;
+use binnacle_proxy::ClientIdentity;
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Link, ShutdownTrigger};
 use binnacle_server::{
@@ -34,6 +37,7 @@ use binnacle_store_etcd::ConnectError;
 use binnacle_supervise::supervise;
 use binnacle_webhook::ServiceResolver;
 use prometheus::{GaugeVec, Opts, Registry};
+use rustls::client::ResolvesClientCert;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -120,6 +124,10 @@ pub(crate) enum StartError {
     Authorization(#[from] AuthorizationError),
     #[error("unable to reach kubelets: {0}")]
     Kubelets(#[from] binnacle_kubelet::ConfigError),
+    #[error("unable to use the proxy client certificate: {0}")]
+    ProxyClient(binnacle_proxy::IdentityError),
+    #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
+    NoRegistration,
     #[error("failed to apply admission: {0}")]
     Admission(#[from] AdmissionConfigError),
     #[error("cannot register metrics: {0}")]
@@ -166,7 +174,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
     stores.refuse_unfinished().await?;
     let admin_socket = stores.offer();
-    let Named { mut authentication, issuers, tls, authorization, kubelets } = named;
+    let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client } = named;
     let named_clients = authentication.clients.take();
     let clock = system_clock();
     let Shown { tls, clients, kubectl, controllers, place, service_account, own } =
@@ -205,6 +213,14 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         Some(reachable(port.address())),
     ));
     let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
+    let addresses = Addresses { default: external_address(&config, port.address()), ..Addresses::default() };
+    let aggregator = Aggregator::new(AggregatorOptions {
+        catalog: resources.clone(),
+        resolver: services.clone(),
+        identity: proxy_client,
+        rejects_redirects: config.misc.rejects_redirects,
+        addresses,
+    });
     let access = Access {
         authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer.clone(),
@@ -217,6 +233,8 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
         admission_policies: AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?,
         services,
+        aggregator: aggregator.clone(),
+        availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
@@ -246,6 +264,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     }));
     authorization.follow(&resources, &mut followers, &shutdown);
     access.webhooks.follow(&resources, &mut followers, &shutdown);
+    let aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartError::NoRegistration)?;
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
@@ -260,15 +279,29 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         .ready(Arc::new(InformersCheck { roles: access.roles.index().clone(), webhooks: access.webhooks.sources() }))
         .ready(Arc::new(lost.clone()));
     let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
-    let health = control_plane.steps().iter().fold(health, started).ready(Arc::new(ShutdownCheck(terminating)));
+    let named = |name: &str| control_plane.steps().iter().find(|step| step.name() == name).cloned();
+    let registered = named("kube-apiserver-autoregistration");
+    let registered = registered.map(|step| StepCheck::named("autoregister-completion", &step));
+    let health = registered.into_iter().fold(health, |health, check| health.everywhere(Arc::new(check)));
+    let (defined, routed) = (named("crd-informer-synced"), aggregator.clone());
+    let complete = move || routed.is_complete() && defined.as_ref().is_none_or(Step::is_done);
+    let health = control_plane
+        .steps()
+        .iter()
+        .chain(&aggregation)
+        .fold(health, started)
+        .ready(Arc::new(ShutdownCheck(terminating)));
     let shown = resources.clone();
     let what_is_served = move || shown.snapshot().served().clone();
+    let documented = aggregator.clone();
+    let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds()).with_others(move || documented.openapi());
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response, BUILD)),
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(HealthMetricsLink(health_metrics)),
-        Arc::new(OpenApiLink::new(what_is_served, binnacle_builtin::kinds())),
+        Arc::new(aggregator),
+        Arc::new(openapi),
         Arc::new(api),
     ];
     if let Some(fairness) = &fairness {
@@ -284,7 +317,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let chain = Chain::new(ChainConfig {
         authentication,
         authorizer: access.authorizer,
-        links: Links::new(links),
+        links: Links::new(links).complete_once(complete),
         failure: failure_response,
         metrics,
         shutdown,
@@ -389,6 +422,8 @@ struct Named {
     tls: Option<(DefaultCertificate, String)>,
     authorization: Prepared,
     kubelets: Kubelets,
+    /// Shown to servers of aggregated APIs.
+    proxy_client: Option<Arc<dyn ResolvesClientCert>>,
 }
 
 impl Named {
@@ -409,7 +444,12 @@ impl Named {
         };
         let authorization = Prepared::load(&config.authorization)?;
         let kubelets = Kubelets::new(&config.misc.kubelet)?;
-        Ok(Self { authentication, issuers, tls, authorization, kubelets })
+        let proxy_client = match &config.misc.proxy_client {
+            Some((certificate, key)) => Some(ClientIdentity::load(certificate, key).map_err(StartError::ProxyClient)?),
+            None => None,
+        };
+        let proxy_client = proxy_client.map(|identity| Arc::new(identity) as Arc<dyn ResolvesClientCert>);
+        Ok(Self { authentication, issuers, tls, authorization, kubelets, proxy_client })
     }
 }
 

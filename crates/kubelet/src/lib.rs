@@ -3,19 +3,17 @@
 //! Knows nothing of HTTP and does not look nodes up: who holds a node asks [`Kubelets::of_node`].
 
 mod address;
-mod identity;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_proxy::{Target, Verification, client_config};
+use binnacle_proxy::{ClientIdentity, IdentityError, Target, Verification, client_config};
 use binnacle_schema::Value;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 pub use address::preferred_address;
-pub use identity::Identity;
 
 /// The feature that a kubelet declares which takes WebSockets itself (KEP-4006), so that nothing has to be translated.
 const EXTEND_WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
@@ -54,6 +52,8 @@ pub enum ConfigError {
     NoAuthority(String),
     #[error("tls: {0}")]
     Unusable(String),
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
     /// One of the two flags alone.
     #[error("missing {0}: --kubelet-client-certificate and --kubelet-client-key belong together")]
     Half(&'static str),
@@ -82,7 +82,7 @@ impl Kubelets {
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let unusable = |error: rustls::Error| ConfigError::Unusable(error.to_string());
         let identity = match &config.identity {
-            Some((certificate, key)) => Some(Arc::new(Identity::load(certificate, key)?)),
+            Some((certificate, key)) => Some(Arc::new(ClientIdentity::load(certificate, key)?)),
             None => None,
         };
         let resolver = || identity.clone().map(|identity| identity as Arc<dyn rustls::client::ResolvesClientCert>);
@@ -108,6 +108,7 @@ impl Kubelets {
             port: Some(port),
             tls: Some(tls.clone()),
             addresses: None,
+            server_name: None,
         };
         let features = node.list_at(&["status", "declaredFeatures"]);
         Ok(Kubelet {

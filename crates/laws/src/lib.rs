@@ -9,6 +9,7 @@ mod json;
 mod json_patch;
 mod merge_patch;
 mod objects;
+mod policy_expression;
 mod protobuf;
 mod review_answer;
 mod spdy;
@@ -19,6 +20,7 @@ pub use apply::apply;
 pub use json::json;
 pub use json_patch::json_patch;
 pub use merge_patch::merge_patch;
+pub use policy_expression::policy_expression;
 pub use protobuf::protobuf;
 pub use review_answer::review_answer;
 pub use spdy::spdy;
@@ -34,6 +36,7 @@ pub const ALL: &[Law] = &[
     ("json", json),
     ("json_patch", json_patch),
     ("merge_patch", merge_patch),
+    ("policy_expression", policy_expression),
     ("protobuf", protobuf),
     ("review_answer", review_answer),
     ("spdy", spdy),

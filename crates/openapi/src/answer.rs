@@ -14,6 +14,7 @@ use crate::definitions::BuiltIn;
 use crate::documents::{self, Place};
 use crate::gzip;
 use crate::json::Json;
+use crate::others::{self, Others};
 use crate::parts::PathParts;
 use crate::protobuf::{self, Shape, shapes};
 use crate::v2::{CustomParts, Kept};
@@ -24,6 +25,7 @@ use crate::{v2, v3};
 pub struct OpenApi {
     served: Arc<Served>,
     kinds: Shared<dyn Kinds>,
+    others: Arc<Others>,
     index: OnceLock<Bytes>,
     /// By name in the index.
     v3: BTreeMap<String, Arc<Slot>>,
@@ -108,12 +110,12 @@ impl OpenApi {
     pub fn new(served: Arc<Served>, kinds: Shared<dyn Kinds>) -> Self {
         let v3 = documents::all(&served).into_iter().map(|(name, place)| (name, Slot::new(place))).collect();
         let custom = custom_parts(&v3, &served, &HashMap::new());
-        Self::of(served, kinds, v3, custom, Arc::default())
+        Self::of(served, Arc::default(), kinds, v3, custom, Arc::default())
     }
 
     /// The documents of what is served now: those that are about the same as before are kept.
     #[must_use]
-    pub fn follow(&self, served: Arc<Served>) -> Self {
+    pub fn follow(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
         let same = |slot: &Slot, place: &Place| {
             let (before, now) = (slot.place.resources(&self.served), place.resources(&served));
             slot.place == *place && before.len() == now.len() && before.iter().zip(now).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -125,22 +127,28 @@ impl OpenApi {
         });
         let v3 = slots.collect();
         let custom = custom_parts(&v3, &served, &self.custom);
-        Self::of(served, self.kinds.clone(), v3, custom, self.kept.clone())
+        Self::of(served, others, self.kinds.clone(), v3, custom, self.kept.clone())
     }
 
     fn of(
         served: Arc<Served>,
+        others: Arc<Others>,
         kinds: Shared<dyn Kinds>,
         v3: BTreeMap<String, Arc<Slot>>,
         custom: HashMap<usize, Arc<CustomParts>>,
         kept: Arc<Kept>,
     ) -> Self {
-        Self { served, kinds, index: OnceLock::new(), v3, v2: OnceLock::new(), custom, kept }
+        Self { served, kinds, others, index: OnceLock::new(), v3, v2: OnceLock::new(), custom, kept }
     }
 
     /// What the documents are about.
     pub fn served(&self) -> &Arc<Served> {
         &self.served
+    }
+
+    /// What other servers say beside them.
+    pub fn others(&self) -> &Arc<Others> {
+        &self.others
     }
 
     /// Whether what is answered at a path depends on the encodings that the client accepts.
@@ -219,7 +227,14 @@ impl OpenApi {
         let own: Vec<Arc<PathParts>> = own.map(|slot| slot.v2.get_or_init(|| paths(slot)).clone()).collect();
         let custom = custom_resources(&self.v3, &self.served).filter_map(|known| self.custom.get(&address(known)));
         let custom: Vec<Arc<CustomParts>> = custom.cloned().collect();
-        v2::Document::new(&own, &custom, &*self.kinds, &self.kept)
+        let own = v2::Document::new(&own, &custom, &*self.kinds, &self.kept);
+        if self.others.v2.is_empty() {
+            return own;
+        }
+        match others::merge(&own.json.clone().into_bytes(), &self.others.v2) {
+            Some(merged) => own.replaced(merged.into()),
+            None => own,
+        }
     }
 
     /// Names every document together with its hash. Documents are made for that and not kept: most are never asked for.
@@ -227,7 +242,13 @@ impl OpenApi {
         let mut json = Json::new();
         json.object(|json| {
             json.name("paths").object(|json| {
+                for (name, url) in &self.others.index {
+                    json.name(name).object(|json| json.text_member("serverRelativeURL", url));
+                }
                 for (name, slot) in &self.v3 {
+                    if self.others.index.contains_key(name) {
+                        continue;
+                    }
                     let hash = slot.hash.get_or_init(|| match slot.json.get() {
                         Some(body) => digest(body),
                         None => digest(&self.make_v3(&slot.place)),

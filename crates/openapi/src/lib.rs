@@ -14,6 +14,7 @@ mod json;
 mod link;
 mod names;
 mod operation;
+mod others;
 mod parameters;
 mod parts;
 mod protobuf;
@@ -24,6 +25,7 @@ mod words;
 
 pub use answer::{Answer, Ask, Document, OpenApi};
 pub use link::OpenApiLink;
+pub use others::{Others, keep_paths};
 
 /// Title and version of documents.
 const TITLE: [&str; 2] = ["Kubernetes", "1.36"];

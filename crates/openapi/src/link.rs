@@ -12,12 +12,14 @@ use http::header::{
 use http::response::Builder;
 use http::{HeaderValue, StatusCode};
 
-use crate::{Answer, Ask, OpenApi};
+use crate::{Answer, Ask, OpenApi, Others};
 
 /// Serves `/openapi/v2` and `/openapi/v3`.
 pub struct OpenApiLink {
     /// Tells what is served now.
     served: Box<dyn Fn() -> Arc<Served> + Send + Sync>,
+    /// Tells what other servers say.
+    others: Box<dyn Fn() -> Arc<Others> + Send + Sync>,
     /// The documents of what was served when they were last asked for.
     documents: ArcSwap<OpenApi>,
     since: SystemTime,
@@ -29,15 +31,23 @@ impl OpenApiLink {
     /// `served` tells what is served now.
     pub fn new(served: impl Fn() -> Arc<Served> + Send + Sync + 'static, kinds: Shared<dyn Kinds>) -> Self {
         let documents = ArcSwap::from_pointee(OpenApi::new(served(), kinds));
-        Self { served: Box::new(served), documents, since: SystemTime::now() }
+        let nobody = Arc::<Others>::default();
+        let others = Box::new(move || nobody.clone());
+        Self { served: Box::new(served), others, documents, since: SystemTime::now() }
+    }
+
+    /// Names the documents of other servers too. They are served by another link, which is asked first.
+    #[must_use]
+    pub fn with_others(self, others: impl Fn() -> Arc<Others> + Send + Sync + 'static) -> Self {
+        Self { others: Box::new(others), ..self }
     }
 
     fn documents(&self) -> Arc<OpenApi> {
-        let (served, known) = ((self.served)(), self.documents.load_full());
-        if Arc::ptr_eq(known.served(), &served) {
+        let (served, others, known) = ((self.served)(), (self.others)(), self.documents.load_full());
+        if Arc::ptr_eq(known.served(), &served) && Arc::ptr_eq(known.others(), &others) {
             return known;
         }
-        let documents = Arc::new(known.follow(served));
+        let documents = Arc::new(known.follow(served, others));
         self.documents.store(documents.clone());
         documents
     }

@@ -25,6 +25,8 @@ use crate::protobuf::{self, shapes};
 pub(crate) struct Document {
     pub(crate) hash: String,
     pub(crate) json: Pieces,
+    /// The text itself where it was put together from those of several servers, which has no parts.
+    whole: Option<Bytes>,
     head: Vec<u8>,
     tail: Vec<u8>,
     paths: BTreeMap<String, Arc<Part>>,
@@ -84,6 +86,7 @@ impl Document {
         let mut document = Self {
             hash: String::new(),
             json: Pieces::default(),
+            whole: None,
             head,
             tail,
             paths,
@@ -95,6 +98,12 @@ impl Document {
         document.hash = document.digest();
         document.json = document.in_json().plain();
         document
+    }
+
+    /// The document with another text in its place, in which the documents of other servers are.
+    pub(crate) fn replaced(self, whole: Bytes) -> Self {
+        let (json, hash) = (whole.clone().into(), hex(&Sha512::digest(&whole)));
+        Self { hash, json, whole: Some(whole), protobuf: OnceLock::new(), packed: Default::default(), ..self }
     }
 
     pub(crate) fn protobuf(&self) -> Option<Pieces> {
@@ -118,11 +127,15 @@ impl Document {
         for bytes in [&self.head, &self.tail] {
             hash.update(Sha512::digest(bytes));
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
+        hex(&hash.finalize())
     }
 
     fn in_json(&self) -> Chunks {
         let mut chunks = Chunks::default();
+        if let Some(whole) = &self.whole {
+            chunks.own(whole.clone());
+            return chunks;
+        }
         // The braces at the ends belong to the whole.
         chunks.own([&self.head[..self.head.len() - 1], b",\"paths\":{"].concat());
         chunks.members(self.paths.values().map(|part| &**part));
@@ -135,6 +148,10 @@ impl Document {
     fn in_protobuf(&self) -> Option<Chunks> {
         let mut chunks = Chunks::default();
         let transcode = |json| protobuf::transcode(json, &shapes::V2).ok();
+        if let Some(whole) = &self.whole {
+            chunks.own(transcode(whole)?);
+            return Some(chunks);
+        }
         chunks.own(transcode(&self.head)?);
         let parts: Vec<&Part> = self.paths.values().map(|part| &**part).collect();
         chunks.field(Section::Paths, &parts)?;
@@ -143,6 +160,10 @@ impl Document {
         chunks.own(transcode(&self.tail)?);
         Some(chunks)
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 impl CustomParts {

@@ -18,8 +18,8 @@ use tokio::task::JoinHandle;
 use crate::target::{DialError, Target};
 
 /// What is accepted as the head of an answer (Go's `MaxResponseHeaderBytes` is of this order).
-const MAX_HEAD_BYTES: usize = 1 << 20;
-const MAX_HEADERS: usize = 512;
+pub(crate) const MAX_HEAD_BYTES: usize = 1 << 20;
+pub(crate) const MAX_HEADERS: usize = 512;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ async fn exchange(
     Ok(response.map(|body| AnswerBody { body, _driver: driver }))
 }
 
-fn broken(error: &hyper::Error) -> SendError {
+pub(crate) fn broken(error: &hyper::Error) -> SendError {
     let text = match () {
         () if error.is_incomplete_message() || error.is_closed() || error.is_canceled() => "EOF".to_owned(),
         () if error.is_parse() => format!("net/http: HTTP/1.x transport connection broken: {error}"),

@@ -1,6 +1,6 @@
 //! Requests handed on to other servers: kubelets, pods, and whatever serves an aggregated API.
 //!
-//! A [`Target`] is dialed for each request. [`forward`] hands on requests and answers, [`pass_through`] connections that
+//! A [`Target`] is dialed for each request; a [`Pool`] keeps connections between them. [`forward`] hands on requests and answers, [`pass_through`] connections that
 //! are upgraded; [`translate`] and [`tunnel`] turn a client's WebSocket into the SPDY that kubelets speak, and
 //! [`as_messages`] and [`as_events`] an answer into a WebSocket. Nothing is collected on the way: who does not read is not
 //! read for.
@@ -11,9 +11,12 @@ mod client;
 mod ending;
 mod forward;
 mod headers;
+mod identity;
 mod messages;
 mod outcome;
 mod path;
+mod pool;
+mod relay;
 mod remote_command;
 mod rewrite;
 pub mod spdy;
@@ -28,11 +31,14 @@ pub use client::{Answer, AnswerBody, SendError, send};
 pub use ending::{Broken, until_stopped};
 pub use forward::{Forward, forward};
 pub use headers::{is_upgrade, is_websocket};
+pub use identity::{ClientIdentity, IdentityError};
 pub use messages::{as_events, as_messages};
 pub use path::{clean, escape_path};
+pub use pool::{Pool, PooledAnswer, PooledBody};
+pub use relay::{Relay, relay};
 pub use remote_command::Streams;
 pub use target::{DialError, Target, is_global_unicast, resolve};
-pub use tls::{Verification, any_server, client_config};
+pub use tls::{Verification, any_server, bundle_verifier, client_config};
 pub use translate::{translate, wants_translation};
 pub use tunnel::{tunnel, wants_tunnel};
 pub use upgrade::pass_through;

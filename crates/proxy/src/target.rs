@@ -29,6 +29,8 @@ pub struct Target {
     pub tls: Option<Arc<ClientConfig>>,
     /// Addresses that were looked up and judged before: only these are dialed.
     pub addresses: Option<Vec<IpAddr>>,
+    /// The name that the certificate must be for, if not the host.
+    pub server_name: Option<String>,
 }
 
 /// Why there is no connection, in the words of Go's `net` package.
@@ -47,6 +49,19 @@ impl DialError {
 }
 
 impl Target {
+    /// A `host:port`, the host of which stands in brackets if it is an IPv6 address.
+    pub fn of_address(
+        address: &str,
+        tls: Option<Arc<ClientConfig>>,
+        server_name: Option<String>,
+    ) -> Result<Self, DialError> {
+        let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let missing = || DialError::new(format!("dial tcp: address {address}: missing port in address"));
+        let (host, port) = parts.ok_or_else(missing)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok(Self { host, port: Some(port), tls, addresses: None, server_name })
+    }
+
     pub fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
@@ -66,18 +81,27 @@ impl Target {
 
     /// Opens a connection, and shakes hands where the scheme wants that.
     pub(crate) async fn dial(&self) -> Result<Box<dyn ByteStream>, DialError> {
+        self.dial_negotiated().await.map(|(stream, _)| stream)
+    }
+
+    /// As [`Target::dial`]; true when both sides agreed on HTTP/2.
+    pub(crate) async fn dial_negotiated(&self) -> Result<(Box<dyn ByteStream>, bool), DialError> {
         let tcp = match tokio::time::timeout(DIAL_TIMEOUT, self.tcp()).await {
             Ok(tcp) => tcp?,
             Err(_) => return Err(DialError::new(format!("dial tcp {}: i/o timeout", self.dialed()))),
         };
         // Keystrokes should not wait for company.
         let _ = tcp.set_nodelay(true);
-        let Some(config) = &self.tls else { return Ok(Box::new(tcp)) };
-        let name = ServerName::try_from(self.host.clone())
-            .map_err(|_| DialError::new(format!("tls: invalid server name {:?}", self.host)))?;
+        let Some(config) = &self.tls else { return Ok((Box::new(tcp), false)) };
+        let name = self.server_name.as_ref().unwrap_or(&self.host);
+        let name = ServerName::try_from(name.clone())
+            .map_err(|_| DialError::new(format!("tls: invalid server name {name:?}")))?;
         let connector = TlsConnector::from(config.clone());
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, connector.connect(name, tcp)).await {
-            Ok(Ok(stream)) => Ok(Box::new(stream)),
+            Ok(Ok(stream)) => {
+                let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                Ok((Box::new(stream), multiplexed))
+            }
             Ok(Err(error)) => {
                 let text = tls::explain(&error);
                 Err(DialError { unverified: text.contains("x509:"), text })
@@ -196,7 +220,7 @@ mod tests {
             ("fd00::1", None, "http://[fd00::1]/a?b"),
             ("node", Some(10250), "http://node:10250/a?b"),
         ] {
-            let target = Target { host: host.into(), port, tls: None, addresses: None };
+            let target = Target { host: host.into(), port, tls: None, addresses: None, server_name: None };
             assert_eq!(target.url("/a?b"), want);
         }
     }
@@ -206,7 +230,8 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let target = |host: &str| Target { host: host.into(), port: Some(port), tls: None, addresses: None };
+        let target =
+            |host: &str| Target { host: host.into(), port: Some(port), tls: None, addresses: None, server_name: None };
         let error = target("127.0.0.1").dial().await.err().unwrap();
         assert_eq!(error.text, format!("dial tcp 127.0.0.1:{port}: connect: connection refused"));
         let error = target("nowhere.invalid").dial().await.err().unwrap();

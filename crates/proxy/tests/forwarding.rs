@@ -99,7 +99,13 @@ async fn answer(request: http::Request<Incoming>, own: SocketAddr) -> Result<htt
 }
 
 async fn through(address: SocketAddr, request: Request, path: &str) -> Response {
-    let target = Target { host: address.ip().to_string(), port: Some(address.port()), tls: None, addresses: None };
+    let target = Target {
+        host: address.ip().to_string(),
+        port: Some(address.port()),
+        tls: None,
+        addresses: None,
+        server_name: None,
+    };
     forward(request, Forward { target: &target, path }).await.unwrap()
 }
 
@@ -167,7 +173,8 @@ async fn what_the_client_gets() {
     assert!(text(response).await.is_err());
 
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let target = Target { host: "127.0.0.1".into(), port: Some(nobody.port()), tls: None, addresses: None };
+    let target =
+        Target { host: "127.0.0.1".into(), port: Some(nobody.port()), tls: None, addresses: None, server_name: None };
     let status = forward(get("/"), Forward { target: &target, path: "/" }).await.err().unwrap();
     let want = format!("error trying to reach service: dial tcp {nobody}: connect: connection refused");
     assert_eq!((status.code(), status.message()), (503, want.as_str()));

@@ -41,7 +41,7 @@ struct Session {
 async fn session() -> Session {
     let kubelet = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = kubelet.local_addr().unwrap().port();
-    let target = Target { host: "127.0.0.1".into(), port: Some(port), tls: None, addresses: None };
+    let target = Target { host: "127.0.0.1".into(), port: Some(port), tls: None, addresses: None, server_name: None };
     let (client, server) = duplex(16 * 1024);
     let (trigger, shutdown) = ShutdownTrigger::new();
     let request = request(server, shutdown, &[("sec-websocket-protocol", "v5.channel.k8s.io")]);

@@ -67,6 +67,8 @@ pub struct RemoteResource {
 pub struct RemoteSubresource {
     pub name: Text,
     pub kind: GroupVersionKind,
+    /// The kinds that it takes, where its server tells them.
+    pub accepted: Vec<GroupVersionKind>,
     pub verbs: Arc<[Text]>,
 }
 

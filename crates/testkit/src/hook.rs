@@ -106,7 +106,8 @@ impl Drop for Hook {
     }
 }
 
-fn identity(alpn: &[&str]) -> (String, Arc<ServerConfig>) {
+/// An authority, and a configuration with a certificate that it signed, for the protocols in `alpn`.
+pub(crate) fn identity(alpn: &[&str]) -> (String, Arc<ServerConfig>) {
     let authority_key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

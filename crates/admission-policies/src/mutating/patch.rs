@@ -163,3 +163,80 @@ fn as_json(value: Value) -> Value {
         value => value,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use binnacle_admission_expressions::Inputs;
+    use binnacle_schema::{json, value};
+
+    use crate::mutating::Mutating;
+    use crate::policy::Evaluator;
+
+    use super::*;
+
+    /// The change that a mutation wants, as JSON, or why there is none.
+    fn change(kind: &str, expression: &str) -> String {
+        let member = if kind == "JSONPatch" { "jsonPatch" } else { "applyConfiguration" };
+        let mut mutation = Object::new();
+        mutation.insert("patchType", kind);
+        mutation.insert(member, value!({"expression": expression}));
+        let mutation = Value::Object(mutation);
+        let policy = Mutating::compile("p", &value!({"mutations": [mutation]}));
+        let (request, object) = (value!({}), value!({"data": {"k": "v"}}));
+        let inputs = Inputs {
+            request: &request,
+            object: Some(&object),
+            old_object: None,
+            params: None,
+            namespace: None,
+            checks: None,
+        };
+        match policy.mutations[0].evaluate(&policy.variables, &inputs) {
+            Ok(Change::Configuration(tree)) => json::to_string(&tree),
+            Ok(Change::JsonPatch(list)) => json::to_string(&Value::List(list.into_iter().map(Value::Object).collect())),
+            Err(failure) => failure.message().to_owned(),
+        }
+    }
+
+    #[test]
+    fn configurations() {
+        for (expression, want) in [
+            ("Object{data: {'a': object.data.k}, spec: Object.spec{n: 1}}", r#"{"data":{"a":"v"},"spec":{"n":1}}"#),
+            ("Object{list: [Object.list{name: 'x'}]}", r#"{"list":[{"name":"x"}]}"#),
+            (
+                "Object{spec: Object.other{n: 1}}",
+                "type mismatch: unexpected type name \"Object.other\", expected \"Object.spec\", which matches field name \
+                 path from root Object type",
+            ),
+            (
+                "Object{data: object.none}",
+                "expression 'Object{data: object.none}' resulted in error: no such key: none",
+            ),
+            ("[JSONPatch{}]", "must evaluate to Object but got list(JSONPatch)"),
+        ] {
+            assert_eq!(change("ApplyConfiguration", expression), want, "{expression}");
+        }
+    }
+
+    #[test]
+    fn json_patches() {
+        for (expression, want) in [
+            (
+                "[JSONPatch{op: 'add', path: '/a', value: {'n': 2.0}}, JSONPatch{op: 'remove', path: '/b'}]",
+                r#"[{"op":"add","path":"/a","value":{"n":2}},{"op":"remove","path":"/b"}]"#,
+            ),
+            ("[JSONPatch{op: 'copy', from: '/a', path: '/b'}]", r#"[{"op":"copy","path":"/b","from":"/a"}]"#),
+            (
+                "[JSONPatch{op: 'add', path: '/a', value: 9007199254740993}]",
+                r#"[{"op":"add","path":"/a","value":"9007199254740993"}]"#,
+            ),
+            (
+                "[JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('x/y'), value: null}]",
+                r#"[{"op":"add","path":"/a/x~1y","value":null}]"#,
+            ),
+            ("[]", "must evaluate to list(JSONPatch) but got list(dyn)"),
+        ] {
+            assert_eq!(change("JSONPatch", expression), want, "{expression}");
+        }
+    }
+}

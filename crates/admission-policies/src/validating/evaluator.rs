@@ -23,6 +23,8 @@ pub(crate) struct Validating {
     variables: Variables,
     /// True when an error refuses the request.
     fails: bool,
+    /// True when any validation has an expression for its message.
+    has_messages: bool,
 }
 
 #[derive(Debug)]
@@ -43,15 +45,16 @@ impl Evaluator for Validating {
         for variable in spec.list_at(&["variables"]) {
             compiler.variable(variable.str_at(&["name"]), variable.str_at(&["expression"]));
         }
-        let validations =
-            spec.list_at(&["validations"]).iter().map(|validation| Validation::compile(&compiler, validation));
+        let validation = |validation: &Value| Validation::compile(&compiler, validation);
+        let validations: Vec<_> = spec.list_at(&["validations"]).iter().map(validation).collect();
         let annotation = |annotation: &Value| {
             let expression = annotation.str_at(&["valueExpression"]);
             (annotation.str_at(&["key"]).into(), compiler.compile(expression, &[Type::String, Type::Null]))
         };
         Self {
             conditions: MatchConditions::of_policy(&compiler, spec, name),
-            validations: validations.collect(),
+            has_messages: validations.iter().any(|validation| validation.message_expression.is_some()),
+            validations,
             annotations: spec.list_at(&["auditAnnotations"]).iter().map(annotation).collect(),
             fails: FailurePolicy::of(spec) == FailurePolicy::Fail,
             variables: compiler.into_variables(),
@@ -151,7 +154,10 @@ impl Validating {
         // Messages are evaluated for what holds as well: what they cost counts.
         let inputs = Inputs { checks: None, ..*inputs };
         let scope = Scope::new(&self.variables, &inputs);
-        let messages = self.messages(&scope, budget);
+        let messages = match self.has_messages {
+            true => self.messages(&scope, budget),
+            false => Ok(Vec::new()),
+        };
         let decided = self.validations.iter().zip(results).enumerate();
         let decisions = decided.map(|(at, (validation, (result, elapsed)))| match (result, &messages) {
             (Err(why), _) => Decision::error(why, self.fails, elapsed),
@@ -211,5 +217,101 @@ impl Validating {
 
     fn error(&self, message: String) -> Decision {
         Decision::error(message, self.fails, std::time::Duration::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    fn evaluate(spec: &Value, object: &Value) -> Vec<(bool, String)> {
+        let policy = Validating::compile("p", spec);
+        let request = value!({"operation": "CREATE"});
+        let inputs = Inputs {
+            request: &request,
+            object: Some(object),
+            old_object: None,
+            params: None,
+            namespace: None,
+            checks: None,
+        };
+        let decisions = policy.evaluate(&inputs, None).decisions;
+        decisions.into_iter().map(|decision| (decision.denies, decision.message)).collect()
+    }
+
+    #[test]
+    fn messages() {
+        let object = value!({"metadata": {"name": "n"}});
+        for (validation, want) in [
+            (value!({"expression": "true", "message": "no"}), (false, "")),
+            (value!({"expression": " false "}), (true, "failed expression: false")),
+            (value!({"expression": "false", "message": " no "}), (true, "no")),
+            (value!({"expression": "false", "messageExpression": "' ' + object.metadata.name"}), (true, "n")),
+            (value!({"expression": "false", "message": "m", "messageExpression": "'a\\nb'"}), (true, "m")),
+            (value!({"expression": "false", "message": "m", "messageExpression": "'' + object.x"}), (true, "m")),
+            (
+                value!({"expression": "object.x == 1"}),
+                (true, "expression 'object.x == 1' resulted in error: no such key: x"),
+            ),
+            (value!({"expression": "1"}), (true, "compilation error: must evaluate to bool but got int")),
+        ] {
+            let spec = value!({"validations": [(validation.clone())]});
+            assert_eq!(evaluate(&spec, &object), [(want.0, want.1.to_owned())], "{validation:?}");
+        }
+    }
+
+    #[test]
+    fn conditions_and_failures() {
+        let object = value!({"spec": {"replicas": 3}});
+        let validations = value!([{"expression": "variables.r > 3", "message": "few"}, {"expression": "object.x"}]);
+        let variables = value!([{"name": "r", "expression": "object.spec.replicas"}]);
+        let error = "compilation error: must evaluate to bool but got dyn".to_owned();
+        for (policy, condition, want) in [
+            ("Fail", "true", vec![(true, "few".to_owned()), (true, error.clone())]),
+            ("Ignore", "true", vec![(true, "few".to_owned()), (false, error)]),
+            ("Fail", "request.operation == 'UPDATE'", Vec::new()),
+            (
+                "Fail",
+                "object.y == 1",
+                vec![(true, "expression 'object.y == 1' resulted in error: no such key: y".to_owned())],
+            ),
+            ("Ignore", "object.y == 1", Vec::new()),
+        ] {
+            let spec = value!({
+                "failurePolicy": policy,
+                "variables": (variables.clone()),
+                "matchConditions": [{"name": "c", "expression": condition}],
+                "validations": (validations.clone()),
+            });
+            assert_eq!(evaluate(&spec, &object), want, "{policy} {condition}");
+        }
+    }
+
+    #[test]
+    fn annotations() {
+        let policy = Validating::compile(
+            "p",
+            &value!({"auditAnnotations": [
+                {"key": "name", "valueExpression": "' ' + object.metadata.name"},
+                {"key": "none", "valueExpression": "null"},
+                {"key": "empty", "valueExpression": "'  '"},
+                {"key": "wrong", "valueExpression": "'' + object.x"},
+            ]}),
+        );
+        let (request, object) = (value!({}), value!({"metadata": {"name": "n"}}));
+        let inputs = Inputs {
+            request: &request,
+            object: Some(&object),
+            old_object: None,
+            params: None,
+            namespace: None,
+            checks: None,
+        };
+        let annotations = policy.evaluate(&inputs, None).annotations;
+        let told = annotations.into_iter().map(|annotation| annotation.value.map_err(|decision| decision.message));
+        let wrong = "expression ''' + object.x' resulted in error: no such key: x";
+        assert_eq!(told.collect::<Vec<_>>(), [Ok(Some("n".into())), Ok(None), Ok(None), Err(wrong.into())]);
     }
 }

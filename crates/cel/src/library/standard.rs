@@ -7,7 +7,7 @@ use crate::library::Library;
 use crate::meter::Meter;
 use crate::regexp;
 use crate::types::Type;
-use crate::value::{Str, Timestamp, Val, compare, duration_text, equal, go_double, parse_go_duration};
+use crate::value::{Map, Str, Timestamp, Val, compare, duration_text, equal, go_double, parse_go_duration};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -345,6 +345,8 @@ fn contains_value<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
             }
             Ok(Val::Bool(false))
         }
+        // Members that are worked out can only be looked at.
+        Val::Map(Map::Fields(_)) => Err(Error::no_such_overload()),
         Val::Map(map) => Ok(Val::Bool(map.find(&args[0])?.is_some())),
         _ => Err(Error::no_such_overload()),
     }

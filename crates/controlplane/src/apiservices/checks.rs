@@ -12,14 +12,9 @@ use crate::objects::Objects;
 
 /// The way to servers of aggregated APIs: who proxies to them knows whether one answers.
 pub trait AggregatedServers: fmt::Debug + Send + Sync {
-    /// Asks the server of an APIService for the resources of its group version. `service` and `slices` are those of
-    /// `spec.service`, and are known to have its port and a ready endpoint. The error is told in the condition.
-    fn discover<'a>(
-        &'a self,
-        api_service: &'a Value,
-        service: &'a Value,
-        slices: &'a [Value],
-    ) -> BoxFuture<'a, Result<(), String>>;
+    /// Asks the server of an APIService for the resources of its group version. `spec.service` is known to have its port
+    /// and a ready endpoint. The error is told in the condition.
+    fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), String>>;
 }
 
 /// What `spec.service` says.
@@ -129,16 +124,11 @@ fn serves(slice: &Value, port_name: &str) -> bool {
 }
 
 /// Whether the server answers.
-pub(super) async fn of_server(
-    servers: Option<&dyn AggregatedServers>,
-    api_service: &Value,
-    service: Option<&Value>,
-    slices: &[Value],
-) -> Condition {
+pub(super) async fn of_server(servers: Option<&dyn AggregatedServers>, api_service: &Value) -> Condition {
     let Some(servers) = servers else {
         return Condition::no("FailedDiscoveryCheck", "this server does not proxy to others".to_owned());
     };
-    match servers.discover(api_service, service.unwrap_or(&Value::Null), slices).await {
+    match servers.discover(api_service).await {
         Ok(()) => Condition::new("True", "Passed", "all checks passed".to_owned()),
         Err(why) => Condition::no("FailedDiscoveryCheck", why),
     }

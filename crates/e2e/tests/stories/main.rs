@@ -8,6 +8,8 @@
 mod manifests;
 
 mod admission;
+mod admission_policies;
+mod aggregation;
 mod allocators;
 mod auditing;
 mod authentication;

@@ -78,8 +78,10 @@ impl Admission for AsScale {
         remarks: &'a Remarks,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let old = old.map(|old| self.scale(old)).transpose()?;
-            let scale = self.scale(object)?;
+            // kube-apiserver makes both of the workloads anew, without managers.
+            let fields = self.fields.as_ref();
+            let old = old.map(|old| scale_of(fields, old)).transpose()?;
+            let scale = scale_of(fields, object)?;
             self.inner.validate(&attributes_of_scale(attributes), &scale, old.as_ref(), remarks).await
         })
     }

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use binnacle_admission::{
     Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
 };
+use binnacle_aggregator::Aggregator;
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
-    ControlPlane, CustomResources, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates,
-    RolesFeed, SignersOfPodCertificates, default_advertise_address, escalation_hooks, service_hooks,
+    AvailabilityMetrics, ControlPlane, CustomResources, DeviceClaims, LocalApi, PortRange, RequestHeader,
+    RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address, escalation_hooks,
+    policy_hooks, service_hooks,
 };
 use binnacle_discovery::Addresses;
 use binnacle_endpoints::Api;
@@ -50,6 +52,8 @@ pub(super) struct Access {
     pub(super) webhooks: AdmissionWebhooks,
     /// Where services of the cluster are reached.
     pub(super) services: Arc<dyn ServiceResolver>,
+    pub(super) aggregator: Aggregator,
+    pub(super) availability: AvailabilityMetrics,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -92,6 +96,8 @@ pub(super) fn built_in(
     let custom =
         CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds(), access.services.clone());
     own.custom = Some(Arc::new(custom));
+    own.aggregated = Some(Arc::new(access.aggregator.clone()));
+    own.availability = Some(access.availability.clone());
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
     let api = Api::new(set, binnacle_specials::all(&specials), addresses, access.authorizer.clone())
@@ -128,6 +134,7 @@ fn hooks(
     let templates = DeviceClaims::templates(resources, &access.authorizer);
     hooks.insert(("resource.k8s.io", "ResourceClaimTemplate"), Arc::new(templates));
     hooks.insert(("", "Service"), services);
+    hooks.extend(policy_hooks(resources, &access.authorizer));
     hooks
 }
 

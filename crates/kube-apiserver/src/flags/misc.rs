@@ -1,5 +1,7 @@
 //! Settings of the cluster that single resources ask for.
 
+use std::path::PathBuf;
+
 use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
 
 use super::kubelet;
@@ -10,6 +12,12 @@ use super::values::{Cidr, PortRange};
 pub(super) const GROUP: Group = Group {
     title: "Misc",
     flags: &[
+        Flag::new(
+            "aggregator-reject-forwarding-redirect",
+            Kind::Bool,
+            "true",
+            "Whether redirects of servers of aggregated APIs are refused rather than passed on to clients.",
+        ),
         Flag::new("allow-privileged", Kind::Bool, "true", "Whether containers may be privileged."),
         Flag::new(
             "apiserver-count",
@@ -45,6 +53,19 @@ pub(super) const GROUP: Group = Group {
             "Port of nodes at which the service kubernetes is reached; 0 for none.",
         ),
         Flag::new(
+            "proxy-client-cert-file",
+            Kind::Value("string"),
+            "",
+            "File with the certificate that is shown to servers of aggregated APIs, by which they know this server. It is read \
+             again when it changes.",
+        ),
+        Flag::new(
+            "proxy-client-key-file",
+            Kind::Value("string"),
+            "",
+            "File with the private key that belongs to --proxy-client-cert-file.",
+        ),
+        Flag::new(
             "service-cluster-ip-range",
             Kind::Value("string"),
             "10.0.0.0/24",
@@ -74,6 +95,10 @@ pub(crate) struct Misc {
     pub(crate) kubelet: binnacle_kubelet::Config,
     pub(crate) endpoint_reconciler: EndpointReconciler,
     pub(crate) service_routing: ServiceRouting,
+    /// Certificate and key by which servers of aggregated APIs know this one.
+    pub(crate) proxy_client: Option<(PathBuf, PathBuf)>,
+    /// Redirects of servers of aggregated APIs are refused.
+    pub(crate) rejects_redirects: bool,
     /// 0 for none.
     pub(crate) kubernetes_service_node_port: u16,
 }
@@ -92,6 +117,12 @@ impl Misc {
                 true => ServiceRouting::Endpoints,
                 false => ServiceRouting::ClusterIp,
             },
+            // One of the two alone counts for nothing, as with the Go server.
+            proxy_client: given
+                .text("proxy-client-cert-file")
+                .zip(given.text("proxy-client-key-file"))
+                .map(|(certificate, key)| (certificate.into(), key.into())),
+            rejects_redirects: given.flag("aggregator-reject-forwarding-redirect")?,
         })
     }
 }

@@ -29,17 +29,17 @@ pub fn merge_unowned(message: &Message, live: &Value, config: &Value) -> Result<
     Ok(merged.unwrap_or_else(|| Value::Object(binnacle_schema::Object::new())))
 }
 
-/// The paths of all that is atomic. Values of maps are not looked into, as in kube-apiserver.
+/// The paths of all that is atomic. Values of maps and fields without a schema are not looked into, as in kube-apiserver.
 fn atomics(shape: Shape<'_>, value: &Value, path: &mut Vec<PathElement>, found: &mut Vec<String>) {
     match (shape, value) {
-        (Shape::Struct { atomic, .. }, Value::Object(object)) => {
+        (Shape::Struct { message, atomic }, Value::Object(object)) => {
             if atomic {
                 found.push(text(path));
             }
             for (name, value) in object.iter() {
-                if let Some(member) = shape.member(name) {
+                if let Some(field) = message.get(name) {
                     path.push(PathElement::Field(name.clone()));
-                    atomics(member, value, path, found);
+                    atomics(Shape::of_field(field), value, path, found);
                     path.pop();
                 }
             }
@@ -62,4 +62,49 @@ fn atomics(shape: Shape<'_>, value: &Value, path: &mut Vec<PathElement>, found: 
 
 fn text(path: &[PathElement]) -> String {
     path.iter().map(PathElement::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use binnacle_schema::{Field, ListType, MessageRef, Ty, value};
+
+    use super::*;
+
+    #[test]
+    fn configurations_over_objects() {
+        let item = Message::new(
+            "",
+            vec![
+                Field::new("name", Ty::String),
+                Field::new("image", Ty::String),
+                Field::new("args", Ty::List(Box::new(Ty::String))),
+            ],
+        );
+        let items = Ty::List(Box::new(Ty::Message(MessageRef::Shared(Arc::new(item)))));
+        let items = Field { list_type: ListType::Map(vec!["name".into()].into()), ..Field::new("items", items) };
+        let labels = Field::new("labels", Ty::Map(Box::new(Ty::String)));
+        let selector = Field { list_type: ListType::Atomic, ..Field::new("selector", Ty::Map(Box::new(Ty::String))) };
+        let message = Message::new("", vec![items, labels, selector]);
+        let live = value!({"labels": {"a": "1"}, "items": [{"name": "x", "image": "i", "args": ["1"]}]});
+        let atomic = "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: ";
+        for (config, want) in [
+            (
+                value!({"labels": {"b": "2"}, "items": [{"name": "x", "image": "j"}, {"name": "y"}]}),
+                Ok(value!({
+                    "labels": {"a": "1", "b": "2"},
+                    "items": [{"name": "x", "image": "j", "args": ["1"]}, {"name": "y"}],
+                })),
+            ),
+            (value!({"selector": {"a": "1"}}), Err(format!("{atomic}.selector"))),
+            (value!({"items": [{"name": "x", "args": ["2"]}]}), Err(format!("{atomic}.items[0].args"))),
+            (
+                value!({"nope": 1, "neither": 2}),
+                Err("failed to convert patch object to typed object: .nope: field not declared in schema".to_owned()),
+            ),
+        ] {
+            assert_eq!(merge_unowned(&message, &live, &config), want, "{config:?}");
+        }
+    }
 }

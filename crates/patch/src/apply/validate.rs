@@ -42,7 +42,12 @@ fn check_members(shape: Shape<'_>, object: &Object, path: &mut Vec<PathElement>,
         path.push(PathElement::Field(name.clone()));
         match shape.member(name) {
             Some(member) => check(member, value, path, errors),
-            None => errors.push(path, "field not declared in schema"),
+            None => {
+                errors.push(path, "field not declared in schema");
+                // Nothing more is said of these members, as in kube-apiserver.
+                path.pop();
+                return;
+            }
         }
         path.pop();
     }

@@ -46,7 +46,7 @@ impl<'a> Location<'a> {
 
 /// A server in the cluster, dialed at one address.
 pub(super) fn at(ip: &str, port: Option<u16>, tls: Option<Arc<ClientConfig>>) -> Target {
-    Target { host: ip.to_owned(), port, tls, addresses: None }
+    Target { host: ip.to_owned(), port, tls, addresses: None, server_name: None }
 }
 
 #[cfg(test)]

@@ -24,5 +24,11 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
     if location.port.is_empty() || location.port == own_port {
         return Ok(Target { addresses, ..kubelet });
     }
-    Ok(Target { port: location.numeric_port()?, tls: location.tls(tls), addresses, host: kubelet.host })
+    Ok(Target {
+        port: location.numeric_port()?,
+        tls: location.tls(tls),
+        addresses,
+        host: kubelet.host,
+        server_name: None,
+    })
 }

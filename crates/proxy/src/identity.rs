@@ -1,4 +1,5 @@
-//! The certificate that is shown to kubelets, read again when its files change: they are rotated under a running server.
+//! The certificate that is shown to other servers, read again when its files change: they are rotated under a running
+//! server.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,16 +12,24 @@ use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::ConfigError;
-
 /// How often the files are looked at, at most.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// A client certificate in files.
 #[derive(Debug)]
-pub struct Identity {
+pub struct ClientIdentity {
     certificate: PathBuf,
     key: PathBuf,
     current: Mutex<Current>,
+}
+
+/// Why there is no certificate to show.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    #[error("open {path}: {error}")]
+    Unreadable { path: String, error: std::io::Error },
+    #[error("tls: {0}")]
+    Unusable(String),
 }
 
 #[derive(Debug)]
@@ -31,8 +40,9 @@ struct Current {
     written: [Option<SystemTime>; 2],
 }
 
-impl Identity {
-    pub fn load(certificate: &Path, key: &Path) -> Result<Self, ConfigError> {
+impl ClientIdentity {
+    /// Reads both files, which must fit together.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
         let current = Current {
             written: [written(certificate), written(key)],
             certified: Arc::new(read(certificate, key)?),
@@ -53,7 +63,7 @@ impl Identity {
                         current.certified = Arc::new(certified);
                         current.written = files;
                     }
-                    Err(error) => tracing::warn!("the kubelet client certificate stays as it was: {error}"),
+                    Err(error) => tracing::warn!("the client certificate stays as it was: {error}"),
                 }
             }
         }
@@ -61,7 +71,7 @@ impl Identity {
     }
 }
 
-impl ResolvesClientCert for Identity {
+impl ResolvesClientCert for ClientIdentity {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         Some(self.current(Instant::now()))
     }
@@ -75,11 +85,11 @@ fn written(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|metadata| metadata.modified()).ok()
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, ConfigError> {
+fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, IdentityError> {
     let read = |path: &Path| {
-        std::fs::read(path).map_err(|error| ConfigError::Unreadable { path: path.display().to_string(), error })
+        std::fs::read(path).map_err(|error| IdentityError::Unreadable { path: path.display().to_string(), error })
     };
-    let unusable = |error: String| ConfigError::Unusable(error);
+    let unusable = |error: String| IdentityError::Unusable(error);
     let chain = CertificateDer::pem_slice_iter(&read(certificate)?)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unusable(error.to_string()))?;
@@ -110,7 +120,7 @@ mod tests {
             pair.cert.der().to_vec()
         };
         let first = write(100);
-        let identity = Identity::load(&paths[0], &paths[1]).unwrap();
+        let identity = ClientIdentity::load(&paths[0], &paths[1]).unwrap();
         let shown = |after: u64| {
             let certified = identity.current(Instant::now() + Duration::from_secs(after));
             certified.cert[0].to_vec()
@@ -130,7 +140,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("empty");
         std::fs::write(&path, "").unwrap();
-        let error = Identity::load(&path, &path).err().unwrap();
+        let error = ClientIdentity::load(&path, &path).err().unwrap();
         assert_eq!(error.to_string(), "tls: failed to find any PEM data in certificate input");
     }
 }

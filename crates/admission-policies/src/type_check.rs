@@ -1,0 +1,126 @@
+//! Type checking: what is wrong with a policy's expressions when the kinds that it is for are known. Policies are stored
+//! whatever comes of it, since their rules can also be for kinds that are not there yet.
+
+mod types;
+
+use std::collections::BTreeSet;
+
+use binnacle_cel::{DeclType, Shape};
+use binnacle_kinds::expressions;
+use binnacle_meta::{GroupVersion, Text};
+use binnacle_registry::Snapshot;
+use binnacle_schema::Value;
+
+/// What is wrong with one expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpressionWarning {
+    /// `spec.validations[0].expression`
+    pub field: String,
+    /// One paragraph for each kind.
+    pub warning: String,
+}
+
+/// How many kinds of one rule are checked.
+const MAX_KINDS: usize = 10;
+
+/// Group, version and kind, in this order.
+type KindName = (Text, Text, Text);
+
+/// Checks the validations of a ValidatingAdmissionPolicy, as the controller manager does it.
+pub fn expression_warnings(policy: &Value, snapshot: &Snapshot) -> Vec<ExpressionWarning> {
+    let nothing = Value::Null;
+    let spec = policy.get("spec").unwrap_or(&nothing);
+    let params = spec.get("paramKind").filter(|kind| !kind.is_null());
+    let params = params.map(|kind| param_type(kind, snapshot).unwrap_or_else(|| DeclType::new(Shape::Dyn)));
+    let environments: Vec<_> = kinds(spec, snapshot)
+        .into_iter()
+        .filter_map(|name| {
+            let object = declared(&name, snapshot)?;
+            let mut variables: Vec<(Text, DeclType)> = Vec::new();
+            for variable in spec.list_at(&["variables"]) {
+                let environment = expressions::type_checking(&object, params.as_ref(), &variables);
+                let ty = match environment.compile(variable.str_at(&["expression"])) {
+                    Ok(ast) => expressions::data_type(ast.output_type()),
+                    Err(_) => DeclType::new(Shape::Dyn),
+                };
+                variables.push((variable.str_at(&["name"]).into(), ty));
+            }
+            Some((name, expressions::type_checking(&object, params.as_ref(), &variables)))
+        })
+        .collect();
+    let mut warnings = Vec::new();
+    for (at, validation) in spec.list_at(&["validations"]).iter().enumerate() {
+        for member in ["expression", "messageExpression"] {
+            let expression = validation.str_at(&[member]);
+            if expression.is_empty() && member == "messageExpression" {
+                continue;
+            }
+            let wrong = environments.iter().filter_map(|((group, version, kind), environment)| {
+                let errors = environment.compile(expression).err()?;
+                let group = if group.is_empty() { String::new() } else { group.to_string() };
+                Some(format!("{group}/{version}, Kind={kind}: {errors}\n"))
+            });
+            let wrong: Vec<String> = wrong.collect();
+            if !wrong.is_empty() {
+                let field = format!("spec.validations[{at}].{member}");
+                warnings.push(ExpressionWarning { field, warning: wrong.join("\n") });
+            }
+        }
+    }
+    warnings
+}
+
+/// The kinds that a policy names: rules with wildcards name none.
+fn kinds(spec: &Value, snapshot: &Snapshot) -> Vec<KindName> {
+    let mut found = BTreeSet::new();
+    for rule in spec.list_at(&["matchConstraints", "resourceRules"]) {
+        let texts = |member: &str| {
+            let texts = rule.list_at(&[member]).iter().filter_map(Value::as_str);
+            texts.collect::<BTreeSet<_>>()
+        };
+        let (groups, versions) = (texts("apiGroups"), texts("apiVersions"));
+        if groups.iter().chain(&versions).any(|text| text.contains('*')) {
+            continue;
+        }
+        let resources: Vec<_> = texts("resources").into_iter().filter(|name| !name.contains(['*', '/'])).collect();
+        let mut count = 0;
+        for group in &groups {
+            for version in &versions {
+                for resource in &resources {
+                    for kind in named(snapshot, group, version, resource) {
+                        found.insert(kind);
+                        count += 1;
+                        if count == MAX_KINDS {
+                            return found.into_iter().collect();
+                        }
+                    }
+                }
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// The kinds of a resource. The empty group stands for any, as it does where kube-apiserver looks resources up.
+fn named(snapshot: &Snapshot, group: &str, version: &str, resource: &str) -> Vec<KindName> {
+    let served = snapshot.served();
+    let groups = if group.is_empty() {
+        served.groups().into_iter().map(|group| group.name.clone()).collect()
+    } else {
+        vec![Text::from(group)]
+    };
+    let found = groups.iter().filter_map(|group| served.find(group, version, resource));
+    found.map(|found| (found.group.clone(), found.version.clone(), found.kind.clone())).collect()
+}
+
+fn declared((group, version, kind): &KindName, snapshot: &Snapshot) -> Option<DeclType> {
+    match snapshot.find_kind(group, version, kind) {
+        Some(resource) => types::of_resource(kind, &resource.message),
+        None => types::of_resource(kind, snapshot.kinds().kind(group, version, kind)?),
+    }
+}
+
+fn param_type(kind: &Value, snapshot: &Snapshot) -> Option<DeclType> {
+    let version = GroupVersion::parse(kind.str_at(&["apiVersion"]))?;
+    declared(&(version.group, version.version, kind.str_at(&["kind"]).into()), snapshot)
+}

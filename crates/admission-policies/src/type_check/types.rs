@@ -1,0 +1,96 @@
+//! Types of expressions from the schemas of kinds, as kube-apiserver makes them of its OpenAPI documents.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use binnacle_cel::{DeclField, DeclType, ObjectType, Shape, escape};
+use binnacle_meta::Text;
+use binnacle_schema::{Message, Ty};
+
+/// The type of a resource; types within it are named by their paths.
+pub(super) fn of_resource(kind: &str, message: &Message) -> Option<DeclType> {
+    of_message(message, kind, &mut Vec::new())
+}
+
+/// `None` for a message within itself, of which no document says more than its name.
+fn of_message(message: &Message, name: &str, around: &mut Vec<*const Message>) -> Option<DeclType> {
+    let own = std::ptr::from_ref(message);
+    if around.contains(&own) {
+        return None;
+    }
+    around.push(own);
+    let mut fields = BTreeMap::new();
+    for field in message.fields.iter() {
+        let ty = of_ty(&field.ty, &format!("{name}.{}", field.name), around);
+        if let (Some(escaped), Some(ty)) = (escape(&field.name), ty) {
+            fields.insert(escaped, DeclField { name: field.name.clone(), ty, required: field.required });
+        }
+    }
+    around.pop();
+    Some(object(name, fields))
+}
+
+/// `None` for what expressions cannot look at: types of which the documents do not say what they are.
+fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclType> {
+    if let Some(element) = ty.element() {
+        return of_ty(element, &format!("{name}.@idx"), around).map(DeclType::list);
+    }
+    if let Some(value) = ty.map_value() {
+        return match value {
+            // Anything goes, so that nothing is known.
+            Ty::Json => Some(object(name, BTreeMap::new())),
+            value => of_ty(value, &format!("{name}.@elem"), around).map(DeclType::map),
+        };
+    }
+    Some(match ty {
+        Ty::String | Ty::Duration => DeclType::new(Shape::String),
+        Ty::Bool => DeclType::new(Shape::Bool),
+        Ty::Int32 | Ty::Int64 | Ty::Uint32 => DeclType::new(Shape::Int),
+        Ty::Double => DeclType::new(Shape::Double),
+        Ty::Bytes => DeclType::new(Shape::Bytes),
+        Ty::Time | Ty::MicroTime => DeclType::new(Shape::DateTime),
+        Ty::IntOrString => DeclType::new(Shape::IntOrString),
+        Ty::Message(message) => return of_message(message, name, around),
+        Ty::RawExtension | Ty::FieldsV1 => object(name, BTreeMap::new()),
+        // A quantity is a text or a number, and has no type in the documents.
+        _ => return None,
+    })
+}
+
+fn object(name: &str, fields: BTreeMap<Text, DeclField>) -> DeclType {
+    DeclType::new(Shape::Object(Arc::new(ObjectType { name: name.into(), fields, keywords: false })))
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::{Field, MessageRef};
+
+    use super::*;
+
+    #[test]
+    fn kinds() {
+        let inner = Message::new("", vec![Field::new("at", Ty::Time), Field::new("limit", Ty::Quantity)]);
+        let fields = vec![
+            Field::new("name", Ty::String),
+            Field::new("list", Ty::List(Box::new(Ty::Message(MessageRef::Shared(Arc::new(inner)))))),
+            Field::new("limits", Ty::Map(Box::new(Ty::Quantity))),
+            Field::new("free", Ty::Map(Box::new(Ty::Json))),
+        ];
+        let ty = of_resource("Thing", &Message::new("Thing", fields)).unwrap();
+        for (expression, problem) in [
+            ("self.name == 'x' && self.list[0].at > timestamp('2026-01-01T00:00:00Z')", None),
+            ("self.list[0].limit == '1'", Some("undefined field 'limit'")),
+            ("self.limits['cpu'] == '1'", Some("undefined field 'limits'")),
+            ("self.free.any == 1", Some("undefined field 'any'")),
+            ("self.name == 1", Some("found no matching overload for '_==_' applied to '(string, int)'")),
+        ] {
+            let environment = binnacle_cel::Environment::new(binnacle_cel::Version::STORED).with_data("self", &ty);
+            let found = environment.compile(expression).err().map(|errors| errors.to_string());
+            match (found, problem) {
+                (None, None) => {}
+                (Some(found), Some(problem)) => assert!(found.contains(problem), "{expression}: {found}"),
+                (found, _) => panic!("{expression}: {found:?}"),
+            }
+        }
+    }
+}

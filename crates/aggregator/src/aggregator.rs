@@ -1,0 +1,259 @@
+//! The whole of it: what follows APIServices and is asked by the others.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use binnacle_controlplane::{Handler, Informer, Step};
+use binnacle_discovery::Addresses;
+use binnacle_meta::{Status, Text};
+use binnacle_openapi::Others;
+use binnacle_registry::Catalog;
+use binnacle_request::Shutdown;
+use binnacle_schema::Value;
+use binnacle_webhook::ServiceResolver;
+use parking_lot::Mutex;
+use rustls::client::ResolvesClientCert;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+use crate::discovery::Merged;
+use crate::documents::{Documents, Follower};
+use crate::openapi::{self, Specs};
+use crate::registered::{Registered, Registry};
+use crate::remote::{Remote, Remotes};
+
+/// What an aggregator works with.
+pub struct Options {
+    pub catalog: Catalog,
+    /// Knows where services are.
+    pub resolver: Arc<dyn ServiceResolver>,
+    /// The certificate by which other servers know this one (`--proxy-client-cert-file`).
+    pub identity: Option<Arc<dyn ResolvesClientCert>>,
+    /// `--aggregator-reject-forwarding-redirect`.
+    pub rejects_redirects: bool,
+    /// What discovery tells of this server's address.
+    pub addresses: Addresses,
+}
+
+/// API aggregation. Clones are the same.
+#[derive(Clone)]
+pub struct Aggregator(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) catalog: Catalog,
+    pub(crate) addresses: Addresses,
+    pub(crate) rejects_redirects: bool,
+    /// Other servers are shown a certificate.
+    has_identity: bool,
+    pub(crate) remotes: Remotes,
+    pub(crate) registry: ArcSwap<Registry>,
+    pub(crate) documents: Documents,
+    pub(crate) specs: Specs,
+    /// Grows with each change of APIServices or of what their servers say.
+    pub(crate) generation: AtomicU64,
+    pub(crate) merged: ArcSwapOption<Merged>,
+    followers: Mutex<Followers>,
+}
+
+/// The tasks that read the documents of other servers, one for each APIService. They end with this value.
+#[derive(Default)]
+struct Followers {
+    by_name: HashMap<Text, Following>,
+    tasks: JoinSet<()>,
+}
+
+/// A registry that is about to be made.
+struct Changing {
+    by_name: BTreeMap<Text, Registered>,
+    is_complete: bool,
+}
+
+struct Following {
+    /// The APIService has changed: told to the task that reads discovery documents, and to the one for OpenAPI.
+    changed: [Arc<Notify>; 2],
+    /// True once the server was asked for the first time.
+    tried: watch::Receiver<bool>,
+    tasks: [tokio::task::AbortHandle; 2],
+}
+
+impl Aggregator {
+    pub fn new(options: Options) -> Self {
+        Self(Arc::new(Inner {
+            catalog: options.catalog,
+            addresses: options.addresses,
+            rejects_redirects: options.rejects_redirects,
+            has_identity: options.identity.is_some(),
+            remotes: Remotes::new(options.resolver, options.identity),
+            registry: ArcSwap::default(),
+            documents: Documents::default(),
+            specs: Specs::default(),
+            generation: AtomicU64::new(1),
+            merged: ArcSwapOption::empty(),
+            followers: Mutex::default(),
+        }))
+    }
+
+    /// True once all APIServices have been read.
+    pub fn is_complete(&self) -> bool {
+        self.0.registry.load().is_complete
+    }
+
+    /// What other servers say of their APIs, for the documents of OpenAPI.
+    pub fn openapi(&self) -> Arc<Others> {
+        self.0.specs.others()
+    }
+
+    pub(crate) fn remotes(&self) -> &Remotes {
+        &self.0.remotes
+    }
+
+    /// Begins to follow all APIServices, until the shutdown signal. The steps are done when requests can be handed on, and
+    /// when discovery knows of every server.
+    pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<Step>, Status> {
+        let resource = self.0.catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
+        let informer = Informer::new(resource, self.clone());
+        let mut steps = Vec::new();
+        let mut step = |name| {
+            let (step, done) = Step::new(name);
+            steps.push(step);
+            done
+        };
+        let routed = [step("start-kube-aggregator-informers"), step("apiservice-wait-for-first-sync")];
+        let shown = self.0.has_identity.then(|| step("aggregator-reload-proxy-client-cert"));
+        let discovered = [
+            step("apiservice-discovery-controller"),
+            step("apiservice-openapi-controller"),
+            step("apiservice-openapiv3-controller"),
+        ];
+        let report = |steps: &[watch::Sender<bool>]| {
+            for done in steps {
+                done.send_replace(true);
+            }
+        };
+        let (aggregator, shutdown) = (self.clone(), shutdown.clone());
+        tasks.spawn(async move {
+            let (read, was_read) = tokio::sync::oneshot::channel();
+            let stopped = shutdown.fired();
+            let following = informer.run(shutdown, move || read.send(()).unwrap_or_default());
+            let first = async {
+                if was_read.await.is_ok() {
+                    aggregator.change(|registry| registry.is_complete = true);
+                    report(&routed);
+                    report(shown.as_slice());
+                    aggregator.all_tried().await;
+                    report(&discovered);
+                }
+            };
+            tokio::join!(following, async {
+                tokio::select! {
+                    () = first => {}
+                    () = stopped => {}
+                }
+            });
+            aggregator.0.followers.lock().tasks.abort_all();
+        });
+        Ok(steps)
+    }
+
+    /// Waits until every server was asked once that is known now.
+    async fn all_tried(&self) {
+        let tried: Vec<_> = self.0.followers.lock().by_name.values().map(|one| one.tried.clone()).collect();
+        for mut tried in tried {
+            // Who is forgotten meanwhile is not waited for.
+            drop(tried.wait_for(|tried| *tried).await);
+        }
+    }
+
+    /// Changes the set of APIServices.
+    fn change<T>(&self, change: impl FnOnce(&mut Changing) -> T) -> T {
+        let _one_at_a_time = self.0.followers.lock();
+        let known = self.0.registry.load();
+        let mut changing = Changing { by_name: known.by_name.clone(), is_complete: known.is_complete };
+        let result = change(&mut changing);
+        self.0.registry.store(Arc::new(Registry::new(changing.by_name, changing.is_complete)));
+        self.0.changed();
+        result
+    }
+
+    /// Sees to it that the documents of a server are read.
+    fn see(&self, remote: &Arc<Remote>) {
+        let mut followers = self.0.followers.lock();
+        while followers.tasks.try_join_next().is_some() {}
+        if let Some(known) = followers.by_name.get(&remote.name) {
+            known.changed.iter().for_each(|changed| changed.notify_one());
+            return;
+        }
+        let changed = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+        let (report, tried) = watch::channel(false);
+        let follower = Follower { name: remote.name.clone(), changed: changed[0].clone(), tried: report };
+        let inner = Arc::downgrade(&self.0);
+        let documented = openapi::follow(inner.clone(), remote.name.clone(), changed[1].clone());
+        let tasks = [followers.tasks.spawn(follower.run(inner)), followers.tasks.spawn(documented)];
+        followers.by_name.insert(remote.name.clone(), Following { changed, tried, tasks });
+    }
+
+    fn forget(&self, name: &str) {
+        let mut followers = self.0.followers.lock();
+        if let Some(known) = followers.by_name.remove(name) {
+            known.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+        }
+        drop(followers);
+        self.0.documents.forget(name, &self.0.registry.load());
+        self.0.specs.forget(name);
+        self.0.changed();
+    }
+}
+
+impl Inner {
+    /// What discovery tells has changed.
+    pub(crate) fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Handler for Aggregator {
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        let gone = self.change(|Changing { by_name, .. }| {
+            let gone: Vec<Text> = by_name.keys().filter(|name| !there("", name)).cloned().collect();
+            gone.iter().for_each(|name| drop(by_name.remove(name)));
+            gone
+        });
+        gone.iter().for_each(|name| self.forget(name));
+    }
+
+    fn put(&self, object: Value) {
+        let name = Text::from(object.str_at(&["metadata", "name"]));
+        let remote = self.0.remotes.of(&object).map(Arc::new);
+        if let Some(Remote { connections: Err(why), .. }) = remote.as_deref() {
+            tracing::warn!(api_service = %name, error = why, "its server cannot be connected to");
+        }
+        let priority =
+            |member| object.int_at(&["spec", member]).and_then(|n| i32::try_from(n).ok()).unwrap_or_default();
+        let registered = Registered {
+            group: object.str_at(&["spec", "group"]).into(),
+            version: object.str_at(&["spec", "version"]).into(),
+            group_priority: priority("groupPriorityMinimum"),
+            version_priority: priority("versionPriority"),
+            remote: remote.clone(),
+        };
+        self.change(|changing| drop(changing.by_name.insert(name.clone(), registered)));
+        match remote {
+            Some(remote) => self.see(&remote),
+            None => self.forget(&name),
+        }
+    }
+
+    fn remove(&self, _: &str, name: &str) {
+        self.change(|changing| drop(changing.by_name.remove(name)));
+        self.forget(name);
+    }
+}
+
+impl fmt::Debug for Aggregator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Aggregator").field("known", &self.0.registry.load().by_name.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,54 @@
+//! The question whether a server answers, for the condition of its APIService.
+
+use std::time::Duration;
+
+use binnacle_controlplane::AggregatedServers;
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+use futures::stream::{FuturesUnordered, StreamExt};
+
+use crate::aggregator::Aggregator;
+use crate::fetch::{FetchError, Question, aggregator_user, fetch};
+use crate::remote::Remote;
+
+/// How long a server may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it is asked before it counts as silent: each time, another of its endpoints may answer.
+const ATTEMPTS: usize = 5;
+
+impl AggregatedServers for Aggregator {
+    fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let Some(remote) = self.remotes().of(api_service) else { return Ok(()) };
+            let Err(first) = ask(&remote).await else { return Ok(()) };
+            let mut others: FuturesUnordered<_> = (1..ATTEMPTS).map(|_| ask(&remote)).collect();
+            let mut last = first;
+            while let Some(answered) = others.next().await {
+                match answered {
+                    Ok(()) => return Ok(()),
+                    Err(why) => last = why,
+                }
+            }
+            Err(last)
+        })
+    }
+}
+
+async fn ask(remote: &Remote) -> Result<(), String> {
+    let (path, user) = (remote.path(), aggregator_user());
+    let question = Question { path: &path, accept: "", if_none_match: "", user: &user, timeout: TIMEOUT, limit: None };
+    match fetch(remote, &question).await {
+        Ok(answer) if (200..300).contains(&answer.code) => Ok(()),
+        Ok(answer) => {
+            // The address may be another by now; it is only told.
+            let address = remote.service.address().await?;
+            let url = format!("https://{address}{path}");
+            Err(format!("failing or missing response from {url}: bad status from {url}: {}", answer.code))
+        }
+        Err(FetchError::Unresolved(why)) => Err(why),
+        Err(FetchError::Unreachable { address, why }) => {
+            let url = format!("https://{address}{path}");
+            Err(format!("failing or missing response from {url}: Get {url:?}: {why}"))
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Documents of other servers, asked for by this server itself.
+
+use std::time::Duration;
+
+use binnacle_meta::Text;
+use binnacle_proxy::SendError;
+use binnacle_request::{Body, User};
+use bytes::Bytes;
+use http::header::{ACCEPT, HOST, HeaderName, HeaderValue, IF_NONE_MATCH, USER_AGENT};
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Limited};
+
+use crate::identity;
+use crate::remote::Remote;
+
+const AGENT: &str = "Go-http-client/2.0";
+
+/// A question to another server.
+pub(crate) struct Question<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) accept: &'a str,
+    /// Empty for none.
+    pub(crate) if_none_match: &'a str,
+    pub(crate) user: &'a User,
+    pub(crate) timeout: Duration,
+    /// The largest body that is read; `None` where the code is all that matters.
+    pub(crate) limit: Option<usize>,
+}
+
+/// What it said.
+pub(crate) struct Fetched {
+    pub(crate) code: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Fetched {
+    pub(crate) fn header(&self, name: HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum FetchError {
+    /// It is not known where to ask.
+    Unresolved(String),
+    /// The server does not answer at this address.
+    Unreachable { address: String, why: String },
+}
+
+impl std::fmt::Display for FetchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unresolved(why) | Self::Unreachable { why, .. } => f.write_str(why),
+        }
+    }
+}
+
+/// The user who checks whether servers answer and reads their discovery documents.
+pub(crate) fn aggregator_user() -> User {
+    User::new("system:kube-aggregator", &["system:masters"])
+}
+
+/// Asks a server.
+pub(crate) async fn fetch(remote: &Remote, question: &Question<'_>) -> Result<Fetched, FetchError> {
+    let address = remote.service.address().await.map_err(FetchError::Unresolved)?;
+    let unreachable = |why: String| FetchError::Unreachable { address: address.clone(), why };
+    let connections = remote.connections.as_ref().map_err(|why| unreachable(why.clone()))?;
+    let mut request = Request::new(Body::empty());
+    *request.uri_mut() = question.path.parse().map_err(|error| unreachable(format!("invalid path: {error}")))?;
+    let headers = request.headers_mut();
+    let put = |headers: &mut HeaderMap, name: HeaderName, text: &str| {
+        if let Ok(value) = HeaderValue::from_str(text)
+            && !text.is_empty()
+        {
+            headers.insert(name, value);
+        }
+    };
+    put(headers, HOST, &address);
+    put(headers, ACCEPT, question.accept);
+    put(headers, IF_NONE_MATCH, question.if_none_match);
+    put(headers, USER_AGENT, AGENT);
+    identity::set(headers, question.user).map_err(unreachable)?;
+    let exchange = async {
+        let answer = connections.pool.send(&address, request).await.map_err(|error| match error {
+            SendError::Dial(error) => unreachable(error.to_string()),
+            SendError::Broken(text) => unreachable(text),
+        })?;
+        let (parts, body) = answer.into_parts();
+        let body = match question.limit {
+            Some(limit) => {
+                Limited::new(body, limit).collect().await.map_err(|error| unreachable(error.to_string()))?.to_bytes()
+            }
+            None => Bytes::new(),
+        };
+        Ok(Fetched { code: parts.status.as_u16(), headers: parts.headers, body })
+    };
+    let late = || unreachable("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned());
+    tokio::time::timeout(question.timeout, exchange).await.map_err(|_| late())?
+}
+
+/// `namespace/name:port`, for the log.
+pub(crate) fn shown(remote: &Remote) -> Text {
+    format!("{}/{}:{}", remote.service.namespace, remote.service.name, remote.service.port).into()
+}

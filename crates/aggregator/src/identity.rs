@@ -1,0 +1,98 @@
+//! How the other server is told who is calling: headers that it believes because of the client certificate of this server.
+
+use std::fmt::Write as _;
+
+use binnacle_request::User;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+
+const USER: HeaderName = HeaderName::from_static("x-remote-user");
+const UID: HeaderName = HeaderName::from_static("x-remote-uid");
+const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
+const EXTRA: &str = "x-remote-extra-";
+const IMPERSONATE: &str = "impersonate-";
+
+/// Takes out everything by which the caller could pass for somebody else, and names the user. The error is a value that
+/// no header can have, in Go's words.
+pub(crate) fn set(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
+    for name in [AUTHORIZATION, USER, UID, GROUP] {
+        headers.remove(name);
+    }
+    let named = |name: &HeaderName| name.as_str().starts_with(EXTRA) || name.as_str().starts_with(IMPERSONATE);
+    let others: Vec<HeaderName> = headers.keys().filter(|name| named(name)).cloned().collect();
+    for name in others {
+        headers.remove(name);
+    }
+    headers.insert(USER, value("X-Remote-User", &user.name)?);
+    if !user.uid.is_empty() {
+        headers.insert(UID, value("X-Remote-Uid", &user.uid)?);
+    }
+    for group in &user.groups {
+        headers.append(GROUP, value("X-Remote-Group", group)?);
+    }
+    for (key, values) in &user.extra {
+        let shown = format!("{EXTRA}{}", escape_key(key));
+        let name: HeaderName = shown.parse().map_err(|_| format!("net/http: invalid header field name {shown:?}"))?;
+        for text in values {
+            headers.append(name.clone(), value(&shown, text)?);
+        }
+    }
+    Ok(())
+}
+
+fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
+    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| format!("net/http: invalid header field value for {name:?}"))
+}
+
+/// A key as part of a header's name: what cannot stand there is escaped.
+fn escape_key(key: &str) -> String {
+    let mut escaped = String::with_capacity(key.len());
+    for byte in key.bytes() {
+        if byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte) {
+            escaped.push(byte as char);
+        } else {
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_cannot_name_themselves() {
+        let mut headers = HeaderMap::new();
+        for (name, text) in [
+            ("authorization", "Bearer secret"),
+            ("x-remote-user", "root"),
+            ("x-remote-group", "system:masters"),
+            ("x-remote-uid", "0"),
+            ("x-remote-extra-scopes", "all"),
+            ("x-remote-extra-a%2fb", "all"),
+            ("impersonate-user", "root"),
+            ("impersonate-extra-x", "1"),
+            ("accept", "x"),
+        ] {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(text));
+        }
+        let mut user = User::new("ann", &["devs", "system:authenticated"]);
+        user.extra.insert("example.org/a b".into(), vec!["1".into(), "2".into()]);
+        set(&mut headers, &user).unwrap();
+        let mut seen: Vec<(String, String)> =
+            headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
+        seen.sort();
+        let want = [
+            ("accept", "x"),
+            ("x-remote-extra-example.org%2fa%20b", "1"),
+            ("x-remote-extra-example.org%2fa%20b", "2"),
+            ("x-remote-group", "devs"),
+            ("x-remote-group", "system:authenticated"),
+            ("x-remote-user", "ann"),
+        ];
+        assert_eq!(seen, want.map(|(name, text)| (name.to_owned(), text.to_owned())));
+        let error = set(&mut headers, &User::new("ann\nX-Remote-Group: system:masters", &[])).unwrap_err();
+        assert_eq!(error, "net/http: invalid header field value for \"X-Remote-User\"");
+    }
+}

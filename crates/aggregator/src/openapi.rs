@@ -1,0 +1,199 @@
+//! What other servers say of their APIs in OpenAPI: the index of version 3, whose documents are asked of them, and the
+//! whole of version 2.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use binnacle_meta::Text;
+use binnacle_openapi::{Others, keep_paths};
+use binnacle_request::User;
+use binnacle_scheme::Served;
+use http::header::ETAG;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::aggregator::Inner;
+use crate::fetch::{Question, fetch};
+use crate::remote::Remote;
+
+/// How long a server may take for its documents, which may be large.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How soon a server is asked again that did not answer, at first; and at last, as well as one that did.
+const RETRY: Duration = Duration::from_secs(1);
+const REFRESH: Duration = Duration::from_secs(60);
+/// The largest documents that are read.
+const INDEX_LIMIT: usize = 4 << 20;
+const V2_LIMIT: usize = 32 << 20;
+
+const V3: &str = "/openapi/v3";
+
+/// What all servers say.
+#[derive(Default)]
+pub(crate) struct Specs {
+    by_name: Mutex<BTreeMap<Text, Spec>>,
+    told: ArcSwap<Told>,
+}
+
+/// What one server says of the group version of an APIService.
+#[derive(Clone, Default)]
+struct Spec {
+    /// Names and URLs of documents of version 3.
+    index: BTreeMap<String, String>,
+    v2: Option<Arc<Value>>,
+    v2_etag: String,
+}
+
+/// All of it, ready for readers.
+#[derive(Default)]
+struct Told {
+    others: Arc<Others>,
+    /// The APIServices whose servers have the documents of version 3.
+    owners: HashMap<String, Text>,
+}
+
+impl Specs {
+    pub(crate) fn others(&self) -> Arc<Others> {
+        self.told.load().others.clone()
+    }
+
+    /// The APIService whose server has the document at a path.
+    pub(crate) fn owner(&self, path: &str) -> Option<Text> {
+        let name = path.strip_prefix(V3)?.strip_prefix('/')?;
+        self.told.load().owners.get(name).cloned()
+    }
+
+    pub(crate) fn forget(&self, name: &str) {
+        let mut by_name = self.by_name.lock();
+        if by_name.remove(name).is_some() {
+            self.publish(&by_name);
+        }
+    }
+
+    fn known(&self, name: &str) -> Spec {
+        self.by_name.lock().get(name).cloned().unwrap_or_default()
+    }
+
+    fn put(&self, name: &Text, spec: Spec) {
+        let mut by_name = self.by_name.lock();
+        let is_same = by_name.get(name).is_some_and(|known| {
+            let same_v2 = match (&known.v2, &spec.v2) {
+                (Some(known), Some(new)) => Arc::ptr_eq(known, new),
+                (known, new) => known.is_none() && new.is_none(),
+            };
+            known.index == spec.index && same_v2
+        });
+        by_name.insert(name.clone(), spec);
+        if !is_same {
+            self.publish(&by_name);
+        }
+    }
+
+    fn publish(&self, by_name: &BTreeMap<Text, Spec>) {
+        let mut told = Told::default();
+        let mut others = Others::default();
+        for (name, spec) in by_name {
+            for (document, url) in &spec.index {
+                others.index.entry(document.clone()).or_insert_with(|| url.clone());
+                told.owners.entry(document.clone()).or_insert_with(|| name.clone());
+            }
+            others.v2.extend(spec.v2.clone());
+        }
+        told.others = Arc::new(others);
+        self.told.store(Arc::new(told));
+    }
+}
+
+/// Reads the documents of the server of an APIService for as long as that is there.
+pub(crate) async fn follow(inner: Weak<Inner>, name: Text, changed: Arc<Notify>) {
+    let mut retry = RETRY;
+    loop {
+        let pause = {
+            let Some(inner) = inner.upgrade() else { return };
+            let registry = inner.registry.load_full();
+            let Some(remote) = registry.by_name.get(&name).and_then(|known| known.remote.clone()) else { return };
+            let read = match remote.is_available {
+                true => read(&inner.specs, &inner.catalog.snapshot().served().clone(), &remote).await,
+                false => Err("service unavailable".to_owned()),
+            };
+            match read {
+                Ok(spec) => {
+                    inner.specs.put(&name, spec);
+                    retry = RETRY;
+                    REFRESH
+                }
+                // What it said before stays: it may be back soon.
+                Err(why) => {
+                    tracing::debug!(api_service = %name, why, "no OpenAPI documents");
+                    let pause = retry;
+                    retry = (retry * 2).min(REFRESH);
+                    pause
+                }
+            }
+        };
+        tokio::select! {
+            () = changed.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, String> {
+    let user = User::new("system:aggregator", &[]);
+    let question =
+        Question { path: V3, accept: "", if_none_match: "", user: &user, timeout: TIMEOUT, limit: Some(INDEX_LIMIT) };
+    let index = fetch(remote, &question).await.map_err(|error| error.to_string())?;
+    let mut spec = specs.known(&remote.name);
+    spec.index = match index.code {
+        200 => parse_index(&index.body, own, remote)?,
+        404 => BTreeMap::new(),
+        code => return Err(format!("could not get list of group versions for APIService: {code}")),
+    };
+    let question = Question {
+        path: "/openapi/v2",
+        accept: "application/json",
+        if_none_match: &spec.v2_etag.clone(),
+        limit: Some(V2_LIMIT),
+        ..question
+    };
+    // One that has no such document may still have those of version 3.
+    match fetch(remote, &question).await {
+        Ok(answer) if answer.code == 200 => {
+            let etag = answer.header(ETAG).to_owned();
+            let prefix = format!("/apis/{}/{}/", remote.group, remote.version);
+            let parse = move || {
+                let mut document: Value = serde_json::from_slice(&answer.body).ok()?;
+                keep_paths(&mut document, &prefix);
+                Some(document)
+            };
+            let document = tokio::task::spawn_blocking(parse).await.map_err(|error| error.to_string())?;
+            if document.is_none() || spec.v2.as_deref() != document.as_ref() {
+                spec.v2 = document.map(Arc::new);
+            }
+            spec.v2_etag = etag;
+        }
+        Ok(answer) if answer.code == 304 => {}
+        Ok(answer) if answer.code == 404 => spec.v2 = None,
+        _ => {}
+    }
+    Ok(spec)
+}
+
+/// The documents that an index names about the group of an APIService: of its version, and of whatever this server does
+/// not serve itself.
+fn parse_index(body: &[u8], own: &Served, remote: &Remote) -> Result<BTreeMap<String, String>, String> {
+    let index: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let group = format!("apis/{}", remote.group);
+    let is_wanted = |name: &str| match name.strip_prefix(&group) {
+        Some("") => own.group(&remote.group).is_none(),
+        Some(rest) => rest
+            .strip_prefix('/')
+            .is_some_and(|version| version == remote.version || own.version(&remote.group, version).is_none()),
+        None => false,
+    };
+    let paths = index["paths"].as_object().into_iter().flatten();
+    let named = paths.filter_map(|(name, entry)| Some((name.clone(), entry["serverRelativeURL"].as_str()?.to_owned())));
+    Ok(named.filter(|(name, _)| is_wanted(name)).collect())
+}

@@ -1,0 +1,76 @@
+//! Requests for other servers.
+
+use std::time::Duration;
+
+use binnacle_proxy::{Relay, relay};
+use binnacle_request::{Body, Request, RequestInfo, Response};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+
+use crate::aggregator::Inner;
+use crate::identity;
+use crate::remote::Remote;
+
+/// How long a server may take for its discovery document, which clients wait for.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+impl Inner {
+    /// Hands a request on. The answers of this server itself are texts, as the Go server's.
+    pub(crate) async fn proxy(&self, request: Request, remote: &Remote) -> Response {
+        match self.try_proxy(request, remote).await {
+            Ok(response) => response,
+            Err((code, text)) => error_text(code, text),
+        }
+    }
+
+    async fn try_proxy(&self, mut request: Request, remote: &Remote) -> Result<Response, (StatusCode, String)> {
+        const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
+        let unavailable = || (UNAVAILABLE, "service unavailable".to_owned());
+        if !remote.is_available {
+            return Err(unavailable());
+        }
+        let connections = remote.connections.as_ref();
+        let connections = connections.map_err(|why| (StatusCode::INTERNAL_SERVER_ERROR, why.clone()))?;
+        let address = remote.service.address().await.map_err(|why| {
+            tracing::error!("error resolving {}/{}: {why}", remote.service.namespace, remote.service.name);
+            unavailable()
+        })?;
+        let unreachable = |why: String| (UNAVAILABLE, format!("error trying to reach service: {why}"));
+        identity::set(&mut request.headers, &request.user).map_err(unreachable)?;
+        if let Ok(id) = HeaderValue::from_str(request.record.audit_id()) {
+            request.headers.insert(AUDIT_ID, id);
+        }
+        let is_discovery = is_discovery(&request.info);
+        let to = Relay {
+            address: &address,
+            pool: &connections.pool,
+            upgrade_tls: &connections.upgrade_tls,
+            server_name: &connections.server_name,
+            rejects_redirects: self.rejects_redirects,
+        };
+        let answer = relay(request, to);
+        let answer = match is_discovery {
+            true => tokio::time::timeout(DISCOVERY_TIMEOUT, answer)
+                .await
+                .map_err(|_| unreachable("context deadline exceeded".to_owned()))?,
+            false => answer.await,
+        };
+        answer.map_err(|text| (UNAVAILABLE, text))
+    }
+}
+
+/// True for `/apis/GROUP/VERSION`.
+fn is_discovery(info: &RequestInfo) -> bool {
+    !info.is_resource_request && info.path.trim_matches('/').split('/').count() == 3
+}
+
+/// A text that says what went wrong; browsers must not take it for anything else.
+fn error_text(code: StatusCode, mut text: String) -> Response {
+    text.push('\n');
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

@@ -1,0 +1,134 @@
+//! All APIServices, as requests need them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use binnacle_discovery::ListedGroup;
+use binnacle_meta::{Text, compare_kube_versions};
+use binnacle_scheme::{Resources, Served};
+
+use crate::remote::Remote;
+
+/// The group of APIServices, which has none itself and stands before all others.
+const REGISTRATION: &str = "apiregistration.k8s.io";
+
+/// One APIService.
+#[derive(Clone)]
+pub(crate) struct Registered {
+    pub(crate) group: Text,
+    pub(crate) version: Text,
+    pub(crate) group_priority: i32,
+    pub(crate) version_priority: i32,
+    /// `None` for what this server serves itself.
+    pub(crate) remote: Option<Arc<Remote>>,
+}
+
+/// All APIServices by name at one time, with an index for paths.
+#[derive(Clone, Default)]
+pub(crate) struct Registry {
+    pub(crate) by_name: BTreeMap<Text, Registered>,
+    /// What other servers serve, by group and version.
+    remotes: HashMap<Text, Vec<Arc<Remote>>>,
+    /// How many APIServices a group has.
+    groups: HashMap<Text, usize>,
+    /// True once all APIServices have been read.
+    pub(crate) is_complete: bool,
+}
+
+impl Registry {
+    pub(crate) fn new(by_name: BTreeMap<Text, Registered>, is_complete: bool) -> Self {
+        let mut remotes: HashMap<Text, Vec<Arc<Remote>>> = HashMap::new();
+        let mut groups: HashMap<Text, usize> = HashMap::new();
+        for registered in by_name.values() {
+            *groups.entry(registered.group.clone()).or_default() += 1;
+            if let Some(remote) = &registered.remote {
+                remotes.entry(registered.group.clone()).or_default().push(remote.clone());
+            }
+        }
+        Self { by_name, remotes, groups, is_complete }
+    }
+
+    /// The other server that a path leads to: below `/apis/GROUP/VERSION`, or all of `/api`.
+    pub(crate) fn remote_of(&self, path: &str) -> Option<&Arc<Remote>> {
+        if self.remotes.is_empty() {
+            return None;
+        }
+        let mut segments = path.strip_prefix('/')?.splitn(4, '/');
+        match (segments.next(), segments.next(), segments.next()) {
+            (Some("api"), ..) => self.remotes.get("").and_then(|remotes| remotes.first()),
+            (Some("apis"), Some(group), Some(version)) if !group.is_empty() => {
+                self.remotes.get(group)?.iter().find(|remote| remote.version == version)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn has_group(&self, group: &str) -> bool {
+        self.groups.contains_key(group)
+    }
+
+    /// The groups of `/apis` in their order: those of all APIServices. One for what this server has come to serve is about
+    /// to be made; it counts as made.
+    pub(crate) fn listed(&self, served: &Served) -> Vec<ListedGroup> {
+        let named = |version: &str, group: &str| Text::from(format!("{version}.{group}"));
+        let mut all: Vec<(Text, Listed)> = Vec::with_capacity(self.by_name.len());
+        for (name, registered) in &self.by_name {
+            all.push((name.clone(), Listed::of(registered)));
+        }
+        for group in served.groups() {
+            for version in &group.versions {
+                let is_kept = !self.is_complete || matches!(version.resources, Resources::Custom(_));
+                let name = named(&version.version, &group.name);
+                if is_kept && group.name != REGISTRATION && !self.by_name.contains_key(&name) {
+                    let (group_priority, version_priority) = (version.group_priority, version.version_priority);
+                    let (group, version) = (group.name.clone(), version.version.clone());
+                    all.push((name, Listed { group, version, group_priority, version_priority }));
+                }
+            }
+        }
+        all.retain(|(_, listed)| !listed.group.is_empty() && listed.group != REGISTRATION);
+        all.sort_by(|(a_name, a), (b_name, b)| {
+            b.group_priority.cmp(&a.group_priority).then_with(|| a_name.cmp(b_name))
+        });
+        let mut groups: Vec<(Text, Vec<Listed>)> = Vec::new();
+        let mut places: HashMap<Text, usize> = HashMap::new();
+        for (_, listed) in all {
+            let place = *places.entry(listed.group.clone()).or_insert_with(|| {
+                groups.push((listed.group.clone(), Vec::new()));
+                groups.len() - 1
+            });
+            groups[place].1.push(listed);
+        }
+        let own = served.group(REGISTRATION).map(|group| ListedGroup {
+            name: group.name.clone(),
+            versions: group.versions.iter().map(|version| version.version.clone()).collect(),
+        });
+        let others = groups.into_iter().map(|(name, mut versions)| {
+            versions.sort_by(|a, b| {
+                let by_priority = Reverse(a.version_priority).cmp(&Reverse(b.version_priority));
+                by_priority.then_with(|| compare_kube_versions(&b.version, &a.version))
+            });
+            ListedGroup { name, versions: versions.into_iter().map(|listed| listed.version).collect() }
+        });
+        own.into_iter().chain(others).collect()
+    }
+}
+
+struct Listed {
+    group: Text,
+    version: Text,
+    group_priority: i32,
+    version_priority: i32,
+}
+
+impl Listed {
+    fn of(registered: &Registered) -> Self {
+        Self {
+            group: registered.group.clone(),
+            version: registered.version.clone(),
+            group_priority: registered.group_priority,
+            version_priority: registered.version_priority,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The server behind an APIService, and connections to it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, Weak};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use binnacle_meta::Text;
+use binnacle_proxy::{Pool, Verification, client_config};
+use binnacle_schema::Value;
+use binnacle_webhook::{Service, ServiceResolver};
+use parking_lot::Mutex;
+use rustls::client::ResolvesClientCert;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+/// A group version that another server serves.
+pub(crate) struct Remote {
+    /// Of the APIService.
+    pub(crate) name: Text,
+    pub(crate) group: Text,
+    pub(crate) version: Text,
+    pub(crate) service: Service,
+    /// The condition `Available` is true.
+    pub(crate) is_available: bool,
+    /// The error is told to clients.
+    pub(crate) connections: Result<Arc<Connections>, String>,
+}
+
+/// Connections to one service, in one way of trusting it. APIServices of the same service share them.
+pub(crate) struct Connections {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) upgrade_tls: Arc<ClientConfig>,
+    pub(crate) server_name: String,
+}
+
+/// Makes [`Remote`]s.
+pub(crate) struct Remotes {
+    resolver: Arc<dyn ServiceResolver>,
+    identity: Option<Arc<dyn ResolvesClientCert>>,
+    made: Mutex<HashMap<Trust, Weak<Connections>>>,
+}
+
+/// Whom to believe: the server's name, and the authorities, or anybody.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Trust {
+    server_name: String,
+    is_insecure: bool,
+    bundle: Vec<u8>,
+}
+
+impl Remotes {
+    pub(crate) fn new(resolver: Arc<dyn ServiceResolver>, identity: Option<Arc<dyn ResolvesClientCert>>) -> Self {
+        Self { resolver, identity, made: Mutex::default() }
+    }
+
+    /// The server of an APIService; `None` where that is this one.
+    pub(crate) fn of(&self, api_service: &Value) -> Option<Remote> {
+        let spec = api_service.get("spec")?;
+        let reference = spec.get("service").filter(|service| !service.is_null())?;
+        let port = reference.int_at(&["port"]).and_then(|port| u16::try_from(port).ok());
+        let service = Service {
+            resolver: self.resolver.clone(),
+            namespace: reference.str_at(&["namespace"]).to_owned(),
+            name: reference.str_at(&["name"]).to_owned(),
+            port: port.unwrap_or(443),
+        };
+        let bundle = BASE64_STANDARD.decode(spec.str_at(&["caBundle"]));
+        let trust = Trust {
+            server_name: service.server_name(),
+            is_insecure: spec.bool_at(&["insecureSkipTLSVerify"]),
+            bundle: bundle.unwrap_or_default(),
+        };
+        let mut conditions = api_service.list_at(&["status", "conditions"]).iter();
+        let available = conditions.find(|condition| condition.str_at(&["type"]) == "Available");
+        Some(Remote {
+            name: api_service.str_at(&["metadata", "name"]).into(),
+            group: spec.str_at(&["group"]).into(),
+            version: spec.str_at(&["version"]).into(),
+            service,
+            is_available: available.is_some_and(|condition| condition.str_at(&["status"]) == "True"),
+            connections: self.connections(trust),
+        })
+    }
+
+    fn connections(&self, trust: Trust) -> Result<Arc<Connections>, String> {
+        let mut made = self.made.lock();
+        if let Some(known) = made.get(&trust).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        let verification = || match trust.is_insecure {
+            true => Ok(Verification::None),
+            false => believing(&trust.bundle),
+        };
+        let config = || client_config(verification()?, self.identity.clone()).map_err(|error| format!("tls: {error}"));
+        let mut tls = ClientConfig::clone(&*config()?);
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let connections = Arc::new(Connections {
+            pool: Pool::new(Arc::new(tls), trust.server_name.clone()),
+            upgrade_tls: config()?,
+            server_name: trust.server_name.clone(),
+        });
+        made.retain(|_, known| known.strong_count() > 0);
+        made.insert(trust, Arc::downgrade(&connections));
+        Ok(connections)
+    }
+}
+
+/// Belief by a bundle; by the authorities of the system for none.
+fn believing(bundle: &[u8]) -> Result<Verification, String> {
+    static OF_SYSTEM: OnceLock<RootCertStore> = OnceLock::new();
+    if bundle.is_empty() {
+        let load = || {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            roots
+        };
+        return Ok(Verification::Authorities(OF_SYSTEM.get_or_init(load).clone()));
+    }
+    let bundle: Vec<_> = CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok).collect();
+    if bundle.is_empty() {
+        return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
+    }
+    Ok(Verification::Bundle(bundle))
+}
+
+impl Remote {
+    /// The path of its discovery document.
+    pub(crate) fn path(&self) -> String {
+        match self.group.as_str() {
+            "" => format!("/api/{}", self.version),
+            group => format!("/apis/{group}/{}", self.version),
+        }
+    }
+}

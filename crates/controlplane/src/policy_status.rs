@@ -1,0 +1,114 @@
+//! The status of validating admission policies: what is wrong with their expressions for the kinds that they are for.
+//!
+//! That is work of the controller manager. Where there is none, nobody would see the warnings: a policy that has had no
+//! status for a while is given one here, in the controller's name, and none that the controller has looked at.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_admission_policies::{ExpressionWarning, expression_warnings};
+use binnacle_meta::{Status, Text};
+use binnacle_registry::{Catalog, Resource};
+use binnacle_schema::{Object, Value, value};
+use tokio::time::Instant;
+
+use crate::follow::{Changed, Follow};
+use crate::objects::Objects;
+
+const GROUP: &str = "admissionregistration.k8s.io";
+const PLURAL: &str = "validatingadmissionpolicies";
+/// Whom the status is from.
+const MANAGER: &str = "validatingadmissionpolicy-status";
+/// How long the controller manager has the first word.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Follows the policies for ever.
+pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>) {
+    let mut changes = Follow::all(&policies);
+    // Policies without a status, and when they are to have one.
+    let mut due: HashMap<Text, Instant> = HashMap::new();
+    loop {
+        let next = due.values().min().copied();
+        let wait = async {
+            match next {
+                Some(next) => tokio::time::sleep_until(next).await,
+                None => std::future::pending().await,
+            }
+        };
+        let looked = tokio::select! {
+            changed = changes.changed() => note(&resources, changed, &mut due).await,
+            () = wait => settle(&resources, &mut due).await,
+        };
+        if let Err(status) = looked {
+            tracing::warn!(error = status.message(), "the status of admission policies will be looked at again");
+            changes = Follow::all(&policies);
+            tokio::time::sleep(PATIENCE).await;
+        }
+    }
+}
+
+/// Remembers the policies that have changed and have no status of now.
+async fn note(resources: &Catalog, changed: Changed, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
+    let objects = Objects::new(resources, GROUP, "v1", PLURAL)?;
+    let at = Instant::now() + PATIENCE;
+    let found = match changed {
+        Changed::Anything => objects.list("").await?,
+        Changed::Named(names) => {
+            let mut found = Vec::new();
+            for name in names {
+                match objects.get("", &name).await? {
+                    Some(policy) => found.push(policy),
+                    None => drop(due.remove(&name)),
+                }
+            }
+            found
+        }
+    };
+    for policy in found {
+        let name = Text::from(policy.str_at(&["metadata", "name"]));
+        if is_told(&policy) {
+            due.remove(&name);
+        } else {
+            due.entry(name).or_insert(at);
+        }
+    }
+    Ok(())
+}
+
+/// Writes the status of those whose time has come.
+async fn settle(resources: &Catalog, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
+    let objects = Objects::new(resources, GROUP, "v1", PLURAL)?;
+    let now = Instant::now();
+    let names: Vec<Text> = due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
+    for name in names {
+        due.remove(&name);
+        let Some(policy) = objects.get("", &name).await?.filter(|policy| !is_told(policy)) else { continue };
+        let warnings = expression_warnings(&policy, &resources.snapshot());
+        let generation = policy.int_at(&["metadata", "generation"]).unwrap_or_default();
+        let told = objects.apply_status(&name, MANAGER, configuration(&name, generation, &warnings)).await;
+        if let Err(status) = told {
+            tracing::warn!(policy = %name, error = status.message(), "the status of a policy cannot be written");
+        }
+    }
+    Ok(())
+}
+
+/// True when the status is about the policy as it is.
+fn is_told(policy: &Value) -> bool {
+    let generation = policy.int_at(&["metadata", "generation"]).unwrap_or_default();
+    generation <= policy.int_at(&["status", "observedGeneration"]).unwrap_or_default()
+}
+
+fn configuration(name: &str, generation: i64, warnings: &[ExpressionWarning]) -> Value {
+    let warning = |found: &ExpressionWarning| {
+        let (field, warning) = (found.field.as_str(), found.warning.as_str());
+        value!({"fieldRef": field, "warning": warning})
+    };
+    let mut checked = Object::new();
+    if !warnings.is_empty() {
+        checked.insert("expressionWarnings", Value::List(warnings.iter().map(warning).collect()));
+    }
+    let checked = Value::Object(checked);
+    value!({"metadata": {"name": name}, "status": {"observedGeneration": generation, "typeChecking": checked}})
+}

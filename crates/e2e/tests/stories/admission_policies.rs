@@ -1,0 +1,248 @@
+//! Admission policies, as a platform team uses them: limits with parameters of a kind of its own, warnings before refusals,
+//! defaults for what teams forget, and a status that tells what is wrong with a policy.
+
+use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
+use serde_json::{Value, json};
+
+/// The rule for the creation and change of a resource.
+fn rules(group: &str, resource: &str) -> Value {
+    json!([{
+        "apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]
+    }])
+}
+
+fn object(kind: &str, name: &str, spec: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}
+    });
+    object["spec"] = spec;
+    object
+}
+
+fn apply(kubectl: &Kubectl, object: &Value) {
+    kubectl.ok_with(&["apply", "-f", "-"], &object.to_string());
+}
+
+/// How many replicas a namespace's deployments may have.
+fn limit_definition() -> Value {
+    let schema = json!({"type": "object", "properties": {"most": {"type": "integer", "default": 3}}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "limits.rules.test"},
+        "spec": {
+            "group": "rules.test", "scope": "Namespaced", "names": {"plural": "limits", "kind": "Limit"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]
+        }
+    })
+}
+
+fn limit_policy() -> Value {
+    object(
+        "ValidatingAdmissionPolicy",
+        "replicas",
+        json!({
+            "paramKind": {"apiVersion": "rules.test/v1", "kind": "Limit"},
+            "matchConstraints": {"resourceRules": rules("apps", "deployments")},
+            "matchConditions": [{"name": "not-the-team", "expression": "request.userInfo.username != 'platform'"}],
+            "variables": [{"name": "wanted", "expression": "object.spec.replicas"}],
+            "validations": [{
+                "expression": "variables.wanted <= params.most",
+                "messageExpression": "'at most ' + string(params.most) + ' replicas, not ' + string(variables.wanted)",
+                "reason": "Forbidden"
+            }]
+        }),
+    )
+}
+
+fn limit_binding(actions: &[&str]) -> Value {
+    object(
+        "ValidatingAdmissionPolicyBinding",
+        "replicas",
+        json!({
+            "policyName": "replicas", "validationActions": actions,
+            "paramRef": {"name": "default", "parameterNotFoundAction": "Deny"}
+        }),
+    )
+}
+
+fn deployment(name: &str, replicas: i64) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "main", "image": "i"}]}
+            }
+        }
+    })
+}
+
+/// What a dry run of the creation says, once that has the part.
+fn until_told(kubectl: &Kubectl, object: &Value, part: &str) -> String {
+    wait_until_blocking(part, || {
+        let tried = kubectl.run_with(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &object.to_string());
+        let said = format!("{}{}", tried.out, tried.err);
+        said.contains(part).then_some(said)
+    })
+}
+
+#[test]
+fn limits_with_parameters() {
+    let mut server = Server::durable();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let large = deployment("large", 5);
+    // The policy comes before the kind of its parameters.
+    apply(&kubectl, &limit_policy());
+    apply(&kubectl, &limit_binding(&["Deny"]));
+    let unknown = "failed to find resource referenced by paramKind: 'rules.test/v1, Kind=Limit'";
+    until_told(&kubectl, &large, unknown);
+    apply(&kubectl, &limit_definition());
+    kubectl.ok(&["wait", "--for=condition=Established", "crd/limits.rules.test", "--timeout=30s"]);
+    until_told(&kubectl, &large, "no params found for policy binding with `Deny` parameterNotFoundAction");
+
+    // The default of the parameter's schema counts.
+    let limit = json!({"apiVersion": "rules.test/v1", "kind": "Limit", "metadata": {"name": "default"}});
+    apply(&kubectl, &limit);
+    let refused = until_told(&kubectl, &large, "at most 3 replicas, not 5");
+    let sentence = "deployments.apps \"large\" is forbidden: ValidatingAdmissionPolicy 'replicas' with binding 'replicas' \
+                    denied request: at most 3 replicas, not 5";
+    assert!(refused.contains(sentence), "{refused}");
+    kubectl.ok_with(&["create", "-f", "-"], &deployment("small", 3).to_string());
+    let scaled = kubectl.fails(&["patch", "deployment", "small", "--type=merge", "-p", r#"{"spec":{"replicas":4}}"#]);
+    assert!(scaled.contains("at most 3 replicas, not 4"), "{scaled}");
+    // Match conditions let the team through.
+    let team = ["create", "--dry-run=server", "--as=platform", "--as-group=system:masters", "-f", "-"];
+    kubectl.ok_with(&team, &large.to_string());
+
+    // A kill forgets nothing, and the first request is judged.
+    server.kill();
+    server.restart();
+    let refused = kubectl.run_with(&["create", "-f", "-"], &large.to_string());
+    assert!(refused.err.contains("at most 3 replicas, not 5"), "{}", refused.err);
+
+    // What changes counts at once: the parameter, then what is done about failures, then the policy.
+    kubectl.ok(&["patch", "limit", "default", "--type=merge", "-p", r#"{"most":4}"#]);
+    until_told(&kubectl, &large, "at most 4 replicas, not 5");
+    apply(&kubectl, &limit_binding(&["Warn"]));
+    let warning =
+        "Warning: Validation failed for ValidatingAdmissionPolicy 'replicas' with binding 'replicas': at most 4";
+    until_told(&kubectl, &large, warning);
+    kubectl.ok(&["delete", "validatingadmissionpolicy", "replicas"]);
+    wait_until_blocking("nobody is warned any more", || {
+        let tried = kubectl.run_with(&["create", "--dry-run=server", "-f", "-"], &large.to_string());
+        (!tried.err.contains("Warning")).then_some(())
+    });
+    kubectl.ok_with(&["create", "-f", "-"], &large.to_string());
+}
+
+/// Nobody learns through a policy what they may not read.
+#[test]
+fn parameters_that_the_author_may_not_read() {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let resources = "validatingadmissionpolicies,validatingadmissionpolicybindings";
+    kubectl.ok(&["create", "clusterrole", "writer", "--verb=create,get,patch", &format!("--resource={resources}")]);
+    kubectl.ok(&["create", "clusterrolebinding", "writer", "--clusterrole=writer", "--user=dev"]);
+    let author = ["apply", "--as=dev", "-f", "-"];
+    let mut policy = limit_policy();
+    policy["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "Secret"});
+    policy["spec"]["validations"] = json!([{"expression": "false", "messageExpression": "string(params.data.key)"}]);
+    let refused = kubectl.run_with(&author, &policy.to_string());
+    let may_not = "spec.paramKind: Forbidden: user &{dev  [system:authenticated] map[]} must have \"get\" permission on all \
+                   objects of the referenced paramKind (kind=Secret, apiVersion=v1)";
+    assert!(refused.err.contains(may_not), "{}", refused.err);
+    apply(&kubectl, &policy);
+    let refused = kubectl.run_with(&author, &limit_binding(&["Warn"]).to_string());
+    let may_not = "spec.paramRef: Forbidden: user &{dev  [system:authenticated] map[]} does not have \"get\" permission on \
+                   the object referenced by paramRef";
+    assert!(refused.err.contains(may_not), "{}", refused.err);
+    kubectl.ok(&["create", "clusterrole", "reader", "--verb=get", "--resource=secrets"]);
+    kubectl.ok(&["create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=dev"]);
+    kubectl.ok_with(&author, &limit_binding(&["Warn"]).to_string());
+}
+
+#[test]
+fn defaults_by_mutation() {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let mutating = |name: &str, again: &str, mutation: Value| {
+        let constraints = json!({"resourceRules": rules("apps", "deployments")});
+        let spec = json!({
+            "reinvocationPolicy": again, "matchConstraints": constraints, "mutations": [mutation]
+        });
+        apply(&kubectl, &object("MutatingAdmissionPolicy", name, spec));
+        apply(&kubectl, &object("MutatingAdmissionPolicyBinding", name, json!({"policyName": name})));
+    };
+    // Asked first, and again since the other one adds a container.
+    let labels = "Object{spec: Object.spec{template: Object.spec.template{metadata: Object.spec.template.metadata{labels: \
+                  {'containers': string(object.spec.template.spec.containers.size())}}}}}";
+    mutating(
+        "a-labels",
+        "IfNeeded",
+        json!({
+            "patchType": "ApplyConfiguration", "applyConfiguration": {"expression": labels}
+        }),
+    );
+    let sidecar = "object.spec.template.spec.containers.exists(c, c.name == 'proxy') ? [] : [JSONPatch{op: 'add', path: \
+                   '/spec/template/spec/containers/-', value: Object.spec.template.spec.containers{name: 'proxy', image: \
+                   'p'}}, JSONPatch{op: 'add', path: '/metadata/annotations', value: {}}, JSONPatch{op: 'add', path: \
+                   '/metadata/annotations/' + jsonpatch.escapeKey('rules.test/proxy'), value: 'yes'}]";
+    mutating("b-proxy", "Never", json!({"patchType": "JSONPatch", "jsonPatch": {"expression": sidecar}}));
+    until_told(&kubectl, &deployment("probe", 1), "\"containers\": \"2\"");
+
+    kubectl.ok_with(&["create", "-f", "-"], &deployment("web", 1).to_string());
+    let web = kubectl.json(&["get", "deployment", "web"]);
+    let template = &web["spec"]["template"];
+    let names: Vec<&Value> = template["spec"]["containers"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
+    assert_eq!(names, ["main", "proxy"], "{web}");
+    assert_eq!(template["metadata"]["labels"]["containers"], "2", "{web}");
+    assert_eq!(web["metadata"]["annotations"]["rules.test/proxy"], "yes", "{web}");
+    // What policies add has the defaults of its kind.
+    assert_eq!(template["spec"]["containers"][1]["terminationMessagePolicy"], "File", "{web}");
+
+    // A list that is owned as a whole is not replaced by halves.
+    let atomic = "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers: \
+                  [Object.spec.template.spec.containers{name: 'main', args: ['x']}]}}}}";
+    mutating(
+        "c-atomic",
+        "Never",
+        json!({
+            "patchType": "ApplyConfiguration", "applyConfiguration": {"expression": atomic}
+        }),
+    );
+    let refused = "policy 'c-atomic' with binding 'c-atomic' denied request: error applying patch: invalid \
+                   ApplyConfiguration: may not mutate atomic arrays, maps or structs: \
+                   .spec.template.spec.containers[0].args";
+    until_told(&kubectl, &deployment("other", 1), refused);
+}
+
+/// Without a controller manager the server itself says what is wrong with a policy.
+#[test]
+fn type_checking() {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let policy = object(
+        "ValidatingAdmissionPolicy",
+        "typos",
+        json!({
+            "matchConstraints": {"resourceRules": rules("apps", "deployments")},
+            "validations": [
+                {"expression": "object.spec.replicas > 1"},
+                {"expression": "object.spec.replica > 1", "messageExpression": "'have ' + object.spec.replicas"}
+            ]
+        }),
+    );
+    apply(&kubectl, &policy);
+    let status = wait_until_blocking("the policy has a status", || {
+        let policy = kubectl.json(&["get", "validatingadmissionpolicy", "typos"]);
+        (policy["status"]["observedGeneration"] == policy["metadata"]["generation"]).then(|| policy["status"].clone())
+    });
+    let warnings = status["typeChecking"]["expressionWarnings"].as_array().cloned().unwrap_or_default();
+    let texts: Vec<_> =
+        warnings.iter().map(|w| (w["fieldRef"].as_str().unwrap(), w["warning"].as_str().unwrap())).collect();
+    let [(first, unknown), (second, mismatch)] = texts[..] else { panic!("{status}") };
+    assert_eq!((first, second), ("spec.validations[1].expression", "spec.validations[1].messageExpression"));
+    let text = "apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'replica'\n";
+    assert!(unknown.starts_with(text), "{unknown}");
+    assert!(mismatch.contains("found no matching overload for '_+_' applied to '(string, int)'"), "{mismatch}");
+}

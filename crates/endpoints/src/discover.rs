@@ -1,0 +1,56 @@
+//! Discovery documents as answers.
+
+use binnacle_discovery::{Answer, Ask, Discovery};
+use binnacle_request::{Body, Request, Response};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
+
+use crate::failure;
+use crate::negotiate::{self, Encoding};
+
+/// The answer to a request for a discovery document; `None` for other paths.
+pub fn response(request: &Request, documents: &Discovery) -> Option<Response> {
+    let ask = Ask {
+        method: request.method.as_str(),
+        path: &request.info.path,
+        accept: request.header("accept").unwrap_or(""),
+        if_none_match: request.header("if-none-match").unwrap_or(""),
+        client: request.connection.peer.map(|peer| peer.ip()),
+    };
+    Some(match documents.answer(&ask)? {
+        Answer::Document(document) => {
+            let is_json = document.content_type.starts_with(Encoding::Json.media_type());
+            let pretty = is_json && negotiate::pretty_json(request);
+            let body = if pretty { indented(&document.body) } else { document.body };
+            let mut response = Response::new(Body::full(body));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(document.content_type));
+            if let Some(etag) = document.etag {
+                validated(&mut response, &etag);
+            }
+            response
+        }
+        Answer::NotModified { etag } => {
+            let mut response = failure::empty(304);
+            validated(&mut response, &etag);
+            response
+        }
+        Answer::NotFound => failure::plain_not_found(),
+        Answer::Failure(status) => failure::response(request, &status),
+    })
+}
+
+fn validated(response: &mut Response, etag: &str) {
+    let headers = response.headers_mut();
+    if let Ok(etag) = HeaderValue::from_str(etag) {
+        headers.insert(ETAG, etag);
+    }
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+}
+
+/// A document for people to read.
+fn indented(document: &[u8]) -> Bytes {
+    let mut text = Vec::with_capacity(2 * document.len());
+    binnacle_schema::json::indent(document.trim_ascii_end(), &mut text);
+    text.into()
+}

@@ -1,0 +1,40 @@
+//! Expressions of admission policies.
+
+use binnacle_admission_expressions::{BUDGET, Budget, Compiler, Inputs, Scope};
+use binnacle_schema::value;
+
+/// The input is an expression, and those of variables before it, one in each of the lines. Whatever compiles has a value or
+/// an error, at most at the limit of its costs, and the same one each time.
+pub fn policy_expression(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut lines: Vec<&str> = text.lines().collect();
+    let Some(expression) = lines.pop() else { return };
+    let mut compiler = Compiler::of_policy(true);
+    for (at, line) in lines.into_iter().take(8).enumerate() {
+        compiler.variable(&format!("v{at}"), line);
+    }
+    let expressions = [compiler.compile(expression, &[]), compiler.compile_mutation(expression, &[])];
+    let variables = compiler.into_variables();
+    let request = value!({"operation": "CREATE", "name": "n", "userInfo": {"username": "u", "groups": ["a", "b"]}});
+    let object = value!({
+        "metadata": {"name": "n", "labels": {"app": "x"}},
+        "spec": {"replicas": 3, "ratio": 0.5, "list": [{"name": "a"}, {"name": "b"}], "on": true, "none": null},
+    });
+    let inputs = Inputs {
+        request: &request,
+        object: Some(&object),
+        old_object: None,
+        params: Some(&object),
+        namespace: None,
+        checks: None,
+    };
+    for expression in &expressions {
+        let evaluate = || {
+            let scope = Scope::new(&variables, &inputs);
+            let value = scope.evaluate(expression, &mut Budget::new(BUDGET));
+            value.map(|value| value.map(|value| value.to_tree().map_err(|error| error.to_string())))
+        };
+        // Numbers that are none equal nothing.
+        assert_eq!(format!("{:?}", evaluate()), format!("{:?}", evaluate()));
+    }
+}

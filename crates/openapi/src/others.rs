@@ -1,0 +1,236 @@
+//! What other servers say of the APIs that they serve, beside this server's own documents.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+/// The documents of other servers at one time.
+#[derive(Debug, Default)]
+pub struct Others {
+    /// URLs of documents of version 3 by their names, for the index. Who serves these documents is asked before this
+    /// server's own are.
+    pub index: BTreeMap<String, String>,
+    /// Documents of version 2, in the order in which they are merged; see [`keep_paths`].
+    pub v2: Vec<Arc<Value>>,
+}
+
+const DEFINITIONS: &str = "definitions";
+const PARAMETERS: &str = "parameters";
+const KINDS: &str = "x-kubernetes-group-version-kind";
+
+/// Leaves the paths that begin so in a document of version 2, and of the definitions those that they need and those that
+/// nothing needed before.
+pub fn keep_paths(document: &mut Value, prefix: &str) {
+    filter(document, |path| path.starts_with(prefix));
+}
+
+fn filter(document: &mut Value, keep: impl Fn(&str) -> bool) {
+    let before = used(document);
+    if let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) {
+        paths.retain(|path, _| keep(path));
+    }
+    // What only definitions need that go is needed no more.
+    loop {
+        let now = used(document);
+        let Some(definitions) = document.get_mut(DEFINITIONS).and_then(Value::as_object_mut) else { return };
+        let count = definitions.len();
+        definitions.retain(|name, _| {
+            let reference = format!("#/{DEFINITIONS}/{name}");
+            now.contains(&reference) || !before.contains(&reference)
+        });
+        if definitions.len() == count {
+            return;
+        }
+    }
+}
+
+/// A document of version 2 with the paths of others added, and the definitions and parameters that they need: under other
+/// names where theirs are taken by something else.
+pub(crate) fn merge(own: &[u8], others: &[Arc<Value>]) -> Option<Vec<u8>> {
+    let mut merged: Value = serde_json::from_slice(own).ok()?;
+    for other in others {
+        add(&mut merged, Value::clone(other));
+    }
+    serde_json::to_vec(&merged).ok()
+}
+
+fn add(merged: &mut Value, mut other: Value) {
+    if other.get("paths").and_then(Value::as_object).is_none() {
+        return;
+    }
+    let taken: BTreeSet<String> = members(merged, "paths").keys().cloned().collect();
+    filter(&mut other, |path| !taken.contains(path));
+    for section in [DEFINITIONS, PARAMETERS] {
+        let renames = renames(merged, &other, section);
+        rename_references(&mut other, &renames, section);
+        for (name, value) in std::mem::take(members(&mut other, section)) {
+            let name = renames.get(&name).cloned().unwrap_or(name);
+            match members(merged, section).get_mut(&name) {
+                Some(known) => add_kinds(known, &value),
+                None => drop(members(merged, section).insert(name, value)),
+            }
+        }
+        if members(merged, section).is_empty()
+            && let Some(merged) = merged.as_object_mut()
+        {
+            merged.remove(section);
+        }
+    }
+    let paths = std::mem::take(members(&mut other, "paths"));
+    members(merged, "paths").extend(paths);
+}
+
+/// New names for what has the name of something else.
+fn renames(merged: &mut Value, other: &Value, section: &str) -> BTreeMap<String, String> {
+    let mut renames = BTreeMap::new();
+    let Some(theirs) = other.get(section).and_then(Value::as_object) else { return renames };
+    let known = members(merged, section);
+    for (name, value) in theirs {
+        if known.get(name).is_none_or(|known| is_same(known, value)) {
+            continue;
+        }
+        let fits = |candidate: &String| match known.get(candidate) {
+            Some(known) => is_same(known, value),
+            None => !theirs.contains_key(candidate),
+        };
+        let candidates = (2..).map(|number| format!("{name}_v{number}"));
+        renames.extend(candidates.into_iter().find(fits).map(|candidate| (name.clone(), candidate)));
+    }
+    renames
+}
+
+/// True when both mean the same, whatever kinds they are of and however they are described.
+fn is_same(a: &Value, b: &Value) -> bool {
+    // A property may be called so; its value is no text then.
+    let counts = |(key, value): &(&String, &Value)| *key != KINDS && !(*key == "description" && value.is_string());
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let (a, b): (Vec<_>, Vec<_>) = (a.iter().filter(counts).collect(), b.iter().filter(counts).collect());
+            let same = |((key, value), (other_key, other)): (&(&String, &Value), &(&String, &Value))| {
+                key == other_key && is_same(value, other)
+            };
+            a.len() == b.len() && a.iter().zip(&b).all(same)
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
+        (a, b) => a == b,
+    }
+}
+
+fn add_kinds(known: &mut Value, other: &Value) {
+    let Some(kinds) = other.get(KINDS).and_then(Value::as_array) else { return };
+    let Some(known) = known.as_object_mut() else { return };
+    let there = known.entry(KINDS).or_insert_with(|| Value::Array(Vec::new()));
+    if let Some(there) = there.as_array_mut() {
+        let new: Vec<Value> = kinds.iter().filter(|kind| !there.contains(kind)).cloned().collect();
+        there.extend(new);
+    }
+}
+
+fn rename_references(value: &mut Value, renames: &BTreeMap<String, String>, section: &str) {
+    if renames.is_empty() {
+        return;
+    }
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                if key == "$ref"
+                    && let Some(reference) = value.as_str()
+                    && let Some(name) = reference.strip_prefix(&format!("#/{section}/"))
+                    && let Some(new) = renames.get(name)
+                {
+                    *value = Value::String(format!("#/{section}/{new}"));
+                } else {
+                    rename_references(value, renames, section);
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| rename_references(value, renames, section)),
+        _ => {}
+    }
+}
+
+/// All that is referred to.
+fn used(value: &Value) -> BTreeSet<String> {
+    fn collect(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(object) => {
+                for (key, value) in object {
+                    match value {
+                        Value::String(reference) if key == "$ref" => drop(found.insert(reference.clone())),
+                        value => collect(value, found),
+                    }
+                }
+            }
+            Value::Array(list) => list.iter().for_each(|value| collect(value, found)),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    collect(value, &mut found);
+    found
+}
+
+/// The members of a part of a document, which is made if it is missing.
+fn members<'a>(document: &'a mut Value, section: &str) -> &'a mut Map<String, Value> {
+    if !document.is_object() {
+        *document = Value::Object(Map::new());
+    }
+    let part = &mut document[section];
+    if !part.is_object() {
+        *part = Value::Object(Map::new());
+    }
+    match part {
+        Value::Object(members) => members,
+        _ => unreachable!("made an object above"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_are_kept_with_what_they_need() {
+        let mut document = json!({
+            "paths": {
+                "/apis/g/v1/a": {"get": {"$ref": "#/definitions/A"}},
+                "/apis/h/v1/b": {"get": {"$ref": "#/definitions/B"}},
+            },
+            "definitions": {"A": {"x": {"$ref": "#/definitions/Part"}}, "B": {"x": {"$ref": "#/definitions/Deep"}}, "Deep": {}, "Part": {}, "Free": {}},
+        });
+        keep_paths(&mut document, "/apis/g/v1/");
+        let names = |part: &str| document[part].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names("paths"), ["/apis/g/v1/a"]);
+        assert_eq!(names("definitions"), ["A", "Free", "Part"]);
+    }
+
+    #[test]
+    fn clashes_are_renamed() {
+        let own = json!({
+            "swagger": "2.0", "paths": {"/x": {"get": {"own": true}}},
+            "definitions": {"Same": {"type": "object", KINDS: [{"kind": "A"}]}, "Other": {"type": "string"}, "Other_v2": {"type": "number"}},
+        });
+        let theirs = json!({
+            "paths": {"/x": {"get": {"own": false}}, "/y": {"get": {"a": {"$ref": "#/definitions/Other"}, "b": {"$ref": "#/definitions/Same"}, "c": {"$ref": "#/parameters/p"}}}},
+            "definitions": {"Same": {"type": "object", KINDS: [{"kind": "B"}]}, "Other": {"type": "boolean"}},
+            "parameters": {"p": {"name": "p"}},
+        });
+        let merged = merge(own.to_string().as_bytes(), &[Arc::new(theirs.clone()), Arc::new(theirs)]).unwrap();
+        let merged: Value = serde_json::from_slice(&merged).unwrap();
+        assert_eq!(
+            merged,
+            json!({
+                "swagger": "2.0",
+                "paths": {"/x": {"get": {"own": true}}, "/y": {"get": {"a": {"$ref": "#/definitions/Other_v3"}, "b": {"$ref": "#/definitions/Same"}, "c": {"$ref": "#/parameters/p"}}}},
+                "definitions": {
+                    "Same": {"type": "object", KINDS: [{"kind": "A"}, {"kind": "B"}]},
+                    "Other": {"type": "string"}, "Other_v2": {"type": "number"}, "Other_v3": {"type": "boolean"},
+                },
+                "parameters": {"p": {"name": "p"}},
+            })
+        );
+    }
+}

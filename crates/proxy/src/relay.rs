@@ -1,0 +1,143 @@
+//! Requests that go to another server under the path that they came with: those of aggregated APIs.
+
+use std::sync::Arc;
+
+use binnacle_request::{Body, Request, Response};
+use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION};
+use http::{HeaderMap, StatusCode, Uri};
+use rustls::ClientConfig;
+
+use crate::client::SendError;
+use crate::ending::{Broken, until_stopped};
+use crate::pool::Pool;
+use crate::target::Target;
+use crate::{headers, path, upgrade};
+
+const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// The server that gets the requests.
+pub struct Relay<'a> {
+    /// The `host:port` to dial, which is also the Host that is asked.
+    pub address: &'a str,
+    pub pool: &'a Arc<Pool>,
+    /// For connections that are upgraded, which HTTP/2 has none of.
+    pub upgrade_tls: &'a Arc<ClientConfig>,
+    /// The name that certificates must be for.
+    pub server_name: &'a str,
+    /// True when no redirect is passed on: clients would follow it with their credentials (CVE-2022-3172).
+    pub rejects_redirects: bool,
+}
+
+/// Hands a request on with its path and query, upgrades included. The path is escaped anew from what it was allowed as, so
+/// that the other server reads the same. The error is a text for the client.
+pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, String> {
+    let escaped = path::escape_path(&request.info.path);
+    let query = encode_query(&request);
+    let uri: Uri = format!("{escaped}{query}").parse().map_err(|error| format!("invalid path: {error}"))?;
+    let host = HeaderValue::from_str(to.address).map_err(|error| format!("invalid host: {error}"))?;
+    if headers::is_upgrade(&request.headers) {
+        request.headers.insert(HOST, host);
+        let (tls, name) = (Some(to.upgrade_tls.clone()), Some(to.server_name.to_owned()));
+        let target =
+            Target::of_address(to.address, tls, name).map_err(|error| format!("error dialing backend: {error}"))?;
+        let upgraded = upgrade::pass_through(request, &target, &uri.to_string()).await;
+        return upgraded.map_err(|status| status.message().to_owned());
+    }
+    let mut headers = headers::forwarded(&request);
+    add_forwarded(&mut headers, &escaped, &host);
+    headers.insert(HOST, host);
+    let shutdown = request.shutdown.clone();
+    let mut outgoing = http::Request::new(request.body);
+    *outgoing.method_mut() = request.method;
+    *outgoing.uri_mut() = uri;
+    *outgoing.headers_mut() = headers;
+    let answer = to.pool.send(to.address, outgoing).await.map_err(|error| unreachable_words(&error))?;
+    let is_redirect = answer.status().is_redirection() && answer.headers().contains_key(LOCATION);
+    if is_redirect && to.rejects_redirects {
+        let text = "the backend attempted to redirect this request, which is not permitted";
+        let mut refused = Response::new(Body::from(text));
+        *refused.status_mut() = StatusCode::BAD_GATEWAY;
+        refused.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        return Ok(refused);
+    }
+    let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
+    *response.version_mut() = http::Version::HTTP_11;
+    headers::strip_hop_by_hop(response.headers_mut());
+    headers::strip_cors(response.headers_mut());
+    Ok(response)
+}
+
+/// The words for a server that cannot be reached.
+pub(crate) fn unreachable_words(error: &SendError) -> String {
+    format!("error trying to reach service: {error}")
+}
+
+/// The headers that tell the other server what it was asked as.
+fn add_forwarded(headers: &mut HeaderMap, escaped: &str, host: &HeaderValue) {
+    let mut forwarded = path::clean(escaped);
+    if escaped.ends_with('/') && !forwarded.ends_with('/') {
+        forwarded.push('/');
+    }
+    if let Ok(value) = HeaderValue::from_str(&forwarded) {
+        headers.insert(FORWARDED_URI, value);
+    }
+    headers.insert(FORWARDED_HOST, host.clone());
+    headers.insert(FORWARDED_PROTO, HeaderValue::from_static("https"));
+}
+
+/// The query with its pairs sorted by key and escaped anew, as Go's `url.Values.Encode`: what was not understood here is
+/// not handed on.
+fn encode_query(request: &Request) -> String {
+    let mut pairs: Vec<(&str, &str)> = request.query.iter().collect();
+    pairs.sort_by_key(|(key, _)| *key);
+    let mut query = String::new();
+    for (key, value) in pairs {
+        query.push(if query.is_empty() { '?' } else { '&' });
+        query.push_str(&escape_query(key));
+        query.push('=');
+        query.push_str(&escape_query(value));
+    }
+    query
+}
+
+fn escape_query(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' ' => escaped.push('+'),
+            byte if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) => escaped.push(byte as char),
+            byte => {
+                let _ = write!(escaped, "%{byte:02X}");
+            }
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_escaped_anew() {
+        for (text, want) in [("a b", "a+b"), ("a/b?c&d=e", "a%2Fb%3Fc%26d%3De"), ("ü~", "%C3%BC~")] {
+            assert_eq!(escape_query(text), want);
+        }
+    }
+
+    #[test]
+    fn forwarded_headers() {
+        for (escaped, want) in [("/apis/g/v1/x", "/apis/g/v1/x"), ("/apis//g/../v1/", "/apis/v1/")] {
+            let mut headers = HeaderMap::new();
+            add_forwarded(&mut headers, escaped, &HeaderValue::from_static("10.0.0.1:443"));
+            assert_eq!(headers["x-forwarded-uri"], want);
+            assert_eq!(
+                (&headers["x-forwarded-host"], &headers["x-forwarded-proto"]),
+                (&"10.0.0.1:443".parse().unwrap(), &"https".parse().unwrap())
+            );
+        }
+    }
+}
