@@ -69,11 +69,11 @@ impl Time {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// What a webhook has, and whether that is less than it asks for.
-    fn of_hook(&self, hook: &Hook, now: Instant) -> (Option<Duration>, bool) {
-        let until = if hook.ignores_failures { self.spare } else { self.deadline };
+    /// What a webhook has that asks for some time, and whether that is less.
+    fn left(&self, may_be_ignored: bool, asked: Option<Duration>, now: Instant) -> (Option<Duration>, bool) {
+        let until = if may_be_ignored { self.spare } else { self.deadline };
         let left = until.map(|until| until.saturating_duration_since(now));
-        let own = hook.timeout.map(|own| own.min(LONGEST_CALL));
+        let own = asked.map(|own| own.min(LONGEST_CALL));
         match (own, left) {
             (Some(own), Some(left)) => (Some(own.min(left)), left < own),
             (own, left) => (own.or(left), own.is_none()),
@@ -189,7 +189,7 @@ impl Call<'_> {
     /// Sends a document and gets one, unless the server is known not to answer or there is no time.
     async fn exchange(&self, backend: &Backend, document: Bytes) -> Result<Bytes, Failure> {
         let began = Instant::now();
-        let (time, is_cut) = self.time.of_hook(self.hook, began);
+        let (time, is_cut) = self.time.left(self.hook.ignores_failures, self.hook.timeout, began);
         let passed_over = |why: String, passed_over| {
             let why = format!("failed to call webhook: {why}");
             Failure::Call { why, code: UNAVAILABLE, passed_over: Some(passed_over) }
@@ -259,4 +259,45 @@ async fn post(
 /// The remark for a client whose request went on without a webhook because it was short of time.
 pub(crate) fn passed_over_warning(hook: &Hook) -> String {
     format!("admission webhook {} was not waited for: the request had no time left for it", go_quote(&hook.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_meta::{GroupVersionKind, GroupVersionResource};
+    use binnacle_registry::admission::{Operation, OperationOptions};
+    use binnacle_request::User;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_for_whom() {
+        let now = Instant::now();
+        let seconds = Duration::from_secs_f64;
+        for (left, must, asks, want, is_cut) in [
+            (None, true, Some(10.0), Some(10.0), false),
+            (None, true, None, None, true),
+            (Some(34.0), true, Some(10.0), Some(10.0), false),
+            (Some(4.0), true, Some(10.0), Some(4.0), true),
+            // A second is kept from who may be ignored, of less time half.
+            (Some(34.0), false, Some(10.0), Some(10.0), false),
+            (Some(4.0), false, Some(10.0), Some(3.0), true),
+            (Some(1.0), false, Some(10.0), Some(0.5), true),
+            (Some(0.0), false, Some(10.0), Some(0.0), true),
+        ] {
+            let attributes = Attributes {
+                operation: Operation::Create,
+                kind: GroupVersionKind::new("", "v1", "Pod"),
+                resource: GroupVersionResource::new("", "v1", "pods"),
+                subresource: "".into(),
+                namespace: "".into(),
+                name: "".into(),
+                user: User::default(),
+                dry_run: false,
+                options: OperationOptions::None,
+                deadline: left.map(|left| now + seconds(left)),
+            };
+            let got = Time::of(&attributes, now).left(!must, asks.map(seconds), now);
+            assert_eq!(got, (want.map(seconds), is_cut), "{left:?} {must} {asks:?}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ use crate::hook::Hook;
 use crate::managed_fields::restore_unreadable;
 use crate::matching::{Comparison, Surroundings};
 use crate::metrics::{PassedOver, Type};
-use crate::patching::patched;
+use crate::patching::{is_built_in, patched};
 use crate::webhooks::Webhooks;
 
 const NAME: &str = "MutatingAdmissionWebhook";
@@ -38,6 +38,8 @@ struct Passes {
     called: HashSet<Text>,
     /// Those that are to be called again.
     again: HashSet<Text>,
+    /// True once a patch was applied.
+    patched: bool,
 }
 
 impl Passes {
@@ -125,7 +127,14 @@ impl Dispatch<'_> {
         let round = Round { second, index };
         let began = Instant::now();
         let outcome = self.call(hook, &matched, round, object).await;
-        let changed = matches!(&outcome, Ok(Some(after)) if after != object);
+        let was_patched =
+            matches!(outcome, Ok(Some(_))) && self.passes(|passes| std::mem::replace(&mut passes.patched, true));
+        let changed = match &outcome {
+            Ok(Some(after)) => {
+                after != object || !was_patched && is_built_in(&matched.kind) && has_new_times(object, self.request.old)
+            }
+            _ => false,
+        };
         note_mutation(&self.request, hook, round, changed);
         self.passes(|passes| {
             if changed {
@@ -199,6 +208,22 @@ impl Dispatch<'_> {
         }
         Ok(after)
     }
+}
+
+/// True for an object whose managed fields this request has noted. Go's server keeps their times, in built-in kinds, to the nanosecond until a
+/// patch is applied for the first time, which leaves seconds: to it, that is a change, whatever the patch says.
+fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
+    const PATH: [&str; 2] = ["metadata", "managedFields"];
+    let times = |object: &Value| -> Vec<Text> {
+        object
+            .list_at(&PATH)
+            .iter()
+            .map(|entry| entry.str_at(&["time"]).into())
+            .filter(|time: &Text| !time.is_empty())
+            .collect()
+    };
+    let times_now = times(object);
+    !times_now.is_empty() && old.is_none_or(|old| times(old) != times_now)
 }
 
 /// Passes on what a webhook warns of, as far as a header can tell it.

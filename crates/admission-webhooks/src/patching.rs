@@ -46,10 +46,15 @@ pub(crate) async fn patched(
     let internal = |why: String| Failure::Unusable(Status::internal(why));
     let versioned = as_written(subject, &matched.kind, object).await.map_err(Failure::Unusable)?;
     let mut changed = patch.apply_or_say(versioned.into_owned()).map_err(internal)?;
-    let is_custom = tables::kind(&matched.kind.group, &matched.kind.version, &matched.kind.kind).is_none();
-    let checked = if is_custom { check_custom(&changed) } else { check_built_in(&mut changed, &matched.kind) };
+    let kind = &matched.kind;
+    let checked = if is_built_in(kind) { check_built_in(&mut changed, kind) } else { check_custom(&changed) };
     checked.map_err(Failure::Unusable)?;
     subject.accept(&matched.kind, changed, object).await.map(Some).map_err(Failure::Unusable)
+}
+
+/// True for kinds that the program brings.
+pub(crate) fn is_built_in(kind: &GroupVersionKind) -> bool {
+    tables::kind(&kind.group, &kind.version, &kind.kind).is_some()
 }
 
 /// What a patch leaves must say that it is of the kind that it was, or nothing of its kind.
