@@ -28,11 +28,11 @@ struct Read {
     unknown: Option<String>,
 }
 
+/// Group and kind, and what is done beside the store.
+type HooksOfKind = ((&'static str, &'static str), Arc<dyn Hooks>);
+
 /// The checks by group and kind.
-pub fn policy_hooks(
-    resources: &Catalog,
-    authorizer: &Arc<dyn Authorizer>,
-) -> [((&'static str, &'static str), Arc<dyn Hooks>); 4] {
+pub fn policy_hooks(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> [HooksOfKind; 4] {
     PolicyResource::ALL.map(|resource| {
         let hooks = PolicyParams { resources: resources.clone(), authorizer: authorizer.clone(), resource };
         let hooks: Arc<dyn Hooks> = Arc::new(hooks);
