@@ -61,7 +61,8 @@ impl Subject<'_> {
             return Err(Status::internal(format!("unable to convert {} from {found} to {api_version}", kind.kind)));
         };
         if resource.collection.kind.custom.is_some() {
-            return resource.converted(object.clone(), &api_version).await.map(Cow::Owned);
+            let converted = resource.converted(object.clone(), &api_version).await?;
+            return Ok(Cow::Owned(with_generation_of(object, converted)));
         }
         let mut object = object.clone();
         resource.from_stored(&mut object);
@@ -87,14 +88,25 @@ impl Subject<'_> {
             custom.fit(&mut object).map_err(Status::internal)?;
             resource.set_defaults(&mut object);
             let wanted = original.str_at(&["apiVersion"]);
-            return match object.str_at(&["apiVersion"]) == wanted {
-                true => Ok(object),
-                false => resource.converted(object, wanted).await,
-            };
+            if object.str_at(&["apiVersion"]) != wanted {
+                object = resource.converted(object, wanted).await?;
+            }
+            return Ok(with_generation_of(original, object));
         }
         let mut object = decode::value(changed, &resource.message).map_err(failed)?.value;
         resource.set_defaults(&mut object);
         resource.to_stored(&mut object);
         Ok(object)
     }
+}
+
+/// A new custom object has no generation yet, but what is read from the store always has one.
+fn with_generation_of(original: &Value, mut object: Value) -> Value {
+    const PATH: [&str; 2] = ["metadata", "generation"];
+    if original.at(&PATH).is_none()
+        && let Some(metadata) = object.at_mut(&["metadata"]).and_then(Value::as_object_mut)
+    {
+        metadata.remove(PATH[1]);
+    }
+    object
 }

@@ -72,6 +72,8 @@ impl Backends {
         let port = target.url.port_u16().unwrap_or(DEFAULT_PORT);
         (target.identity, target.credential) = self.users.of_host(&host, port);
         target.service = service.map(|(service, _)| service);
+        // A server may bound how many calls one connection of HTTP/2 carries, and slow ones would hold up the rest.
+        target.http1 = true;
         let bundle = BASE64_STANDARD.decode(config.str_at(&["caBundle"])).map_err(|error| error.to_string())?;
         // Blanks alone are no authorities.
         target.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());

@@ -1,9 +1,12 @@
 //! The objects of a request as the JSON that webhooks are sent, written once for each version that is asked for.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use binnacle_admission_matching::Subject;
+use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersionKind, Status};
+use binnacle_schema::canonical::canonicalize;
 use binnacle_schema::{Value, json};
 
 /// The texts of one object that have been made.
@@ -22,7 +25,10 @@ impl Forms {
             return Ok(text.clone());
         }
         let text: Arc<[u8]> = match object {
-            Some(object) => text(&*subject.in_version(kind, object).await?),
+            Some(object) => {
+                let object = as_written(subject, kind, object).await?;
+                text(&object)
+            }
             None => text(&Value::Null),
         };
         self.0.push((kind.clone(), text.clone()));
@@ -33,6 +39,20 @@ impl Forms {
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
+}
+
+/// The object in the version of `kind` with all members that it is written with: what prepares objects for the store
+/// leaves some out.
+pub(crate) async fn as_written<'v>(
+    subject: &Subject<'_>,
+    kind: &GroupVersionKind,
+    object: &'v Value,
+) -> Result<Cow<'v, Value>, Status> {
+    let mut object = subject.in_version(kind, object).await?;
+    if let Some(message) = tables::kind(&kind.group, &kind.version, &kind.kind).filter(|_| !object.is_null()) {
+        canonicalize(object.to_mut(), message);
+    }
+    Ok(object)
 }
 
 pub(crate) fn text(object: &Value) -> Arc<[u8]> {

@@ -28,12 +28,13 @@ pub use mutating::Mutating;
 pub use validating::Validating;
 pub use webhooks::{Kind, Webhooks};
 
-/// What reads the answer of a webhook, for who tries it with any bytes.
-pub fn read_answer(body: &[u8], mutating: bool) {
-    for version in [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1] {
-        if let Ok(answer) = answer::Answer::read(body, version, "", mutating) {
-            let _ = refusal::refusal("w", answer.status.as_ref()).to_json();
-            let _ = binnacle_patch::json_patch::parse_unvalidated(&answer.patch);
+/// What comes of bytes that a webhook answers to each version of a review: the refusal that they would be, or why they are
+/// no answer. For who tries any bytes.
+pub fn read_answer(body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
+    [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1].map(|version| {
+        match answer::Answer::read(body, version, "", mutating) {
+            Ok(answer) => Ok(refusal::refusal("w", answer.status.as_ref())),
+            Err(answer::BadAnswer::Unreadable(why) | answer::BadAnswer::Invalid(why)) => Err(why),
         }
-    }
+    })
 }

@@ -8,6 +8,7 @@ use binnacle_schema::{Value, decode, json};
 
 use crate::answer::{Answer, check_type_meta};
 use crate::call::Failure;
+use crate::forms::as_written;
 use crate::hook::Hook;
 use crate::refusal::refusal;
 
@@ -43,7 +44,7 @@ pub(crate) async fn patched(
         return Err(Failure::Call { why, code, passed_over: None });
     }
     let internal = |why: String| Failure::Unusable(Status::internal(why));
-    let versioned = subject.in_version(&matched.kind, object).await.map_err(Failure::Unusable)?;
+    let versioned = as_written(subject, &matched.kind, object).await.map_err(Failure::Unusable)?;
     let mut changed = patch.apply_or_say(versioned.into_owned()).map_err(internal)?;
     let is_custom = tables::kind(&matched.kind.group, &matched.kind.version, &matched.kind.kind).is_none();
     let checked = if is_custom { check_custom(&changed) } else { check_built_in(&mut changed, &matched.kind) };

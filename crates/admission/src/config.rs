@@ -429,9 +429,15 @@ mod tests {
             ),
             (
                 "webhooks",
-                file("ValidatingAdmissionWebhook", "{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration}"),
-                "PodSecurity",
-                "couldn't init admission plugin \"ValidatingAdmissionWebhook\": the plugin is not built yet, so nothing can be said to it".to_owned(),
+                file("ValidatingAdmissionWebhook", "{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: relative}"),
+                "ValidatingAdmissionWebhook",
+                "couldn't init admission plugin \"ValidatingAdmissionWebhook\": kubeConfigFile: Invalid value: \"relative\": must be an absolute file path".to_owned(),
+            ),
+            (
+                "manifests",
+                file("MutatingAdmissionWebhook", "{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: /etc/x}"),
+                "MutatingAdmissionWebhook",
+                "couldn't init admission plugin \"MutatingAdmissionWebhook\": staticManifestsDir: Forbidden: staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled".to_owned(),
             ),
             (
                 "images",

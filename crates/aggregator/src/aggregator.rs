@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) catalog: Catalog,
     pub(crate) addresses: Addresses,
     pub(crate) rejects_redirects: bool,
+    /// Other servers are shown a certificate.
+    has_identity: bool,
     pub(crate) remotes: Remotes,
     pub(crate) registry: ArcSwap<Registry>,
     pub(crate) documents: Documents,
@@ -83,6 +85,7 @@ impl Aggregator {
             catalog: options.catalog,
             addresses: options.addresses,
             rejects_redirects: options.rejects_redirects,
+            has_identity: options.identity.is_some(),
             remotes: Remotes::new(options.resolver, options.identity),
             registry: ArcSwap::default(),
             documents: Documents::default(),
@@ -91,6 +94,11 @@ impl Aggregator {
             merged: ArcSwapOption::empty(),
             followers: Mutex::default(),
         }))
+    }
+
+    /// True once all APIServices have been read.
+    pub fn is_complete(&self) -> bool {
+        self.0.registry.load().is_complete
     }
 
     /// What other servers say of their APIs, for the documents of OpenAPI.
@@ -114,6 +122,7 @@ impl Aggregator {
             done
         };
         let routed = [step("start-kube-aggregator-informers"), step("apiservice-wait-for-first-sync")];
+        let shown = self.0.has_identity.then(|| step("aggregator-reload-proxy-client-cert"));
         let discovered = [
             step("apiservice-discovery-controller"),
             step("apiservice-openapi-controller"),
@@ -133,6 +142,7 @@ impl Aggregator {
                 if was_read.await.is_ok() {
                     aggregator.change(|registry| registry.is_complete = true);
                     report(&routed);
+                    report(shown.as_slice());
                     aggregator.all_tried().await;
                     report(&discovered);
                 }

@@ -17,6 +17,9 @@ use crate::fetch::{Question, aggregator_user, fetch, shown};
 use crate::registered::Registry;
 use crate::remote::Remote;
 
+/// The resources of versions, by group and version.
+type VersionResources = HashMap<(Text, Text), Arc<[RemoteResource]>>;
+
 /// How long a server may take for a document.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How soon a server is asked again that did not answer, at first; and at last, as well as one that did.
@@ -49,7 +52,7 @@ type ServiceKey = (String, String, u16);
 /// An aggregated document.
 #[derive(Clone)]
 struct Aggregated {
-    versions: Arc<HashMap<(Text, Text), Arc<[RemoteResource]>>>,
+    versions: Arc<VersionResources>,
     etag: String,
     /// When it was asked for.
     asked: Instant,
@@ -204,7 +207,7 @@ fn is_aggregated(media_type: &str) -> bool {
     has("g=apidiscovery.k8s.io") && has("as=APIGroupDiscoveryList") && (has("v=v2") || has("v=v2beta1"))
 }
 
-fn parse_aggregated(body: &[u8]) -> Result<HashMap<(Text, Text), Arc<[RemoteResource]>>, String> {
+fn parse_aggregated(body: &[u8]) -> Result<VersionResources, String> {
     let list: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let mut versions = HashMap::new();
     for group in list["items"].as_array().into_iter().flatten() {

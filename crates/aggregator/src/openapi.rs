@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use binnacle_meta::Text;
 use binnacle_openapi::{Others, keep_paths};
 use binnacle_request::User;
+use binnacle_scheme::Served;
 use http::header::ETAG;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -114,7 +115,7 @@ pub(crate) async fn follow(inner: Weak<Inner>, name: Text, changed: Arc<Notify>)
             let registry = inner.registry.load_full();
             let Some(remote) = registry.by_name.get(&name).and_then(|known| known.remote.clone()) else { return };
             let read = match remote.is_available {
-                true => read(&inner.specs, &remote).await,
+                true => read(&inner.specs, &inner.catalog.snapshot().served().clone(), &remote).await,
                 false => Err("service unavailable".to_owned()),
             };
             match read {
@@ -139,14 +140,14 @@ pub(crate) async fn follow(inner: Weak<Inner>, name: Text, changed: Arc<Notify>)
     }
 }
 
-async fn read(specs: &Specs, remote: &Remote) -> Result<Spec, String> {
+async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, String> {
     let user = User::new("system:aggregator", &[]);
     let question =
         Question { path: V3, accept: "", if_none_match: "", user: &user, timeout: TIMEOUT, limit: Some(INDEX_LIMIT) };
     let index = fetch(remote, &question).await.map_err(|error| error.to_string())?;
     let mut spec = specs.known(&remote.name);
     spec.index = match index.code {
-        200 => parse_index(&index.body, &remote.group, &remote.version)?,
+        200 => parse_index(&index.body, own, remote)?,
         404 => BTreeMap::new(),
         code => return Err(format!("could not get list of group versions for APIService: {code}")),
     };
@@ -180,11 +181,19 @@ async fn read(specs: &Specs, remote: &Remote) -> Result<Spec, String> {
     Ok(spec)
 }
 
-/// The documents that an index names about a group version and its group.
-fn parse_index(body: &[u8], group: &str, version: &str) -> Result<BTreeMap<String, String>, String> {
+/// The documents that an index names about the group of an APIService: of its version, and of whatever this server does
+/// not serve itself.
+fn parse_index(body: &[u8], own: &Served, remote: &Remote) -> Result<BTreeMap<String, String>, String> {
     let index: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    let wanted = [format!("apis/{group}"), format!("apis/{group}/{version}")];
+    let group = format!("apis/{}", remote.group);
+    let is_wanted = |name: &str| match name.strip_prefix(&group) {
+        Some("") => own.group(&remote.group).is_none(),
+        Some(rest) => rest
+            .strip_prefix('/')
+            .is_some_and(|version| version == remote.version || own.version(&remote.group, version).is_none()),
+        None => false,
+    };
     let paths = index["paths"].as_object().into_iter().flatten();
     let named = paths.filter_map(|(name, entry)| Some((name.clone(), entry["serverRelativeURL"].as_str()?.to_owned())));
-    Ok(named.filter(|(name, _)| wanted.contains(name)).collect())
+    Ok(named.filter(|(name, _)| is_wanted(name)).collect())
 }

@@ -91,7 +91,7 @@ impl Remotes {
         }
         let verification = || match trust.is_insecure {
             true => Ok(Verification::None),
-            false => authorities(&trust.bundle).map(Verification::Authorities),
+            false => believing(&trust.bundle),
         };
         let config = || client_config(verification()?, self.identity.clone()).map_err(|error| format!("tls: {error}"));
         let mut tls = ClientConfig::clone(&*config()?);
@@ -107,8 +107,8 @@ impl Remotes {
     }
 }
 
-/// The authorities of a bundle; those of the system for none.
-fn authorities(bundle: &[u8]) -> Result<RootCertStore, String> {
+/// Belief by a bundle; by the authorities of the system for none.
+fn believing(bundle: &[u8]) -> Result<Verification, String> {
     static OF_SYSTEM: OnceLock<RootCertStore> = OnceLock::new();
     if bundle.is_empty() {
         let load = || {
@@ -116,14 +116,13 @@ fn authorities(bundle: &[u8]) -> Result<RootCertStore, String> {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             roots
         };
-        return Ok(OF_SYSTEM.get_or_init(load).clone());
+        return Ok(Verification::Authorities(OF_SYSTEM.get_or_init(load).clone()));
     }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok));
-    if roots.is_empty() {
+    let bundle: Vec<_> = CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok).collect();
+    if bundle.is_empty() {
         return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
     }
-    Ok(roots)
+    Ok(Verification::Bundle(bundle))
 }
 
 impl Remote {

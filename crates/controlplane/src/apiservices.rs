@@ -2,9 +2,11 @@
 
 mod availability;
 mod checks;
+mod metrics;
 mod registration;
 
 pub use checks::AggregatedServers;
+pub use metrics::AvailabilityMetrics;
 pub use registration::{LocalApi, Registrations};
 
 pub(crate) use availability::follow as follow_availability;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use binnacle_validation::ip::Cidr;
 
-use crate::apiservices::{AggregatedServers, LocalApi};
+use crate::apiservices::{AggregatedServers, AvailabilityMetrics, LocalApi};
 use crate::definitions::CustomResources;
 
 /// Defaults are those of the reference's flags.
@@ -34,6 +34,8 @@ pub struct Config {
     pub local_apis: Vec<LocalApi>,
     /// The way to other servers of APIs, where this one proxies to such.
     pub aggregated: Option<Arc<dyn AggregatedServers>>,
+    /// Counts APIServices that are unavailable.
+    pub availability: Option<AvailabilityMetrics>,
     /// Serves custom resources; without it definitions are stored and nothing more.
     pub custom: Option<Arc<CustomResources>>,
 }
@@ -75,6 +77,7 @@ impl Default for Config {
             storage_initialization: Duration::from_secs(60),
             local_apis: Vec::new(),
             aggregated: None,
+            availability: None,
             custom: None,
         }
     }

@@ -12,6 +12,9 @@ use binnacle_schema::Value;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
+/// Group and kind.
+type GroupKindName = (&'static str, &'static str);
+
 /// The check for objects of one of the four resources.
 struct PolicyParams {
     resources: Catalog,
@@ -28,11 +31,8 @@ struct Read {
     unknown: Option<String>,
 }
 
-/// Group and kind, and what is done beside the store.
-type HooksOfKind = ((&'static str, &'static str), Arc<dyn Hooks>);
-
 /// The checks by group and kind.
-pub fn policy_hooks(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> [HooksOfKind; 4] {
+pub fn policy_hooks(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> [(GroupKindName, Arc<dyn Hooks>); 4] {
     PolicyResource::ALL.map(|resource| {
         let hooks = PolicyParams { resources: resources.clone(), authorizer: authorizer.clone(), resource };
         let hooks: Arc<dyn Hooks> = Arc::new(hooks);

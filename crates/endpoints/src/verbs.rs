@@ -114,4 +114,4 @@ pub(crate) fn check_name(object: &Value, name: &str, resource: &Resource, contex
 }
 
 /// The warning about owner references that stand there twice.
-pub const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests";
+pub const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ";

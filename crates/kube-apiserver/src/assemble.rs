@@ -14,7 +14,7 @@ use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, Options as AggregatorOptions};
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::{ControlPlane, ServiceAddresses, follow_policies};
+use binnacle_controlplane::{AvailabilityMetrics, ControlPlane, ServiceAddresses, Step, follow_policies};
 use binnacle_discovery::Addresses;
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
@@ -234,6 +234,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         admission_policies: AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?,
         services,
         aggregator: aggregator.clone(),
+        availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
@@ -278,6 +279,12 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         .ready(Arc::new(InformersCheck { roles: access.roles.index().clone(), webhooks: access.webhooks.sources() }))
         .ready(Arc::new(lost.clone()));
     let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
+    let named = |name: &str| control_plane.steps().iter().find(|step| step.name() == name).cloned();
+    let registered = named("kube-apiserver-autoregistration");
+    let registered = registered.map(|step| StepCheck::named("autoregister-completion", &step));
+    let health = registered.into_iter().fold(health, |health, check| health.everywhere(Arc::new(check)));
+    let (defined, routed) = (named("crd-informer-synced"), aggregator.clone());
+    let complete = move || routed.is_complete() && defined.as_ref().is_none_or(Step::is_done);
     let health = control_plane
         .steps()
         .iter()
@@ -310,7 +317,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let chain = Chain::new(ChainConfig {
         authentication,
         authorizer: access.authorizer,
-        links: Links::new(links),
+        links: Links::new(links).complete_once(complete),
         failure: failure_response,
         metrics,
         shutdown,

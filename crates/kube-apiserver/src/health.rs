@@ -47,7 +47,12 @@ pub(crate) struct StepCheck {
 
 impl StepCheck {
     pub(crate) fn new(step: &Step) -> Self {
-        Self { name: format!("poststarthook/{}", step.name()), step: step.clone() }
+        Self::named(&format!("poststarthook/{}", step.name()), step)
+    }
+
+    /// The same by another name.
+    pub(crate) fn named(name: &str, step: &Step) -> Self {
+        Self { name: name.to_owned(), step: step.clone() }
     }
 }
 

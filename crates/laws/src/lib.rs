@@ -11,6 +11,7 @@ mod merge_patch;
 mod objects;
 mod policy_expression;
 mod protobuf;
+mod review_answer;
 mod spdy;
 mod strategic_patch;
 mod yaml;
@@ -21,6 +22,7 @@ pub use json_patch::json_patch;
 pub use merge_patch::merge_patch;
 pub use policy_expression::policy_expression;
 pub use protobuf::protobuf;
+pub use review_answer::review_answer;
 pub use spdy::spdy;
 pub use strategic_patch::strategic_patch;
 pub use yaml::yaml;
@@ -36,6 +38,7 @@ pub const ALL: &[Law] = &[
     ("merge_patch", merge_patch),
     ("policy_expression", policy_expression),
     ("protobuf", protobuf),
+    ("review_answer", review_answer),
     ("spdy", spdy),
     ("strategic_patch", strategic_patch),
     ("yaml", yaml),

@@ -100,11 +100,21 @@ fn renames(merged: &mut Value, other: &Value, section: &str) -> BTreeMap<String,
     renames
 }
 
-/// True when both mean the same, whatever kinds they are of.
+/// True when both mean the same, whatever kinds they are of and however they are described.
 fn is_same(a: &Value, b: &Value) -> bool {
-    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
-    let rest = |of: &Map<String, Value>| of.keys().filter(|key| *key != KINDS).count();
-    rest(a) == rest(b) && a.iter().all(|(key, value)| key == KINDS || b.get(key) == Some(value))
+    // A property may be called so; its value is no text then.
+    let counts = |(key, value): &(&String, &Value)| *key != KINDS && !(*key == "description" && value.is_string());
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let (a, b): (Vec<_>, Vec<_>) = (a.iter().filter(counts).collect(), b.iter().filter(counts).collect());
+            let same = |((key, value), (other_key, other)): (&(&String, &Value), &(&String, &Value))| {
+                key == other_key && is_same(value, other)
+            };
+            a.len() == b.len() && a.iter().zip(&b).all(same)
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
+        (a, b) => a == b,
+    }
 }
 
 fn add_kinds(known: &mut Value, other: &Value) {

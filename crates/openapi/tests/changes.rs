@@ -67,7 +67,7 @@ fn documents_after_changes() {
     let mut documents = anew(&begin);
     let mut tags = Vec::new();
     for served in [begin.clone(), one, two, three, four, begin] {
-        documents = documents.follow(served.clone().into());
+        documents = documents.follow(served.clone().into(), Arc::default());
         let (tag, json) = v2(&documents, "", "");
         assert_eq!((&tag, &json), (&v2(&anew(&served), "", "").0, &v2(&anew(&served), "", "").1));
         let tree: serde_json::Value = serde_json::from_slice(&json).unwrap();

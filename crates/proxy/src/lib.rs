@@ -38,7 +38,7 @@ pub use pool::{Pool, PooledAnswer, PooledBody};
 pub use relay::{Relay, relay};
 pub use remote_command::Streams;
 pub use target::{DialError, Target, is_global_unicast, resolve};
-pub use tls::{Verification, any_server, client_config};
+pub use tls::{Verification, any_server, bundle_verifier, client_config};
 pub use translate::{translate, wants_translation};
 pub use tunnel::{tunnel, wants_tunnel};
 pub use upgrade::pass_through;

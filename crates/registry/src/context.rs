@@ -1,6 +1,7 @@
 //! What the verbs know of the request that they serve.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_meta::Text;
@@ -93,8 +94,11 @@ impl Context {
 
     /// A request of the server itself.
     pub fn internal(namespace: &str) -> Self {
-        let user = User::new("system:apiserver", &["system:masters", "system:authenticated"]);
-        Self::new(user, namespace.into(), false)
+        static USER: LazyLock<User> = LazyLock::new(|| User {
+            uid: uuid::Uuid::new_v4().to_string().into(),
+            ..User::new(User::APISERVER, &[User::AUTHENTICATED, User::MASTERS])
+        });
+        Self::new(USER.clone(), namespace.into(), false)
     }
 
     /// Adds a text for a `Warning` header.

@@ -7,7 +7,7 @@ use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use uuid::Uuid;
 
-use crate::admission::Operation;
+use crate::admission::{Attributes, Operation};
 use crate::context::Context;
 use crate::hooks::Review;
 use crate::object;
@@ -38,8 +38,8 @@ impl Resource {
         // The namespace counts before admission looks at the object.
         ensure_namespace(context, self.collection.kind.namespaced, &mut object)?;
         self.collection.admission.mutate(&attributes, &mut object, None, &context.remarks).await?;
-        if object::dedup_owner_references(&mut object) {
-            context.warn(DUPLICATE_OWNERS_AFTER_ADMISSION);
+        if let Some(uids) = object::dedup_owner_references(&mut object) {
+            context.warn(format!("{}{uids}", DUPLICATE_OWNERS_AFTER_ADMISSION));
         }
         let generated = name.is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
         for _ in 1..if generated { names::ATTEMPTS } else { 1 } {
@@ -56,7 +56,7 @@ impl Resource {
         context: &Context,
         gate: &dyn CreateGate,
         mut object: Value,
-        attributes: &crate::admission::Attributes,
+        attributes: &Attributes,
     ) -> Result<Stored, Status> {
         self.prepare_create(context, &mut object).await?;
         let result = self.finish_create(context, gate, &mut object, attributes).await;
@@ -97,7 +97,7 @@ impl Resource {
         context: &Context,
         gate: &dyn CreateGate,
         object: &mut Value,
-        attributes: &crate::admission::Attributes,
+        attributes: &Attributes,
     ) -> Result<Stored, WriteFailure> {
         let collection = &self.collection;
         self.validate_create(context, object).await?;
@@ -106,7 +106,7 @@ impl Resource {
         // By now a generated name is known.
         let named = attributes.name.is_empty().then(|| {
             let name = object::name(object).into();
-            crate::admission::Attributes { name, ..attributes.clone() }
+            Attributes { name, ..attributes.clone() }
         });
         let attributes = named.as_ref().unwrap_or(attributes);
         collection.admission.validate(attributes, object, None, &context.remarks).await?;
@@ -236,7 +236,7 @@ impl Resource {
     }
 }
 
-pub(crate) const DUPLICATE_OWNERS_AFTER_ADMISSION: &str = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests";
+pub(crate) const DUPLICATE_OWNERS_AFTER_ADMISSION: &str = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ";
 
 /// What is said of an object that names another namespace than its request.
 pub const NAMESPACE_MISMATCH: &str =

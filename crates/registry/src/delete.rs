@@ -129,7 +129,7 @@ impl Resource {
             if matches!(step, Step::AlreadyPending) {
                 return Ok(Deleted::Pending(stored));
             }
-            attributes.options = OperationOptions::Delete(Box::new(options.clone()));
+            attributes.options = OperationOptions::Delete(Box::new(self.options_told(&options, &stored.object)));
             collection.admission.mutate(&attributes, &mut nothing, Some(&stored.object), &context.remarks).await?;
             collection.admission.validate(&attributes, &nothing, Some(&stored.object), &context.remarks).await?;
             match step {
@@ -200,6 +200,15 @@ impl Resource {
             try_join_all(deletions).await?;
         }
         Ok(Page::of(entries, &page))
+    }
+
+    /// The options as admission is told them. Namespaces and definitions are only ever deleted as what they are.
+    fn options_told(&self, options: &DeleteOptions, object: &Value) -> DeleteOptions {
+        let mut told = options.clone();
+        if matches!(self.description.deletion, Deletion::Namespace | Deletion::CustomResourceDefinition) {
+            told.uid.get_or_insert_with(|| object::uid(object).into());
+        }
+        told
     }
 
     fn warn_of_delete(&self, context: &Context, options: &DeleteOptions) {

@@ -72,18 +72,22 @@ pub fn set_metadata(object: &mut Value, member: &str, value: Option<Value>) {
     }
 }
 
-/// Removes owner references that stand there twice; says whether there were any.
-pub fn dedup_owner_references(object: &mut Value) -> bool {
-    let Some(references) = object.at_mut(&["metadata", "ownerReferences"]).and_then(Value::as_list_mut) else {
-        return false;
-    };
-    let before = references.len();
-    if before < 2 {
-        return false;
+/// Removes owner references that stand there twice, and says of which uids they were if there were any.
+pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
+    let references = object.at_mut(&["metadata", "ownerReferences"]).and_then(Value::as_list_mut)?;
+    if references.len() < 2 {
+        return None;
     }
-    let mut met = HashSet::with_capacity(before);
-    references.retain(|reference| met.insert(json::to_string(reference)));
-    references.len() < before
+    let mut met = HashSet::with_capacity(references.len());
+    let mut again = Vec::new();
+    references.retain(|reference| {
+        let is_new = met.insert(json::to_string(reference));
+        if !is_new {
+            again.push(reference.str_at(&["uid"]).to_owned());
+        }
+        is_new
+    });
+    (!again.is_empty()).then(|| again.join(", "))
 }
 
 /// Whether an update changes nothing but what the garbage collector must be able to change: whoever may write the object

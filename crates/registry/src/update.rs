@@ -117,8 +117,8 @@ impl Resource {
         let mut object = self.changed(context, change, Some(&old.object)).await?;
         let attributes = self.attributes(context, Operation::Update, name, &options.subresource);
         collection.admission.mutate(&attributes, &mut object, Some(&old.object), &context.remarks).await?;
-        if object::dedup_owner_references(&mut object) {
-            context.warn(DUPLICATE_OWNERS_AFTER_ADMISSION);
+        if let Some(uids) = object::dedup_owner_references(&mut object) {
+            context.warn(format!("{}{uids}", DUPLICATE_OWNERS_AFTER_ADMISSION));
         }
         self.check_version(name, &mut object, old)?;
         self.prepare_update(context, &options.subresource, &mut object, &old.object)?;

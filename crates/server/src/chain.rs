@@ -252,7 +252,7 @@ impl Chain {
                     deadline,
                     shutdown: config.shutdown.clone(),
                 };
-                Ok(filters::authenticate::leave(leaves, config.links.dispatch(request).await))
+                Ok(filters::authenticate::leave(leaves, config.links.dispatch(request, config.failure).await))
             });
             filters::deadline::within(deadline, latency::working_for(record, granted)).await
         };

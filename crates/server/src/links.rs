@@ -2,28 +2,45 @@
 
 use std::sync::Arc;
 
-use binnacle_request::{Link, Request, Response};
+use binnacle_meta::{Status, StatusDetails};
+use binnacle_request::{Link, Preferences, Request, Response};
 
+use crate::FailureWriter;
 use crate::answer::{page_not_found, raw_json};
 
 /// The parts of the server, first come first served. The index at `/` is theirs together.
 #[derive(Clone)]
 pub struct Links {
     links: Arc<[Arc<dyn Link>]>,
+    /// Tells whether all links know what is theirs.
+    complete: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Links {
     pub fn new(links: Vec<Arc<dyn Link>>) -> Self {
-        Self { links: links.into() }
+        Self { links: links.into(), complete: Arc::new(|| true) }
+    }
+
+    /// Until `complete` is true, what nobody claims may yet be claimed: who asks for it is told to come back. Controllers
+    /// take "not found" for the last word.
+    #[must_use]
+    pub fn complete_once(self, complete: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { complete: Arc::new(complete), ..self }
     }
 
     /// Lets the first link answer that claims the request.
-    pub(crate) async fn dispatch(&self, request: Request) -> Response {
+    pub(crate) async fn dispatch(&self, request: Request, failure: FailureWriter) -> Response {
         if let Some(link) = self.links.iter().find(|link| link.claims(&request.info)) {
             return link.handle(request).await;
         }
         match request.info.path.as_str() {
             "" | "/" | "/index.html" => self.index(),
+            _ if !(self.complete)() => {
+                let why = "the request has been made before all known HTTP paths have been installed, please try again";
+                let details = StatusDetails { retry_after_seconds: 5, ..StatusDetails::default() };
+                let status = Status::service_unavailable(why).with_details(details);
+                failure(&status, &Preferences::of(&request.headers, &request.query))
+            }
             _ => page_not_found(),
         }
     }

@@ -76,8 +76,8 @@ impl Posted {
         (kind.set_defaults)(&mut object);
         note_request_object(&request.record, &object);
         settle_metadata(&mut object, &context.namespace, kind.keeps_uid)?;
-        if object::dedup_owner_references(&mut object) {
-            context.warn(binnacle_endpoints::DUPLICATE_OWNERS);
+        if let Some(uids) = object::dedup_owner_references(&mut object) {
+            context.warn(format!("{}{uids}", binnacle_endpoints::DUPLICATE_OWNERS));
         }
         track_update(
             &Update {

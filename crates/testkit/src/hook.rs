@@ -15,9 +15,10 @@ use hyper_util::server::conn::auto::Builder;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 type Answering = Pin<Box<dyn Future<Output = Response<Vec<u8>>> + Send>>;
 type Handler = Arc<dyn Fn(Request<Vec<u8>>) -> Answering + Send + Sync>;
@@ -36,27 +37,44 @@ impl Hook {
     where
         F: Future<Output = Response<Vec<u8>>> + Send + 'static,
     {
-        let (authority, config) = identity();
+        let handler: Handler = Arc::new(move |request| Box::pin(handler(request)));
+        Self::raw(&["h2", "http/1.1"], move |stream| {
+            let handler = handler.clone();
+            async move {
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let handler = handler.clone();
+                    async move {
+                        let (parts, body) = request.into_parts();
+                        let body = body.collect().await.map(|body| body.to_bytes().to_vec()).unwrap_or_default();
+                        let response = handler(Request::from_parts(parts, body)).await;
+                        Ok::<_, Infallible>(response.map(|body| Full::new(Bytes::from(body))))
+                    }
+                });
+                let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+            }
+        })
+        .await
+    }
+
+    /// Treats each connection as `handler` does, once TLS has been agreed on with one of the protocols.
+    pub async fn raw<F>(
+        alpn: &[&str],
+        handler: impl Fn(TlsStream<TcpStream>) -> F + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (authority, config) = identity(alpn);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = TlsAcceptor::from(config);
-        let handler: Handler = Arc::new(move |request| Box::pin(handler(request)));
         let accepting = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((tcp, _)) = listener.accept().await {
                 let (acceptor, handler) = (acceptor.clone(), handler.clone());
                 connections.spawn(async move {
                     let Ok(stream) = acceptor.accept(tcp).await else { return };
-                    let service = service_fn(move |request: Request<Incoming>| {
-                        let handler = handler.clone();
-                        async move {
-                            let (parts, body) = request.into_parts();
-                            let body = body.collect().await.map(|body| body.to_bytes().to_vec()).unwrap_or_default();
-                            let response = handler(Request::from_parts(parts, body)).await;
-                            Ok::<_, Infallible>(response.map(|body| Full::new(Bytes::from(body))))
-                        }
-                    });
-                    let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+                    handler(stream).await;
                 });
             }
         });
@@ -88,7 +106,8 @@ impl Drop for Hook {
     }
 }
 
-fn identity() -> (String, Arc<ServerConfig>) {
+/// An authority, and a configuration with a certificate that it signed, for the protocols in `alpn`.
+pub(crate) fn identity(alpn: &[&str]) -> (String, Arc<ServerConfig>) {
     let authority_key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -106,6 +125,6 @@ fn identity() -> (String, Arc<ServerConfig>) {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     (authority, Arc::new(config))
 }

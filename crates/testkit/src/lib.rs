@@ -7,6 +7,7 @@
 mod authority;
 mod backend;
 mod etcd;
+mod extension;
 mod faulty_disk;
 pub mod frames;
 mod hook;
@@ -29,6 +30,7 @@ mod wait;
 pub use authority::Authority;
 pub use backend::Backend;
 pub use etcd::{Etcd, EtcdTls};
+pub use extension::{Extension, Reply};
 pub use faulty_disk::{DiskCall, FaultyDisk};
 pub use hook::Hook;
 pub use kms::KmsPlugin;

@@ -140,14 +140,30 @@ fn tls_words(error: &io::Error) -> String {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } | CertificateError::NotValidYet,
         ) => "x509: certificate has expired or is not yet valid".to_owned(),
         rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) => {
-            let valid = presented.iter().map(|name| name.rsplit('(').next().unwrap_or(name).trim_end_matches(')'));
-            let valid = valid.map(|name| name.trim_matches('"')).collect::<Vec<_>>().join(", ");
-            format!("x509: certificate is valid for {valid}, not {}", expected.to_str())
+            not_valid_for(expected, presented)
         }
         rustls::Error::InvalidCertificate(other) => format!("x509: {other}"),
         other => return format!("tls: {other}"),
     };
     format!("tls: failed to verify certificate: {why}")
+}
+
+/// The names are told that are of the same sort as the one that is wanted.
+fn not_valid_for(wanted: &ServerName<'_>, presented: &[String]) -> String {
+    let sort = if matches!(wanted, ServerName::IpAddress(_)) { "IpAddress" } else { "DnsName" };
+    let name = |shown: &String| {
+        let name = shown.strip_prefix(sort)?.strip_prefix('(')?.strip_suffix(')')?;
+        Some(name.trim_matches('"').to_owned())
+    };
+    let names: Vec<String> = presented.iter().filter_map(name).collect();
+    let wanted = wanted.to_str();
+    match (names.is_empty(), sort) {
+        (false, _) => format!("x509: certificate is valid for {}, not {wanted}", names.join(", ")),
+        (true, "IpAddress") => {
+            format!("x509: cannot validate certificate for {wanted} because it doesn't contain any IP SANs")
+        }
+        (true, _) => format!("x509: certificate is not valid for any names, but wanted to match {wanted}"),
+    }
 }
 
 impl Connection for Stream {

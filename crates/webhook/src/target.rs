@@ -19,6 +19,8 @@ pub struct Target {
     /// The service that is dialed in place of the URL's host. Calls of it use HTTP/1.1, as the Go server's do, so that
     /// they spread over its endpoints.
     pub service: Option<Service>,
+    /// True when calls use HTTP/1.1 whatever the server offers: then each has a connection for itself while it lasts.
+    pub http1: bool,
     /// True when any certificate will do.
     pub insecure: bool,
     pub identity: Option<Identity>,
@@ -63,6 +65,7 @@ impl Target {
             authorities: None,
             server_name: None,
             service: None,
+            http1: false,
             insecure: false,
             identity: None,
             credential: Credential::None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_proxy::any_server;
+use binnacle_proxy::{any_server, bundle_verifier};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
@@ -18,8 +18,11 @@ pub(crate) fn config(target: &Target) -> Result<ClientConfig, TargetError> {
         .map_err(|error| failed(error.to_string()))?;
     let builder = if target.insecure {
         builder.dangerous().with_custom_certificate_verifier(any_server(provider))
+    } else if let Some(pem) = &target.authorities {
+        let verifier = bundle_verifier(bundle(pem)?, provider).map_err(|error| failed(error.to_string()))?;
+        builder.dangerous().with_custom_certificate_verifier(verifier)
     } else {
-        builder.with_root_certificates(roots(target)?)
+        builder.with_root_certificates(roots_of_system())
     };
     let mut config = match &target.identity {
         None => builder.with_no_client_auth(),
@@ -35,27 +38,25 @@ pub(crate) fn config(target: &Target) -> Result<ClientConfig, TargetError> {
             builder.with_client_auth_cert(chain, key).map_err(|error| failed(error.to_string()))?
         }
     };
-    config.alpn_protocols = match target.service {
-        Some(_) => vec![b"http/1.1".to_vec()],
-        None => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+    config.alpn_protocols = match target.service.is_some() || target.http1 {
+        true => vec![b"http/1.1".to_vec()],
+        false => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
     Ok(config)
 }
 
-fn roots(target: &Target) -> Result<RootCertStore, TargetError> {
-    let mut roots = RootCertStore::empty();
-    match &target.authorities {
-        Some(pem) => {
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                let certificate = certificate.map_err(|error| TargetError(error.to_string()))?;
-                roots.add(certificate).map_err(|error| TargetError(error.to_string()))?;
-            }
-            if roots.is_empty() {
-                return Err(TargetError("unable to load root certificates: unable to parse bytes as PEM block".into()));
-            }
-        }
-        // Without any authority every server is a stranger: that shows when it is called.
-        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+fn bundle(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TargetError> {
+    let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let certificates = certificates.map_err(|error| TargetError(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(TargetError("unable to load root certificates: unable to parse bytes as PEM block".into()));
     }
-    Ok(roots)
+    Ok(certificates)
+}
+
+/// Without any authority every server is a stranger: that shows when it is called.
+fn roots_of_system() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
 }

@@ -47,7 +47,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                     names.append(&mut again);
                     names.sort_unstable();
                     names.dedup();
-                    look_at(&objects, &names, &mut remotes).await
+                    look_at(&work, &objects, &names, &mut remotes).await
                 }
             };
             let Ok(all) = all else {
@@ -61,7 +61,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                     Some(service) => remotes.see(&work, name, service),
                     None => {
                         remotes.forget(&name);
-                        if let Err(status) = tell(&objects, object, &Condition::LOCAL).await {
+                        if let Err(status) = tell(&work, &objects, object, &Condition::LOCAL).await {
                             tracing::warn!(api_service = %name, error = status.message(), "will be tried again");
                             again.push(name);
                         }
@@ -74,12 +74,17 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
 }
 
 /// The APIServices of these names; what is kept for those that are gone is dropped.
-async fn look_at(objects: &Objects, names: &[Text], remotes: &mut Remotes) -> Result<Vec<Value>, Status> {
+async fn look_at(work: &Work, objects: &Objects, names: &[Text], remotes: &mut Remotes) -> Result<Vec<Value>, Status> {
     let mut found = Vec::with_capacity(names.len());
     for name in names {
         match read(objects, "", name).await? {
             Some(object) => found.push(object),
-            None => remotes.forget(name),
+            None => {
+                remotes.forget(name);
+                if let Some(metrics) = &work.config.availability {
+                    metrics.forget(name);
+                }
+            }
         }
     }
     Ok(found)
@@ -214,16 +219,20 @@ async fn check(
     let service = read(services, &reference.namespace, &reference.name).await?;
     let slices = checks::slices(slices, &reference.namespace, labels).await?;
     if let Some(condition) = checks::of_service(reference, service.as_ref(), &slices) {
-        tell(objects, &object, &condition).await?;
+        tell(work, objects, &object, &condition).await?;
         return Ok(Outcome::Settled);
     }
     let condition = checks::of_server(work.config.aggregated.as_deref(), &object).await;
-    tell(objects, &object, &condition).await?;
+    tell(work, objects, &object, &condition).await?;
     Ok(if condition.status == "True" { Outcome::Answered } else { Outcome::Silent })
 }
 
 /// Writes the condition, unless the object says the same already.
-async fn tell(objects: &Objects, object: &Value, condition: &Condition) -> Result<(), Status> {
+async fn tell(work: &Work, objects: &Objects, object: &Value, condition: &Condition) -> Result<(), Status> {
+    let metrics = work.config.availability.as_ref();
+    if let Some(metrics) = metrics {
+        metrics.seen(object.str_at(&["metadata", "name"]), condition);
+    }
     if condition.is_told_by(object) {
         return Ok(());
     }
@@ -237,7 +246,13 @@ async fn tell(objects: &Objects, object: &Value, condition: &Condition) -> Resul
     });
     match updated.await {
         Err(status) if status.is(StatusReason::NotFound) => Ok(()),
-        updated => updated,
+        Ok(()) => {
+            if let Some(metrics) = metrics {
+                metrics.told(object, condition);
+            }
+            Ok(())
+        }
+        failed => failed,
     }
 }
 

@@ -9,6 +9,7 @@ mod manifests;
 
 mod admission;
 mod admission_policies;
+mod aggregation;
 mod allocators;
 mod auditing;
 mod authentication;
@@ -58,6 +59,7 @@ mod storage_metrics;
 mod storage_versions;
 mod unreadable_objects;
 mod vulnerabilities;
+mod webhooks;
 mod write_permissions;
 
 /// Makes a namespace.

@@ -19,8 +19,8 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let content_type = call.request.header("content-type");
     let mut object = body::object(&context, &resource, content_type, &bytes, params.validation)?;
     audit::note_request_object(&call.request.record, &object);
-    if object::dedup_owner_references(&mut object) {
-        context.warn(DUPLICATE_OWNERS);
+    if let Some(uids) = object::dedup_owner_references(&mut object) {
+        context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
     }
     managed::created(&context, &resource, &call.manager(&params), &mut object);
     resource.to_stored(&mut object);

@@ -49,8 +49,8 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
             _ => return Err(Status::not_found(&resource.group_resource(), &name)),
         };
         check_name(&object, &name, &resource, &context)?;
-        if object::dedup_owner_references(&mut object) {
-            context.warn(DUPLICATE_OWNERS);
+        if let Some(uids) = object::dedup_owner_references(&mut object) {
+            context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
         }
         resource.to_stored(&mut object);
         Ok(object)

@@ -21,8 +21,8 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let mut sent = body::object(&context, &resource, content_type, &bytes, params.validation)?;
     audit::note_request_object(&call.request.record, &sent);
     check_name(&sent, call.name(), &resource, &context)?;
-    if object::dedup_owner_references(&mut sent) {
-        context.warn(DUPLICATE_OWNERS);
+    if let Some(uids) = object::dedup_owner_references(&mut sent) {
+        context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
     }
     let uid = object::uid(&sent);
     let options = UpdateOptions {

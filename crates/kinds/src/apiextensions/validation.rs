@@ -459,7 +459,7 @@ fn selectable_fields(
     let schema = match Structural::parse(schema.unwrap_or(&Value::Null), &Interner::new()) {
         Ok(schema) => schema,
         Err(problem) => {
-            let at = path.child("schema.openAPIV3Schema");
+            let at = path.child("schema").child("openAPIV3Schema");
             errors.push(FieldError::invalid(&at, "", problem.to_string()));
             return;
         }

@@ -124,10 +124,10 @@ fn at_most(max: usize, path: &FieldPath, text: &str, errors: &mut FieldErrors) {
 fn series(object: &Value, errors: &mut FieldErrors) {
     let Some(series) = member(object, "series") else { return };
     if series.int_at(&["count"]).unwrap_or(0) < 2 {
-        errors.push(FieldError::invalid(&FieldPath::new("series.count"), "", "should be at least 2"));
+        errors.push(FieldError::invalid(&FieldPath::new("series").child("count"), "", "should be at least 2"));
     }
     if member(series, "lastObservedTime").is_none() {
-        errors.push(FieldError::required(&FieldPath::new("series.lastObservedTime"), ""));
+        errors.push(FieldError::required(&FieldPath::new("series").child("lastObservedTime"), ""));
     }
 }
 

@@ -12,8 +12,9 @@ use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
-    ControlPlane, CustomResources, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates,
-    RolesFeed, SignersOfPodCertificates, default_advertise_address, escalation_hooks, policy_hooks, service_hooks,
+    AvailabilityMetrics, ControlPlane, CustomResources, DeviceClaims, LocalApi, PortRange, RequestHeader,
+    RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address, escalation_hooks,
+    policy_hooks, service_hooks,
 };
 use binnacle_discovery::Addresses;
 use binnacle_endpoints::Api;
@@ -52,6 +53,7 @@ pub(super) struct Access {
     /// Where services of the cluster are reached.
     pub(super) services: Arc<dyn ServiceResolver>,
     pub(super) aggregator: Aggregator,
+    pub(super) availability: AvailabilityMetrics,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -95,6 +97,7 @@ pub(super) fn built_in(
         CustomResources::new(set.clone(), Arc::new(installer), binnacle_builtin::kinds(), access.services.clone());
     own.custom = Some(Arc::new(custom));
     own.aggregated = Some(Arc::new(access.aggregator.clone()));
+    own.availability = Some(access.availability.clone());
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
     let api = Api::new(set, binnacle_specials::all(&specials), addresses, access.authorizer.clone())

@@ -118,7 +118,7 @@ fn spec_rules(spec: &Value, path: &FieldPath, options: &Options, skip: Skip, err
     }
     not_negative(spec, &["replicas", "minReadySeconds"], path, errors);
     if let Some(ordinals) = member(spec, "ordinals") {
-        checks::not_negative(&path.child("ordinals.start"), ordinals.int_at(&["start"]), errors);
+        checks::not_negative(&path.child("ordinals").child("start"), ordinals.int_at(&["start"]), errors);
     }
     let service = spec.str_at(&["serviceName"]);
     if !skip.service_name && !service.is_empty() {

@@ -99,7 +99,7 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
 }
 
 fn has_label(labels: Option<&Value>, label: &str, value: &str, errors: &mut FieldErrors) {
-    let at = FieldPath::new("spec.template.metadata.labels").key(label);
+    let at = FieldPath::new("spec").child("template").child("metadata").child("labels").key(label);
     let why = format!("must be '{value}'");
     match labels.and_then(|labels| labels.get(label)) {
         None => errors.push(FieldError::required(&at, why)),

@@ -1,0 +1,277 @@
+//! APIs that other servers serve: requests are handed on to them as who asked for them, whatever those servers do.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use binnacle_testkit::https::Handshake;
+use binnacle_testkit::{Authority, Extension, Reply, Server, TempDir};
+use serde_json::{Value, json};
+
+use crate::authorization::{Rig, until};
+
+const GROUP: &str = "ext.test";
+const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+const THINGS: &str = "/apis/ext.test/v1/namespaces/team/things";
+
+/// Makes a group version of a server on this machine.
+async fn register(rig: &Rig, group: &str, port: u16, trust: Value) {
+    rig.make_namespace(&group.replace('.', "-")).await;
+    let (namespace, service) = (group.replace('.', "-"), json!({"type": "ExternalName", "externalName": "localhost"}));
+    let service = json!({"metadata": {"name": "ext"}, "spec": service});
+    rig.make(&format!("/api/v1/namespaces/{namespace}/services"), service).await;
+    let mut spec = json!({
+        "group": group, "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+        "service": {"namespace": namespace, "name": "ext", "port": port}
+    });
+    for (member, value) in trust.as_object().unwrap() {
+        spec[member] = value.clone();
+    }
+    rig.make(API_SERVICES, json!({"metadata": {"name": format!("v1.{group}")}, "spec": spec})).await;
+}
+
+/// Waits for the condition of an APIService.
+async fn condition(rig: &Rig, group: &str, status: &str) -> Value {
+    let path = format!("{API_SERVICES}/v1.{group}");
+    let mut found = Value::Null;
+    until("the condition", async || {
+        let object: Value = serde_json::from_str(&rig.send("root", "GET", &path, &Value::Null).await.body).unwrap();
+        found = object["status"]["conditions"][0].clone();
+        found["status"] == status
+    })
+    .await;
+    found
+}
+
+fn resources() -> Reply {
+    Reply::json(&json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ext.test/v1",
+        "resources": [{"name": "things", "singularName": "thing", "namespaced": true, "kind": "Thing", "verbs": ["get", "list"]}]
+    }))
+}
+
+/// The last segment of the path in the head of a request.
+fn last(head: &str) -> &str {
+    let path = head.split(' ').nth(1).unwrap_or_default();
+    path.split('?').next().unwrap_or_default().rsplit('/').next().unwrap_or_default()
+}
+
+fn behave(head: &str) -> Reply {
+    match last(head) {
+        "v1" => resources(),
+        "apis" | "v2" | "v3" => Reply::of(404, "text/plain", "no"),
+        "hangup" => Reply::Last(Vec::new()),
+        "garbage" => Reply::Last(b"garbage\r\n\r\n".to_vec()),
+        "short" => Reply::Last(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc".to_vec()),
+        "away" => Reply::Answer(
+            b"HTTP/1.1 302 Found\r\nLocation: https://elsewhere.test/\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        ),
+        "heads" => Reply::Endless(b"HTTP/1.1 200 OK\r\nX-Filler: abcdefghijklmnop\r\n".to_vec()),
+        "cors" => Reply::Answer(
+            b"HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nConnection: X-Hop\r\nX-Hop: 1\r\nX-Kept: 1\r\n\
+              Content-Length: 0\r\n\r\n"
+                .to_vec(),
+        ),
+        "plain" => Reply::of(418, "text/plain", "tea"),
+        _ => Reply::json(&json!({"kind": "Thing"})),
+    }
+}
+
+/// The other server is told who asked and what, by headers that nobody else can set; and nothing by which it could act as
+/// them.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_other_server_knows_who_asks() {
+    let extension = Extension::start(behave).await;
+    let rig = Rig::start(TempDir::new(), &[]);
+    register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;
+    let passed = condition(&rig, GROUP, "True").await;
+    assert_eq!((&passed["reason"], &passed["message"]), (&json!("Passed"), &json!("all checks passed")));
+    until("requests are handed on", async || rig.code("root", "GET", &format!("{THINGS}/x")).await == 200).await;
+
+    // Who may not is refused here.
+    assert_eq!(rig.code("alice", "GET", &format!("{THINGS}/secret")).await, 403);
+    let headers = [
+        ("authorization", "Bearer root"),
+        ("x-remote-user", "somebody-else"),
+        ("x-remote-group", "others"),
+        ("x-remote-extra-scopes", "all"),
+        ("impersonate-user", "bob"),
+        ("impersonate-group", "crew"),
+        ("cookie", "a=b"),
+        ("x-forwarded-for", "192.0.2.9"),
+    ];
+    // The path is handed on as it was allowed: what was escaped in it cannot lead to something else there.
+    let path = format!("{THINGS}/a%2fb%2e%2e?b=2&a=%2F&c;d=1");
+    rig.client().await.send("GET", &path, &headers, "").await.unwrap();
+    let seen = extension.seen();
+    assert!(!seen.iter().any(|head| last(head) == "secret"));
+    let head = seen.last().unwrap();
+    let lines: Vec<String> = head.lines().map(str::to_lowercase).collect();
+    assert_eq!(lines[0], format!("get {THINGS}/a/b..?a=%2f&b=2 http/1.1"));
+    for want in ["x-remote-user: bob", "x-remote-group: crew", "cookie: a=b", "x-forwarded-for: 192.0.2.9, 127.0.0.1"] {
+        assert!(lines.iter().any(|line| line == want), "{want} in {head}");
+    }
+    let port = extension.address.port();
+    assert!(lines.contains(&format!("host: localhost:{port}")), "{head}");
+    for hidden in ["authorization", "impersonate-", "x-remote-extra-", "somebody-else", "others"] {
+        assert!(!lines.iter().any(|line| line.contains(hidden)), "{hidden} in {head}");
+    }
+}
+
+/// Whatever the other server answers, the client gets an answer, and nothing that was only between the two servers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_misbehaves() {
+    let extension = Extension::start(behave).await;
+    let rig = Rig::start(TempDir::new(), &[]);
+    register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;
+    condition(&rig, GROUP, "True").await;
+    until("requests are handed on", async || rig.code("root", "GET", &format!("{THINGS}/x")).await == 200).await;
+    let get = async |name: &str| rig.send("root", "GET", &format!("{THINGS}/{name}"), &Value::Null).await;
+    for (name, code, want) in [
+        ("hangup", 503, "error trying to reach service: EOF\n"),
+        ("garbage", 503, "error trying to reach service: net/http: HTTP/1.x transport connection broken:"),
+        ("heads", 503, "error trying to reach service: "),
+        // CVE-2022-3172: clients would follow it with their credentials.
+        ("away", 502, "the backend attempted to redirect this request, which is not permitted"),
+        ("plain", 418, "tea"),
+    ] {
+        let answer = get(name).await;
+        assert_eq!(answer.status, code, "{name}: {}", answer.body);
+        assert!(answer.body.starts_with(want), "{name}: {}", answer.body);
+        assert_eq!(answer.header("location"), "", "{name}");
+    }
+    let answer = get("cors").await;
+    assert_eq!(
+        (answer.header("x-kept"), answer.header("x-hop"), answer.header("access-control-allow-origin")),
+        ("1", "", "")
+    );
+    // An answer that breaks off does so for the client as well.
+    let bearer = [("authorization", "Bearer root")];
+    let short = rig.client().await.send("GET", &format!("{THINGS}/short"), &bearer, "").await;
+    assert!(short.is_err(), "{:?}", short.map(|answer| answer.body));
+    // An upgrade that is answered by a redirect, or by nothing, is none; the connection is not the other server's.
+    let upgrade = [("authorization", "Bearer root"), ("connection", "Upgrade"), ("upgrade", "websocket")];
+    for (name, want) in [("away", "invalid upgrade response: status code 302\n"), ("hangup", "EOF\n")] {
+        // HTTP/2 has no upgrades.
+        let handshake = Handshake::new(rig.server.admin().authority).alpn(&["http/1.1"]);
+        let mut client = rig.server.connect(&handshake).await;
+        let answer = client.send("GET", &format!("{THINGS}/{name}"), &upgrade, "").await.unwrap();
+        assert_eq!((answer.status, answer.body.as_str()), (503, want), "{name}");
+    }
+    // And it goes on as if nothing had been.
+    assert_eq!(get("x").await.status, 200);
+
+    drop(extension);
+    let gone = condition(&rig, GROUP, "False").await;
+    assert_eq!(gone["reason"], "FailedDiscoveryCheck");
+    let refused = get("x").await;
+    assert_eq!((refused.status, refused.body.as_str()), (503, "service unavailable\n"));
+    assert_eq!(refused.header("content-type"), "text/plain; charset=utf-8");
+}
+
+/// Discovery tells of other servers' groups beside our own, with what could be learnt of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn discovery_is_merged() {
+    let huge = Extension::start(|head| match last(head) {
+        "apis" => Reply::Endless(
+            [b"HTTP/1.1 200 OK\r\nContent-Type: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n\r\n".to_vec(), vec![b' '; 1 << 20]].concat(),
+        ),
+        _ => behave(head),
+    })
+    .await;
+    let extension = Extension::start(behave).await;
+    let rig = Rig::start(TempDir::new(), &[]);
+    register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;
+    register(&rig, "huge.test", huge.address.port(), json!({"insecureSkipTLSVerify": true})).await;
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let headers = [("authorization", "Bearer root"), ("accept", accept)];
+    let document = async || -> Value {
+        let answer = rig.client().await.send("GET", "/apis", &headers, "").await.unwrap();
+        serde_json::from_str(&answer.body).unwrap()
+    };
+    let version = |document: &Value, group: &str| {
+        let groups = document["items"].as_array().unwrap().iter();
+        groups.clone().find(|item| item["metadata"]["name"] == group).map(|item| item["versions"][0].clone())
+    };
+    until("both groups are there", async || {
+        let document = document().await;
+        version(&document, GROUP).is_some_and(|version| version["freshness"] == "Current")
+            && version(&document, "huge.test").is_some()
+    })
+    .await;
+    let both = document().await;
+    assert_eq!(version(&both, GROUP).unwrap()["resources"][0]["resource"], "things");
+    let unread = version(&both, "huge.test").unwrap();
+    assert_eq!((&unread["freshness"], &unread["resources"]), (&json!("Stale"), &Value::Null));
+    let plain = rig.send("root", "GET", "/apis/ext.test", &Value::Null).await;
+    let plain: Value = serde_json::from_str(&plain.body).unwrap();
+    assert_eq!(
+        (&plain["kind"], &plain["preferredVersion"]["groupVersion"]),
+        (&json!("APIGroup"), &json!("ext.test/v1"))
+    );
+    // What is taken away is gone, and nobody claims its paths.
+    let deleted = rig.send("root", "DELETE", &format!("{API_SERVICES}/v1.{GROUP}"), &Value::Null).await;
+    assert_eq!(deleted.status, 200);
+    until("it is gone", async || version(&document().await, GROUP).is_none()).await;
+    until("its path is gone", async || rig.code("root", "GET", &format!("{THINGS}/x")).await == 404).await;
+}
+
+/// A server is believed by its bundle and its service's name alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_looked_at() {
+    let extension = Extension::start(behave).await;
+    let rig = Rig::start(TempDir::new(), &[]);
+    let bundle = BASE64_STANDARD.encode(&extension.authority);
+    register(&rig, GROUP, extension.address.port(), json!({"caBundle": bundle})).await;
+    let misnamed = condition(&rig, GROUP, "False").await;
+    let message = misnamed["message"].as_str().unwrap();
+    assert!(
+        message.contains("tls: failed to verify certificate: x509: certificate is valid for localhost"),
+        "{message}"
+    );
+    assert!(message.ends_with(", not ext.ext-test.svc"), "{message}");
+    register(&rig, "stranger.test", extension.address.port(), json!({})).await;
+    let unknown = condition(&rig, "stranger.test", "False").await;
+    assert!(
+        unknown["message"].as_str().unwrap().ends_with("x509: certificate signed by unknown authority"),
+        "{unknown}"
+    );
+    assert!(extension.seen().is_empty());
+}
+
+/// One server behind another: a built-in group is handed over, with the caller's name and rights.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_behind_a_server() {
+    let authority = Authority::make();
+    let (certificate, key) = authority.issue("front");
+    let shown = |path: &std::path::Path| path.display().to_string();
+    let inner = Server::start(&[
+        "--ephemeral",
+        &format!("--requestheader-client-ca-file={}", shown(&authority.ca())),
+        "--requestheader-allowed-names=front",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+    ]);
+    let identity = [
+        format!("--proxy-client-cert-file={}", shown(&certificate)),
+        format!("--proxy-client-key-file={}", shown(&key)),
+    ];
+    let rig = Rig::start(TempDir::new(), &identity);
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let deleted = rig.send("root", "DELETE", &format!("{API_SERVICES}/v1.batch"), &Value::Null).await;
+    assert_eq!(deleted.status, 200, "{}", deleted.body);
+    register(&rig, "batch", inner.address.port(), json!({"insecureSkipTLSVerify": true})).await;
+    condition(&rig, "batch", "True").await;
+    let job = json!({"metadata": {"name": "there"}, "spec": {"template": {"spec": {
+        "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    until("jobs are made there", async || {
+        let made = rig.send("root", "POST", jobs, &job).await;
+        made.status == 201 || made.status == 409
+    })
+    .await;
+    let there = inner.connect(&inner.admin()).await.get(&format!("{jobs}/there")).await.unwrap();
+    assert_eq!(there.status, 200, "{}", there.body);
+    // A watch goes on as long as it is wanted: the event arrives while it is open.
+    let watch = format!("{jobs}?watch=true&resourceVersion=0&timeoutSeconds=2");
+    let watched = rig.send("root", "GET", &watch, &Value::Null).await;
+    assert!(watched.body.contains("\"ADDED\"") && watched.body.contains("\"there\""), "{}", watched.body);
+}

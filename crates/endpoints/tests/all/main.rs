@@ -1,0 +1,9 @@
+//! HTTP to verbs and back over the built-in resources and a store in memory: each rule is a row of a table.
+
+#![allow(clippy::unwrap_used, reason = "a test may break off")]
+
+mod managers;
+mod negotiation;
+mod patches;
+mod support;
+mod writes;

@@ -1,0 +1,98 @@
+//! Field managers: who is noted for which fields, and what applying makes of it.
+
+use serde_json::{Value as Json, json};
+
+use crate::support::{Answer, CONFIG_MAPS, Server};
+
+const APPLY: &str = "content-type: application/apply-patch+yaml";
+
+/// Manager, operation and fields of each entry, in the order of the managers.
+fn entries(answer: &Answer) -> Vec<(String, String, Json)> {
+    let fields = answer.at("/metadata/managedFields");
+    let text = |entry: &Json, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+    let entry = |entry: &Json| (text(entry, "manager"), text(entry, "operation"), entry["fieldsV1"].clone());
+    let mut entries: Vec<_> = fields.as_array().into_iter().flatten().map(entry).collect();
+    entries.sort_by_key(|(manager, operation, _)| (manager.clone(), operation.clone()));
+    entries
+}
+
+fn data(keys: &[&str]) -> Json {
+    let mut members: serde_json::Map<String, Json> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
+    members.insert(".".to_owned(), json!({}));
+    json!({"f:data": members})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_manager_of_a_write() {
+    let server = Server::new();
+    let long = "m".repeat(129);
+    for (name, query, headers, status, manager) in [
+        ("a", "", &["user-agent: kubectl/v1.36 (linux)"][..], 201, "kubectl"),
+        ("b", "", &[], 201, "unknown"),
+        ("c", "?fieldManager=mine", &["user-agent: kubectl/v1.36"], 201, "mine"),
+        ("d", &*format!("?fieldManager={long}"), &[], 422, ""),
+        ("e", "?fieldManager=%07", &[], 422, ""),
+    ] {
+        let body = format!("{{\"metadata\": {{\"name\": \"{name}\"}}, \"data\": {{\"k\": \"v\"}}}}");
+        let answer = server.send(&format!("POST {CONFIG_MAPS}{query}"), headers, &body).await;
+        assert_eq!(answer.status, status, "{query}: {}", answer.text());
+        if status == 201 && !manager.is_empty() {
+            assert_eq!(entries(&answer), [(manager.to_owned(), "Update".to_owned(), data(&["k"]))], "{query}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn applying() {
+    let server = Server::new();
+    let map = |data: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: a}}, data: {data}}}");
+    for (about, query, body, status, want) in [
+        ("no manager", "", map("{k: v}"), 422, json!("fieldManager: Required value: is required for apply patch")),
+        ("an object that is not there", "fieldManager=one", map("{k: v}"), 201, json!({"k": "v"})),
+        ("the same again", "fieldManager=one", map("{k: v}"), 200, json!({"k": "v"})),
+        ("another's field, as it is", "fieldManager=two", map("{k: v, l: w}"), 200, json!({"k": "v", "l": "w"})),
+        (
+            "another's field, changed",
+            "fieldManager=two",
+            map("{k: x}"),
+            409,
+            json!("Apply failed with 1 conflict: conflict with \"one\": .data.k"),
+        ),
+        ("by force", "fieldManager=two&force=true", map("{k: x}"), 200, json!({"k": "x"})),
+        ("the first lets go", "fieldManager=one", map("{}"), 200, json!({"k": "x"})),
+        ("the last lets go", "fieldManager=two", map("{}"), 200, json!(null)),
+        ("whatever is not false is force", "fieldManager=one&force=maybe", map("{k: z}"), 200, json!({"k": "z"})),
+    ] {
+        let answer = server.send(&format!("PATCH {CONFIG_MAPS}/a?{query}"), &[APPLY], &body).await;
+        assert_eq!(answer.status, status, "{about}: {}", answer.text());
+        match &want {
+            Json::String(message) => {
+                let got = answer.at("/message");
+                assert!(got.as_str().unwrap().contains(message.as_str()), "{about}: {got}");
+            }
+            data => {
+                let got = answer.at("/data");
+                assert!(got == *data || data.is_null() && got == json!({}), "{about}: {got}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn updates_take_fields_over() {
+    let server = Server::new();
+    let applied = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: v, l: v}}";
+    server.send(&format!("PATCH {CONFIG_MAPS}/a?fieldManager=one"), &[APPLY], applied).await;
+    let merge = "content-type: application/merge-patch+json";
+    let patch = r#"{"data": {"l": "w", "m": "w"}}"#;
+    let answer = server.send(&format!("PATCH {CONFIG_MAPS}/a?fieldManager=two"), &[merge], patch).await;
+    let want = [
+        ("one".to_owned(), "Apply".to_owned(), json!({"f:data": {"f:k": {}}})),
+        ("two".to_owned(), "Update".to_owned(), json!({"f:data": {"f:l": {}, "f:m": {}}})),
+    ];
+    assert_eq!(entries(&answer), want);
+    // A list with one empty entry takes them all away.
+    let patch = r#"{"metadata": {"managedFields": [{}]}}"#;
+    let answer = server.send(&format!("PATCH {CONFIG_MAPS}/a?fieldManager=two"), &[merge], patch).await;
+    assert_eq!((answer.status, entries(&answer)), (200, Vec::new()));
+}

@@ -1,0 +1,101 @@
+//! The types of patches, and what they do to lists.
+
+use serde_json::{Value as Json, json};
+
+use crate::support::{Answer, CONFIG_MAPS, Server};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+async fn check_patch(server: &Server, about: &str, path: &str, kind: &str, patch: &str, want: (u16, &str, Json)) {
+    let (status, pointer, value) = want;
+    let answer: Answer = server.send(&format!("PATCH {path}"), &[&format!("content-type: {kind}")], patch).await;
+    assert_eq!(answer.status, status, "{about}: {}", answer.text());
+    assert_eq!(answer.at(pointer), value, "{about}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_type_of_patch() {
+    let (json_patch, merge) = ("application/json-patch+json", "application/merge-patch+json");
+    let strategic = "application/strategic-merge-patch+json";
+    let server = Server::new().with_config_maps(&["a"]).await;
+    let path = format!("{CONFIG_MAPS}/a");
+    for (about, kind, patch, want) in [
+        ("a merge", merge, r#"{"data": {"x": "1", "k": null}}"#, (200, "/data", json!({"x": "1"}))),
+        (
+            "operations",
+            json_patch,
+            r#"[{"op": "add", "path": "/data/y", "value": "2"}]"#,
+            (200, "/data", json!({"x": "1", "y": "2"})),
+        ),
+        (
+            "a test that fails",
+            json_patch,
+            r#"[{"op": "test", "path": "/data/y", "value": "3"}, {"op": "remove", "path": "/data/y"}]"#,
+            (422, "/reason", json!("Invalid")),
+        ),
+        (
+            "a path that is not there",
+            json_patch,
+            r#"[{"op": "remove", "path": "/data/z"}]"#,
+            (422, "/reason", json!("Invalid")),
+        ),
+        (
+            "a strategic merge",
+            strategic,
+            r#"{"data": {"$patch": "replace", "z": "3"}}"#,
+            (200, "/data", json!({"z": "3"})),
+        ),
+        ("a broken document", merge, "{", (400, "/reason", json!("BadRequest"))),
+        (
+            "a version that is gone",
+            merge,
+            r#"{"metadata": {"resourceVersion": "1"}}"#,
+            (409, "/reason", json!("Conflict")),
+        ),
+        ("another name", merge, r#"{"metadata": {"name": "b"}}"#, (400, "/reason", json!("BadRequest"))),
+        ("no patch at all", "application/json", "{}", (415, "/reason", json!("UnsupportedMediaType"))),
+    ] {
+        check_patch(&server, about, &path, kind, patch, want).await;
+    }
+    check_patch(
+        &server,
+        "nothing there",
+        &format!("{CONFIG_MAPS}/b"),
+        merge,
+        "{}",
+        (404, "/reason", json!("NotFound")),
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_are_merged_by_their_keys() {
+    let (merge, strategic) = ("application/merge-patch+json", "application/strategic-merge-patch+json");
+    let (a, b, new) = (json!(["a", "a"]), json!(["b", "b"]), |name: &str| json!([name, "new"]));
+    for (about, kind, containers, status, want) in [
+        ("one of them by its name", strategic, json!([{"name": "b", "image": "new"}]), 200, json!([a, new("b")])),
+        ("in another order", strategic, json!([{"name": "b"}, {"name": "a"}]), 422, json!([])),
+        (
+            "whole",
+            merge,
+            json!([{"name": "a", "image": "new"}, {"name": "b", "image": "b"}]),
+            200,
+            json!([new("a"), b]),
+        ),
+        ("one is missing", merge, json!([{"name": "b", "image": "b"}]), 422, json!([])),
+    ] {
+        let server = Server::new();
+        let pod = json!({"metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "a", "image": "a"}, {"name": "b", "image": "b"}]}});
+        let created = server.send(&format!("POST {PODS}"), &[], &pod.to_string()).await;
+        assert_eq!(created.status, 201, "{}", created.text());
+        let headers = [&*format!("content-type: {kind}")];
+        let patch = json!({"spec": {"containers": containers}}).to_string();
+        let answer = server.send(&format!("PATCH {PODS}/p"), &headers, &patch).await;
+        assert_eq!(answer.status, status, "{about}: {}", answer.text());
+        let containers = answer.at("/spec/containers");
+        let image = |container: &Json| json!([container["name"], container["image"]]);
+        let got: Vec<Json> = containers.as_array().into_iter().flatten().map(image).collect();
+        assert_eq!(json!(got), want, "{about}");
+    }
+}

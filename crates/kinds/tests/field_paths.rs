@@ -1,0 +1,86 @@
+//! Every field path that the sources spell out leads through a message of the field tables.
+//!
+//! A rule that reads `object.str_at(&["spec", "replica"])` compiles and never fires. This test reads the sources of the
+//! crates that look into objects of the built-in kinds, and walks each literal path. In `kinds` and `columns` it walks
+//! through the messages of the group that the folder is named after.
+
+#[path = "field_paths/exceptions.rs"]
+mod exceptions;
+#[path = "field_paths/source.rs"]
+mod source;
+#[path = "field_paths/walk.rs"]
+mod walk;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use exceptions::EXCEPTIONS;
+use source::Form;
+use walk::Messages;
+
+/// The crates whose sources are read, and the forms of paths in them that are of built-in kinds.
+const CRATES: [(&str, &[Form]); 7] = [
+    ("kinds", &[Form::Path, Form::Chain, Form::Member, Form::List]),
+    ("admission", &[Form::Path, Form::Chain, Form::Member, Form::List]),
+    ("admission-policies", &[Form::Path, Form::Chain, Form::List]),
+    ("columns", &[Form::Path, Form::Chain, Form::Member, Form::List]),
+    // Names of members alone are used for other maps there.
+    ("controlplane", &[Form::Path, Form::Chain, Form::List]),
+    ("specials", &[Form::Path, Form::Chain, Form::List]),
+    // Lists name the members that a subresource resets.
+    ("resources", &[Form::Path]),
+];
+
+#[test]
+fn literal_paths_are_in_the_tables() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let all = Messages::all();
+    let mut groups: HashMap<String, Option<Messages>> = HashMap::new();
+    let mut unused: BTreeSet<(&str, &str)> = EXCEPTIONS.iter().map(|(file, path, _)| (*file, *path)).collect();
+    let (mut walked, mut lost) = (0, Vec::new());
+    for (name, forms) in CRATES {
+        let root = crates.join(name).join("src");
+        for file in sources(&root) {
+            let inside = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
+            let folder = inside.split(['/', '.']).next().unwrap_or_default().to_owned();
+            let by_group = ["kinds", "columns"].contains(&name);
+            let group = groups.entry(folder).or_insert_with_key(|folder| Messages::of_group(folder)).as_ref();
+            let messages = group.filter(|_| by_group).unwrap_or(&all);
+            let title = format!("{name}/{inside}");
+            let source = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            for found in source::scan(&source).into_iter().filter(|found| forms.contains(&found.form)) {
+                walked += 1;
+                if messages.lead(&found.path) {
+                    continue;
+                }
+                let path = found.path.to_string();
+                let excepted = EXCEPTIONS.iter().find(|(file, other, _)| *file == title && *other == path);
+                match excepted {
+                    Some((file, path, _)) => drop(unused.remove(&(*file, *path))),
+                    None => lost.push(format!("{title}:{}: {path}", found.line)),
+                }
+            }
+        }
+    }
+    assert!(lost.is_empty(), "paths that no message has:\n{}", lost.join("\n"));
+    assert!(unused.is_empty(), "exceptions for what is no longer there: {unused:?}");
+    assert!(walked > 4000, "only {walked} paths were found");
+}
+
+/// All Rust sources below a folder that are not tests.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    let mut found = Vec::new();
+    for path in paths {
+        if path.file_stem().is_some_and(|stem| stem == "tests") {
+            continue;
+        } else if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}

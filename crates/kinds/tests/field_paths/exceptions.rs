@@ -1,0 +1,67 @@
+//! Paths that are in no message, and why.
+
+/// kube-apiserver reports an error at a path that is not that of the field.
+const AS_IN_GO: &str = "the path that kube-apiserver reports";
+/// A member of a configuration file, or of JSON in an annotation.
+const NO_OBJECT: &str = "not in an object of a kind";
+/// The entry of a map, or the empty root of a path.
+const KEY: &str = "not the name of a field";
+/// The file is called like one group and serves others.
+const OTHER_GROUP: &str = "in objects of another group";
+
+/// File, path and why it need not be in the tables.
+pub(crate) const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("admission/config.rs", "cacheSize", NO_OBJECT),
+    ("admission/config.rs", "configuration", NO_OBJECT),
+    ("admission/config.rs", "plugins", NO_OBJECT),
+    ("admission/config.rs", "podtolerationrestriction", NO_OBJECT),
+    ("admission/plugins/image_policy/review.rs", "content-type", KEY),
+    ("admission/plugins/image_policy/settings.rs", "imagePolicy.*", NO_OBJECT),
+    ("admission/plugins/image_policy/settings.rs", "imagePolicy.defaultAllow", NO_OBJECT),
+    ("admission/plugins/image_policy/settings.rs", "imagePolicy.kubeConfigFile", NO_OBJECT),
+    ("admission/plugins/pod_security/settings.rs", "defaults", NO_OBJECT),
+    ("admission/plugins/pod_security/settings.rs", "defaults.*", NO_OBJECT),
+    ("admission/plugins/pod_security/settings.rs", "exemptions.*", NO_OBJECT),
+    ("admission/plugins/pod_security/settings.rs", "exemptions.*[]", NO_OBJECT),
+    ("admission/plugins/resource_quota/limited.rs", "limitedResources", NO_OBJECT),
+    ("admission/plugins/resource_quota/limited.rs", "matchContains", NO_OBJECT),
+    ("admission/plugins/resource_quota/limited.rs", "matchScopes", NO_OBJECT),
+    ("controlplane/definitions/conversion.rs", "metadata.annotation", AS_IN_GO),
+    ("kinds/admissionregistration/matching.rs", "resourceRules.operations", AS_IN_GO),
+    ("kinds/apiextensions/validation.rs", "", KEY),
+    ("kinds/apps/daemon_set.rs", "templateGeneration", AS_IN_GO),
+    ("kinds/apps/deployment.rs", "rollback.version", AS_IN_GO),
+    ("kinds/apps/stateful_set.rs", "Spec", AS_IN_GO),
+    ("kinds/conversion/autoscaling.rs", "currentAverageUtilization", NO_OBJECT),
+    ("kinds/conversion/autoscaling.rs", "currentAverageValue", NO_OBJECT),
+    ("kinds/conversion/autoscaling.rs", "currentValue", NO_OBJECT),
+    ("kinds/conversion/autoscaling.rs", "metricName", NO_OBJECT),
+    ("kinds/conversion/autoscaling.rs", "targetAverageUtilization", NO_OBJECT),
+    ("kinds/conversion/autoscaling.rs", "targetAverageValue", NO_OBJECT),
+    ("kinds/conversion/autoscaling.rs", "targetValue", NO_OBJECT),
+    ("kinds/core/namespace.rs", "status.Phase", AS_IN_GO),
+    ("kinds/core/node/validation.rs", "AvoidPods", AS_IN_GO),
+    ("kinds/core/node/validation.rs", "PodController.Controller", AS_IN_GO),
+    ("kinds/core/node/validation.rs", "nodeSwapStatus.capacity", AS_IN_GO),
+    ("kinds/core/node/validation.rs", "podController", NO_OBJECT),
+    ("kinds/core/node/validation.rs", "podSignature", NO_OBJECT),
+    ("kinds/core/node/validation.rs", "preferAvoidPods", NO_OBJECT),
+    ("kinds/core/persistent_volume.rs", "spec.nodeAffinity.required.nodeSelectorTerms[]", AS_IN_GO),
+    ("kinds/core/persistent_volume/validation.rs", "spec.persistentvolumesource", AS_IN_GO),
+    ("kinds/core/persistent_volume/validation.rs", "storage", KEY),
+    ("kinds/core/persistent_volume/validation.rs", "targetportal", AS_IN_GO),
+    ("kinds/core/persistent_volume_claim/validation.rs", "Spec.accessModes", AS_IN_GO),
+    ("kinds/core/persistent_volume_claim/validation.rs", "storage", KEY),
+    ("kinds/core/pod/validation/reported.rs", "imageVolumeStatus.imageRef", AS_IN_GO),
+    ("kinds/core/pod/validation/status.rs", "Type", AS_IN_GO),
+    ("kinds/core/secret.rs", "ssh-privatekey", KEY),
+    ("kinds/core/service/validation.rs", "LoadBalancerSourceRanges", AS_IN_GO),
+    ("kinds/internal.rs", "SecurityContext", NO_OBJECT),
+    ("kinds/node.rs", "matchExpressions", OTHER_GROUP),
+    ("kinds/node.rs", "matchLabels", OTHER_GROUP),
+    ("kinds/node.rs", "matchLabels.*", OTHER_GROUP),
+    ("kinds/node/runtime_class.rs", "limits[]", AS_IN_GO),
+    ("kinds/pod_spec/validation/requirements.rs", "containers[][].limits", AS_IN_GO),
+    ("kinds/pod_spec/validation/scheduling.rs", "{topologyKey, whenUnsatisfiable}", AS_IN_GO),
+    ("kinds/pod_spec/validation/sources.rs", "initiatorname", AS_IN_GO),
+];

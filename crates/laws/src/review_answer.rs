@@ -1,0 +1,21 @@
+//! Answers of admission webhooks.
+
+use binnacle_admission_webhooks::read_answer;
+use binnacle_schema::{Limits, Value, json};
+
+/// The input is what a webhook answers. Whatever it is, it is read as an answer or refused in so many words, and what a
+/// refusal passes on is a Status that clients can read.
+pub fn review_answer(data: &[u8]) {
+    for mutating in [true, false] {
+        for told in read_answer(data, mutating) {
+            match told {
+                Ok(status) => {
+                    let limits = Limits { max_bytes: usize::MAX, max_memory: usize::MAX, ..Limits::default() };
+                    let status = json::parse(status.to_json().as_bytes(), &limits);
+                    assert!(status.is_ok_and(|status| matches!(status, Value::Object(_))), "a refusal is a Status");
+                }
+                Err(why) => assert!(!why.is_empty(), "what is no answer is told why"),
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The format of recorded cases, described in `docs/testing.md`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The cases of one file.
+#[derive(Debug)]
+pub struct Area {
+    pub area: String,
+    pub cases: Vec<Case>,
+}
+
+/// One conversation with a server.
+#[derive(Debug)]
+pub struct Case {
+    pub head: Head,
+    pub steps: Vec<Step>,
+    /// All that is sent, as text: addresses and ports in it were chosen by the case.
+    pub sent: String,
+}
+
+/// Everything about a case but its steps.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    pub name: String,
+    /// The behaviour that a client relies on.
+    pub about: String,
+    /// True if the case gets a namespace of its own, `{{ns}}`.
+    #[serde(default = "yes")]
+    pub namespace: bool,
+    #[serde(default)]
+    pub namespace_labels: Map<String, Value>,
+    /// True if that namespace gets a service account `default`.
+    #[serde(default)]
+    pub serviceaccount: bool,
+    /// True if the case changes what others see, so that it runs alone.
+    #[serde(default)]
+    pub exclusive: bool,
+}
+
+/// A request, the opening of a watch, or the events of one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// The method of a request.
+    #[serde(rename = "do")]
+    pub method: Option<String>,
+    /// The name of a watch to open.
+    pub watch: Option<String>,
+    /// The name of a watch to take events of.
+    pub events: Option<String>,
+    #[serde(default)]
+    pub path: String,
+    #[serde(default)]
+    pub query: Map<String, Value>,
+    #[serde(default)]
+    pub headers: Map<String, Value>,
+    pub body: Option<Value>,
+    pub raw: Option<String>,
+    pub base64: Option<String>,
+    pub token: Option<String>,
+    #[serde(default)]
+    pub capture: BTreeMap<String, String>,
+    pub retry_until: Option<Condition>,
+    #[serde(default)]
+    pub compare: Compare,
+    #[serde(default)]
+    pub select: Vec<String>,
+    #[serde(default)]
+    pub ignore: Vec<String>,
+    #[serde(default)]
+    pub sort: BTreeMap<String, String>,
+    #[serde(default)]
+    pub any_order: bool,
+    #[serde(default)]
+    pub check_headers: Vec<String>,
+    pub jwt: Option<String>,
+    /// False if the answer is only captured from.
+    #[serde(default = "yes")]
+    pub check: bool,
+    pub count: Option<usize>,
+    pub until: Option<Until>,
+    /// Seconds that events may take.
+    pub timeout: Option<f64>,
+    #[serde(default)]
+    pub sort_events: bool,
+    pub expect: Option<Value>,
+}
+
+/// The part of an answer that counts.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Compare {
+    #[default]
+    Everything,
+    /// The status and the headers.
+    Status,
+    /// The members that `select` names.
+    Subset,
+}
+
+/// The end of the events that a step takes.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Until {
+    Bookmark,
+    Close,
+}
+
+/// A request is repeated until its answer meets all of this.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    #[serde(default)]
+    pub status: Vec<u16>,
+    pub contains: Option<String>,
+    pub lacks: Option<String>,
+    pub header: Option<String>,
+    pub path: Option<String>,
+    pub equals: Option<Value>,
+    pub exists: Option<bool>,
+    /// Seconds after which the answer is compared as it is.
+    pub timeout: Option<f64>,
+    /// Seconds between two requests.
+    pub interval: Option<f64>,
+}
+
+/// Reads all areas of a directory, in the order of their names.
+///
+/// # Errors
+/// If a file cannot be read or has members that are not of the format.
+pub fn read(directory: &Path) -> Result<Vec<Area>, String> {
+    let error = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let entries = std::fs::read_dir(directory).map_err(|failed| error(directory, &failed))?;
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    let area = |path: &Path| {
+        let text = std::fs::read_to_string(path).map_err(|failed| error(path, &failed))?;
+        parse(&text).map_err(|failed| error(path, &failed))
+    };
+    paths.iter().map(|path| area(path)).collect()
+}
+
+/// Reads the text of one file.
+///
+/// # Errors
+/// If it has members that are not of the format.
+pub fn parse(text: &str) -> Result<Area, String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        area: String,
+        cases: Vec<Map<String, Value>>,
+    }
+    let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let cases = file.cases.into_iter().map(case).collect::<Result<_, _>>()?;
+    Ok(Area { area: file.area, cases })
+}
+
+fn case(mut members: Map<String, Value>) -> Result<Case, String> {
+    let steps = members.remove("steps").unwrap_or_default();
+    let head: Head = serde_json::from_value(Value::Object(members)).map_err(|error| error.to_string())?;
+    let mut steps: Vec<Value> = serde_json::from_value(steps).map_err(|error| format!("{}: {error}", head.name))?;
+    let mut parsed = Vec::new();
+    for (index, step) in steps.iter_mut().enumerate() {
+        let place = format!("{} step {}", head.name, index + 1);
+        one_status_as_list(step);
+        let read: Step = serde_json::from_value(step.clone()).map_err(|error| format!("{place}: {error}"))?;
+        if [&read.method, &read.watch, &read.events].iter().filter(|action| action.is_some()).count() != 1 {
+            return Err(format!("{place}: exactly one of do, watch and events is needed"));
+        }
+        if let Some(step) = step.as_object_mut() {
+            step.remove("expect");
+        }
+        parsed.push(read);
+    }
+    Ok(Case { head, steps: parsed, sent: Value::Array(steps).to_string() })
+}
+
+/// `"status": 200` means the same as `"status": [200]` in a condition.
+fn one_status_as_list(step: &mut Value) {
+    if let Some(status) = step.pointer_mut("/retry_until/status").filter(|status| status.is_number()) {
+        *status = Value::Array(vec![status.take()]);
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Compare, parse};
+
+    #[test]
+    fn members_that_are_not_of_the_format_are_refused() {
+        let text =
+            |step: &str| format!(r#"{{"area": "a", "cases": [{{"name": "n", "about": "x", "steps": [{step}]}}]}}"#);
+        for (step, want) in [
+            (r#"{"do": "GET", "path": "/version", "expect": {}}"#, None),
+            (r#"{"do": "GET", "path": "/version", "retry_until": {"status": 200}}"#, None),
+            (r#"{"do": "GET", "paht": "/version"}"#, Some("n step 1: unknown field `paht`")),
+            (r#"{"do": "GET", "retry_until": {"statu": 200}}"#, Some("n step 1: unknown field `statu`")),
+            (r#"{"do": "GET", "compare": "nothing"}"#, Some("n step 1: unknown variant `nothing`")),
+            (r#"{"path": "/version"}"#, Some("n step 1: exactly one of do, watch and events is needed")),
+            (r#"{"do": "GET", "watch": "w"}"#, Some("n step 1: exactly one of do, watch and events is needed")),
+            (r#"{"sleep": 1}"#, Some("n step 1: unknown field `sleep`")),
+        ] {
+            let failed = parse(&text(step)).err();
+            assert_eq!(failed.is_some(), want.is_some(), "{step}: {failed:?}");
+            assert!(failed.unwrap_or_default().starts_with(want.unwrap_or_default()), "{step}");
+        }
+        let area = parse(&text(r#"{"do": "GET", "path": "/version", "expect": {"status": 200}}"#)).unwrap();
+        assert!(area.cases[0].head.namespace && area.cases[0].steps[0].check);
+        assert_eq!(area.cases[0].steps[0].compare, Compare::Everything);
+        assert_eq!(area.cases[0].sent, r#"[{"do":"GET","path":"/version"}]"#, "expectations are not sent");
+    }
+}

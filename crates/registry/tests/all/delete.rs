@@ -1,0 +1,170 @@
+//! Delete: preconditions, finalizers, propagation, grace.
+
+use binnacle_registry::{DeleteOptions, Deleted, UpdateOptions};
+use serde_json::json;
+
+use crate::support::Want::{self, Fails, Has};
+use crate::support::{Cluster, check, context, dry_run};
+
+const CONFIG_MAPS: &str = "/v1/configmaps";
+const PODS: &str = "/v1/pods";
+
+/// The end of an object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Gone,
+    Pending,
+}
+
+/// Creates an object named `a` and deletes it.
+async fn check_delete(
+    about: &str,
+    path: &str,
+    manifest: &str,
+    options: &DeleteOptions,
+    end: End,
+    want: &Want,
+) -> Cluster {
+    let cluster = Cluster::new();
+    cluster.create(&context(), path, manifest).await.unwrap();
+    let got = cluster.delete(&context(), path, "a", options).await;
+    let got = got.map(|deleted| match deleted {
+        Deleted::Gone(stored) => (End::Gone, stored.object),
+        Deleted::Pending(stored) => (End::Pending, stored.object),
+    });
+    if let Ok((got, _)) = &got {
+        assert_eq!(*got, end, "{about}");
+        assert_eq!(cluster.get(path, "a").await.is_err(), end == End::Gone, "{about}");
+    }
+    check(about, &got.map(|(_, object)| object), want);
+    cluster
+}
+
+#[tokio::test]
+async fn preconditions_and_propagation() {
+    let plain = "metadata: {name: a}";
+    let held = "metadata: {name: a, finalizers: [example.com/x]}";
+    let policy = |policy: &str| DeleteOptions { propagation_policy: Some(policy.into()), ..DeleteOptions::default() };
+    let deleting = |finalizers: &[&str]| {
+        Has(
+            json!({"metadata": {"deletionTimestamp": "202?-*", "deletionGracePeriodSeconds": 0, "finalizers": finalizers}}),
+        )
+    };
+    for (about, manifest, options, end, want) in [
+        ("nothing holds it", plain, DeleteOptions::default(), End::Gone, Has(json!({"metadata": {"name": "a"}}))),
+        (
+            "another uid",
+            plain,
+            DeleteOptions { uid: Some("other".into()), ..DeleteOptions::default() },
+            End::Pending,
+            Fails(
+                409,
+                r#"Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (other) does not match the UID in record (????????-????-????-????-????????????). The object might have been deleted and then recreated"#,
+            ),
+        ),
+        (
+            "another version",
+            plain,
+            DeleteOptions { resource_version: Some("1".into()), ..DeleteOptions::default() },
+            End::Pending,
+            Fails(
+                409,
+                r#"Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (*). The object might have been modified"#,
+            ),
+        ),
+        ("a finalizer", held, DeleteOptions::default(), End::Pending, deleting(&["example.com/x"])),
+        ("in the background", plain, policy("Background"), End::Gone, Has(json!({}))),
+        ("orphans", plain, policy("Orphan"), End::Pending, deleting(&["orphan"])),
+        ("in the foreground", plain, policy("Foreground"), End::Pending, deleting(&["foregroundDeletion"])),
+        ("orphans and a finalizer", held, policy("Orphan"), End::Pending, deleting(&["example.com/x", "orphan"])),
+    ] {
+        check_delete(about, CONFIG_MAPS, manifest, &options, end, &want).await;
+    }
+}
+
+#[tokio::test]
+async fn pods_have_time_to_end() {
+    let scheduled = "{metadata: {name: a}, spec: {nodeName: node-1, containers: [{name: a, image: a}]}}";
+    let waiting = "{metadata: {name: a}, spec: {containers: [{name: a, image: a}]}}";
+    let grace = |seconds| DeleteOptions { grace_period_seconds: Some(seconds), ..DeleteOptions::default() };
+    let pending =
+        |seconds: i64| Has(json!({"metadata": {"deletionTimestamp": "*", "deletionGracePeriodSeconds": seconds}}));
+    for (about, manifest, options, end, want) in [
+        ("as its spec says", scheduled, DeleteOptions::default(), End::Pending, pending(30)),
+        ("as the request says", scheduled, grace(5), End::Pending, pending(5)),
+        ("at once", scheduled, grace(0), End::Gone, Has(json!({}))),
+        ("on no node", waiting, DeleteOptions::default(), End::Gone, Has(json!({}))),
+    ] {
+        check_delete(about, PODS, manifest, &options, end, &want).await;
+    }
+}
+
+#[tokio::test]
+async fn the_last_finalizer_ends_it() {
+    let manifest = "metadata: {name: a, finalizers: [example.com/x, example.com/y]}";
+    let cluster =
+        check_delete("held", CONFIG_MAPS, manifest, &DeleteOptions::default(), End::Pending, &Has(json!({}))).await;
+    for (about, finalizers, want, there) in [
+        (
+            "none is added to an object that is going",
+            json!(["example.com/x", "example.com/y", "example.com/z"]),
+            Fails(
+                422,
+                r#"ConfigMap "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"example.com/z"}"#,
+            ),
+            true,
+        ),
+        ("one less", json!(["example.com/y"]), Has(json!({"metadata": {"finalizers": ["example.com/y"]}})), true),
+        ("none", json!([]), Has(json!({"metadata": {"finalizers": null}})), false),
+    ] {
+        let change = json!({"metadata": {"finalizers": finalizers}});
+        let got = cluster.update(&context(), CONFIG_MAPS, "a", &UpdateOptions::default(), &change).await;
+        check(about, &got, &want);
+        assert_eq!(cluster.get(CONFIG_MAPS, "a").await.is_ok(), there, "{about}");
+    }
+}
+
+#[tokio::test]
+async fn dry_runs_delete_nothing() {
+    let cluster = Cluster::new();
+    cluster.create(&context(), CONFIG_MAPS, "metadata: {name: a}").await.unwrap();
+    let deleted = cluster.delete(&dry_run(), CONFIG_MAPS, "a", &DeleteOptions::default()).await;
+    assert!(matches!(deleted, Ok(Deleted::Gone(_))), "{deleted:?}");
+    check("it is there", &cluster.get(CONFIG_MAPS, "a").await, &Has(json!({"metadata": {"deletionTimestamp": null}})));
+    let missing = cluster.delete(&context(), CONFIG_MAPS, "b", &DeleteOptions::default()).await;
+    assert_eq!(
+        missing.map(drop).map_err(|status| status.message().to_owned()),
+        Err("configmaps \"b\" not found".to_owned())
+    );
+}
+
+#[test]
+fn options_contradict_each_other() {
+    let options = |policy: Option<&str>, orphan, dry_run: &[&str]| DeleteOptions {
+        propagation_policy: policy.map(Into::into),
+        orphan_dependents: orphan,
+        dry_run: dry_run.iter().map(ToString::to_string).collect(),
+        ..DeleteOptions::default()
+    };
+    for (options, want) in [
+        (options(Some("Orphan"), None, &["All"]), None),
+        (options(None, Some(true), &[]), None),
+        (
+            options(Some("Orphan"), Some(true), &[]),
+            Some(
+                r#"propagationPolicy: Invalid value: "Orphan": orphanDependents and deletionPropagation cannot be both set"#,
+            ),
+        ),
+        (
+            options(Some("Other"), None, &[]),
+            Some(
+                r#"propagationPolicy: Unsupported value: "Other": supported values: "Foreground", "Background", "Orphan", "nil""#,
+            ),
+        ),
+        (options(None, None, &["Some"]), Some(r#"dryRun: Unsupported value: ["Some"]: supported values: "All""#)),
+    ] {
+        let got = options.validate().err().map(|status| status.message().to_owned());
+        let want = want.map(|want| format!("DeleteOptions.meta.k8s.io \"\" is invalid: {want}"));
+        assert_eq!(got, want, "{options:?}");
+    }
+}

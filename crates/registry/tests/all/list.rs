@@ -1,0 +1,97 @@
+//! List: selectors, pages, versions.
+
+use binnacle_meta::{FieldSelector, LabelSelector};
+use binnacle_registry::{ListOptions, Match};
+
+use crate::support::{Cluster, context};
+
+const CONFIG_MAPS: &str = "/v1/configmaps";
+
+/// The names of a page, its token, and how many objects follow.
+async fn page(
+    cluster: &Cluster,
+    options: &ListOptions,
+) -> Result<(Vec<String>, Option<String>, Option<usize>), String> {
+    let page = cluster.resource(CONFIG_MAPS).list(&context(), options).await;
+    let mut page = page.map_err(|status| format!("{} {}", status.code(), status.message()))?;
+    let mut names = Vec::new();
+    while let Some(chunk) = page.next_chunk() {
+        names.extend(chunk.iter().map(|entry| entry.name().to_owned()));
+    }
+    Ok((names, page.continue_token.clone(), page.remaining))
+}
+
+async fn cluster() -> Cluster {
+    let cluster = Cluster::new();
+    for (name, color) in [("a", "red"), ("b", "blue"), ("c", "red"), ("d", "green")] {
+        let manifest = format!("metadata: {{name: {name}, labels: {{color: {color}}}}}");
+        cluster.create(&context(), CONFIG_MAPS, &manifest).await.unwrap();
+    }
+    cluster
+}
+
+#[tokio::test]
+async fn selectors() {
+    let cluster = cluster().await;
+    for (labels, fields, want) in [
+        ("", "", "a b c d"),
+        ("color=red", "", "a c"),
+        ("color!=red", "", "b d"),
+        ("color in (blue, green)", "", "b d"),
+        ("!color", "", ""),
+        ("color", "metadata.name!=b", "a c d"),
+        ("", "metadata.name=b", "b"),
+        ("color=red", "metadata.name=b", ""),
+        ("", "metadata.namespace=default", "a b c d"),
+    ] {
+        let options = ListOptions {
+            labels: LabelSelector::parse(labels).unwrap(),
+            fields: FieldSelector::parse(fields).unwrap(),
+            ..ListOptions::default()
+        };
+        let (names, token, _) = page(&cluster, &options).await.unwrap();
+        assert_eq!((names.join(" ").as_str(), token), (want, None), "{labels} {fields}");
+    }
+}
+
+#[tokio::test]
+async fn pages() {
+    let cluster = cluster().await;
+    for limit in 1..6 {
+        let (mut all, mut options) = (Vec::new(), ListOptions { limit, ..ListOptions::default() });
+        loop {
+            let (names, token, remaining) = page(&cluster, &options).await.unwrap();
+            assert!(names.len() <= limit, "{names:?}");
+            all.extend(names);
+            assert_eq!(remaining.unwrap_or(0), 4 - all.len(), "{limit}");
+            // Created while the pages are read, and not in them.
+            let late = format!("metadata: {{name: z{limit}-{}}}", all.len());
+            cluster.create(&context(), CONFIG_MAPS, &late).await.unwrap();
+            let resource = cluster.resource(CONFIG_MAPS);
+            resource.delete(&context(), &format!("z{limit}-{}", all.len()), &Default::default()).await.unwrap();
+            match token {
+                Some(token) => options.continue_token = Some(token),
+                None => break,
+            }
+        }
+        assert_eq!(all, ["a", "b", "c", "d"], "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_and_versions() {
+    let cluster = cluster().await;
+    let token =
+        |token: &str| ListOptions { limit: 2, continue_token: Some(token.to_owned()), ..ListOptions::default() };
+    let version = |version| ListOptions { version, ..ListOptions::default() };
+    for (about, options, want) in [
+        ("no token", token("nonsense"), "400 invalid continue token: continue key is not valid: "),
+        ("now", version(Match::Consistent), "a b c d"),
+        ("whatever is at hand", version(Match::NotOlderThan(1)), "a b c d"),
+    ] {
+        match page(&cluster, &options).await {
+            Ok((names, ..)) => assert_eq!(names.join(" "), want, "{about}"),
+            Err(failure) => assert!(failure.starts_with(want), "{about}: {failure}"),
+        }
+    }
+}
