@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use binnacle_meta::Text;
-use binnacle_openapi::{Others, keep_paths};
+use binnacle_openapi::{Made, Others, converted, keep_paths};
 use binnacle_request::User;
 use binnacle_scheme::Served;
 use http::header::ETAG;
@@ -42,6 +42,8 @@ pub(crate) struct Specs {
 struct Spec {
     /// Names and URLs of documents of version 3.
     index: BTreeMap<String, String>,
+    /// Made of version 2, where there is no index.
+    made: Option<(String, Arc<Made>)>,
     v2: Option<Arc<Value>>,
     v2_etag: String,
 }
@@ -83,7 +85,7 @@ impl Specs {
                 (Some(known), Some(new)) => Arc::ptr_eq(known, new),
                 (known, new) => known.is_none() && new.is_none(),
             };
-            known.index == spec.index && same_v2
+            known.index == spec.index && known.made.is_some() == spec.made.is_some() && same_v2
         });
         by_name.insert(name.clone(), spec);
         if !is_same {
@@ -101,6 +103,9 @@ impl Specs {
             }
             others.v2.extend(spec.v2.clone());
         }
+        let made = by_name.values().filter_map(|spec| spec.made.clone());
+        let made = made.filter(|(name, _)| !others.index.contains_key(name)).collect();
+        others.documents = made;
         told.others = Arc::new(others);
         self.told.store(Arc::new(told));
     }
@@ -146,6 +151,7 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
         Question { path: V3, accept: "", if_none_match: "", user: &user, timeout: TIMEOUT, limit: Some(INDEX_LIMIT) };
     let index = fetch(remote, &question).await.map_err(|error| error.to_string())?;
     let mut spec = specs.known(&remote.name);
+    let has_none = index.code == 404;
     spec.index = match index.code {
         200 => parse_index(&index.body, own, remote)?,
         404 => BTreeMap::new(),
@@ -178,6 +184,8 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
         Ok(answer) if answer.code == 404 => spec.v2 = None,
         _ => {}
     }
+    let name = format!("apis/{}/{}", remote.group, remote.version);
+    spec.made = spec.v2.as_deref().filter(|_| has_none).map(|v2| (name, Arc::new(Made::new(&converted(v2)))));
     Ok(spec)
 }
 

@@ -26,12 +26,17 @@ impl Inner {
 
     async fn try_proxy(&self, mut request: Request, remote: &Remote) -> Result<Response, (StatusCode, String)> {
         const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
-        let unavailable = || (UNAVAILABLE, "service unavailable".to_owned());
+        let record = request.record.clone();
+        let give_up = |code: StatusCode, text: &str| {
+            record.note(|facts| facts.given_up_by = Some("aggregator"));
+            (code, text.to_owned())
+        };
+        let unavailable = || give_up(UNAVAILABLE, "service unavailable");
         if !remote.is_available {
             return Err(unavailable());
         }
         let connections = remote.connections.as_ref();
-        let connections = connections.map_err(|why| (StatusCode::INTERNAL_SERVER_ERROR, why.clone()))?;
+        let connections = connections.map_err(|why| give_up(StatusCode::INTERNAL_SERVER_ERROR, why))?;
         let address = remote.service.address().await.map_err(|why| {
             tracing::error!("error resolving {}/{}: {why}", remote.service.namespace, remote.service.name);
             unavailable()

@@ -132,3 +132,45 @@ impl Listed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry(names: &[(&str, i32, i32)], is_complete: bool) -> Registry {
+        let entries = names.iter().map(|(name, group_priority, version_priority)| {
+            let (version, group) = name.split_once('.').unwrap();
+            let registered = Registered {
+                group: group.into(),
+                version: version.into(),
+                group_priority: *group_priority,
+                version_priority: *version_priority,
+                remote: None,
+            };
+            (Text::from(*name), registered)
+        });
+        Registry::new(entries.collect(), is_complete)
+    }
+
+    /// By the greatest priority of a group's versions, then by the names of APIServices, which begin with the version.
+    #[test]
+    fn order_of_groups() {
+        let registry = registry(
+            &[
+                ("v1.", 18000, 1),
+                ("v2.a.test", 1000, 100),
+                ("v1.b.test", 1000, 100),
+                ("v1.c.test", 100, 20),
+                ("v1beta1.c.test", 2000, 20),
+                ("v2.c.test", 100, 30),
+            ],
+            true,
+        );
+        let listed = registry.listed(&Served::default());
+        let shown: Vec<String> =
+            listed.iter().map(|group| format!("{} {}", group.name, group.versions.join(","))).collect();
+        assert_eq!(shown, ["c.test v2,v1,v1beta1", "b.test v1", "a.test v2"]);
+        assert!(registry.has_group("c.test") && !registry.has_group("d.test"));
+        assert!(registry.remote_of("/apis/c.test/v1/x").is_none());
+    }
+}

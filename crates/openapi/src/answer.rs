@@ -174,14 +174,24 @@ impl OpenApi {
     }
 
     fn answer_v3(&self, name: &str, ask: &Ask<'_>) -> Answer {
-        let Some(slot) = self.v3.get(name) else { return Answer::NotFound };
+        let slot = self.v3.get(name);
+        let made = self.others.documents.get(name);
+        if slot.is_none() && made.is_none() {
+            return Answer::NotFound;
+        }
         let form = match negotiate(ask.accept, V3_PROTOBUF) {
             Wanted::Form(form) => form,
             Wanted::Nothing => return Answer::NotAcceptable,
             Wanted::Unreadable => return Answer::Nothing,
         };
-        let json = slot.json.get_or_init(|| self.make_v3(&slot.place));
-        let hash = slot.hash.get_or_init(|| digest(json));
+        let (json, hash) = match (made, slot) {
+            (Some(made), _) => (&made.json, &made.hash),
+            (None, Some(slot)) => {
+                let json = slot.json.get_or_init(|| self.make_v3(&slot.place));
+                (json, slot.hash.get_or_init(|| digest(json)))
+            }
+            (None, None) => return Answer::NotFound,
+        };
         let (etag, content_type) = (format!("\"{hash}\""), form.choose(JSON, V3_PROTOBUF_TYPE));
         if !ask.hash.is_empty() && ask.hash != hash {
             return Answer::Moved { etag, content_type, location: relative_url(name, hash) };
@@ -190,9 +200,10 @@ impl OpenApi {
         if matches(ask.if_none_match, &etag) {
             return Answer::NotModified { etag, immutable };
         }
-        let body = match form {
-            Form::Json => Some(json.clone()),
-            Form::Protobuf => slot.protobuf.get_or_init(|| transcode(json, &shapes::V3)).clone(),
+        let body = match (form, made, slot) {
+            (Form::Json, ..) => Some(json.clone()),
+            (Form::Protobuf, None, Some(slot)) => slot.protobuf.get_or_init(|| transcode(json, &shapes::V3)).clone(),
+            (Form::Protobuf, ..) => transcode(json, &shapes::V3),
         };
         let Some(body) = body.map(Pieces::from) else { return Answer::Unavailable };
         Answer::Document(Document { content_type, etag, immutable, packed: false, body })
@@ -245,8 +256,12 @@ impl OpenApi {
                 for (name, url) in &self.others.index {
                     json.name(name).object(|json| json.text_member("serverRelativeURL", url));
                 }
+                for (name, made) in &self.others.documents {
+                    let url = relative_url(name, &made.hash);
+                    json.name(name).object(|json| json.text_member("serverRelativeURL", &url));
+                }
                 for (name, slot) in &self.v3 {
-                    if self.others.index.contains_key(name) {
+                    if self.others.index.contains_key(name) || self.others.documents.contains_key(name) {
                         continue;
                     }
                     let hash = slot.hash.get_or_init(|| match slot.json.get() {
@@ -313,7 +328,7 @@ fn relative_url(name: &str, hash: &str) -> String {
     format!("{V3}/{name}?hash={hash}")
 }
 
-fn digest(body: &[u8]) -> String {
+pub(crate) fn digest(body: &[u8]) -> String {
     Sha512::digest(body).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 

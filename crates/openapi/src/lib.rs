@@ -5,6 +5,7 @@
 
 mod accept;
 mod answer;
+mod converted;
 mod custom;
 mod definitions;
 mod documents;
@@ -24,8 +25,9 @@ mod v3;
 mod words;
 
 pub use answer::{Answer, Ask, Document, OpenApi};
+pub use converted::converted;
 pub use link::OpenApiLink;
-pub use others::{Others, keep_paths};
+pub use others::{Made, Others, keep_paths};
 
 /// Title and version of documents.
 const TITLE: [&str; 2] = ["Kubernetes", "1.36"];

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
+
+use crate::answer::digest;
 
 /// The documents of other servers at one time.
 #[derive(Debug, Default)]
@@ -11,8 +14,24 @@ pub struct Others {
     /// URLs of documents of version 3 by their names, for the index. Who serves these documents is asked before this
     /// server's own are.
     pub index: BTreeMap<String, String>,
+    /// Documents of version 3 that were made here for servers that have none; see [`converted`](crate::converted).
+    pub documents: BTreeMap<String, Arc<Made>>,
     /// Documents of version 2, in the order in which they are merged; see [`keep_paths`].
     pub v2: Vec<Arc<Value>>,
+}
+
+/// A document of version 3 that was made here.
+#[derive(Debug)]
+pub struct Made {
+    pub(crate) json: Bytes,
+    pub(crate) hash: String,
+}
+
+impl Made {
+    pub fn new(document: &Value) -> Self {
+        let json = Bytes::from(document.to_string());
+        Self { hash: digest(&json), json }
+    }
 }
 
 const DEFINITIONS: &str = "definitions";

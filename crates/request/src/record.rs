@@ -49,6 +49,8 @@ pub struct Facts {
     pub dry_run: &'static str,
     /// Set when the version asked for is deprecated: the release that has it no more, or nothing when that is not known.
     pub deprecated: Option<Text>,
+    /// Set when the server gave up on the request: the part that did, as metrics name it.
+    pub given_up_by: Option<&'static str>,
     pub user_agent: Option<HeaderValue>,
     pub peer: Option<SocketAddr>,
     /// Texts for `Warning` headers that are known before a handler is reached.

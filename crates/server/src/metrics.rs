@@ -291,6 +291,14 @@ impl Drop for LongRunning {
 impl RecordSink for Metrics {
     fn finished(&self, record: &Record, facts: &Facts) {
         access_log(record, facts);
+        if let (Some(part), Some(info)) = (facts.given_up_by, &facts.info) {
+            let mut digits = [0; 3];
+            let code = code_label(facts.status, &mut digits);
+            // Group and version are those of an APIService; nobody knows whether the resource is one.
+            let (group, version) = (info.api_group.as_str(), info.api_version.as_str());
+            let labels = [facts.metric_verb, group, version, "", "", info.scope(), part, code];
+            self.terminations.with_label_values(&labels).inc();
+        }
         let Some(info) = facts.info.as_ref().filter(|_| facts.served) else { return };
         let verb = facts.metric_verb;
         let scope = info.scope();

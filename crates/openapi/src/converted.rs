@@ -1,0 +1,173 @@
+//! Documents of version 3 made from those of version 2, for servers that have no others.
+
+use serde_json::{Map, Value, json};
+
+/// What a document of version 2 says, in version 3.
+pub fn converted(v2: &Value) -> Value {
+    let mut components = Map::new();
+    if let Some(definitions) = v2["definitions"].as_object() {
+        let schemas: Map<String, Value> = definitions.iter().map(|(name, it)| (name.clone(), schema(it))).collect();
+        components.insert("schemas".to_owned(), Value::Object(schemas));
+    }
+    if let Some(schemes) = v2.get("securityDefinitions").filter(|schemes| schemes.is_object()) {
+        components.insert("securitySchemes".to_owned(), schemes.clone());
+    }
+    let paths = v2["paths"].as_object().into_iter().flatten();
+    let paths: Map<String, Value> = paths.map(|(path, item)| (path.clone(), path_item(item, v2))).collect();
+    json!({"openapi": "3.0.0", "info": v2["info"], "paths": paths, "components": components})
+}
+
+fn path_item(item: &Value, v2: &Value) -> Value {
+    let mut made = Map::new();
+    for (key, value) in item.as_object().into_iter().flatten() {
+        let value = match key.as_str() {
+            "get" | "put" | "post" | "delete" | "options" | "head" | "patch" => operation(value, v2),
+            "parameters" => list(value, |it| parameter(it, v2)),
+            _ => value.clone(),
+        };
+        made.insert(key.clone(), value);
+    }
+    Value::Object(made)
+}
+
+fn operation(operation: &Value, v2: &Value) -> Value {
+    let mut made = Map::new();
+    let media_types = |member: &str| -> Vec<String> {
+        let types = operation[member].as_array().or_else(|| v2[member].as_array());
+        types.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    for (key, value) in operation.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "consumes" | "produces" | "schemes" => {}
+            "parameters" => {
+                let (bodies, others): (Vec<&Value>, Vec<&Value>) = value
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|it| resolved(it, v2))
+                    .partition(|it| it["in"] == "body" && it.get("schema").is_some());
+                if let Some(body) = bodies.first() {
+                    let content = content(&body["schema"], &media_types("consumes"));
+                    made.insert("requestBody".to_owned(), json!({ "content": content }));
+                }
+                if !others.is_empty() {
+                    let others = others.into_iter().map(|it| parameter(it, v2)).collect();
+                    made.insert(key.clone(), Value::Array(others));
+                }
+            }
+            "responses" => {
+                let produces = media_types("produces");
+                let all = value.as_object().into_iter().flatten();
+                let all: Map<String, Value> = all.map(|(code, it)| (code.clone(), response(it, &produces))).collect();
+                made.insert(key.clone(), Value::Object(all));
+            }
+            _ => drop(made.insert(key.clone(), value.clone())),
+        }
+    }
+    Value::Object(made)
+}
+
+fn response(response: &Value, produces: &[String]) -> Value {
+    let mut made = response.as_object().cloned().unwrap_or_default();
+    if let Some(schema) = made.remove("schema") {
+        made.insert("content".to_owned(), content(&schema, produces));
+    }
+    Value::Object(made)
+}
+
+fn content(of: &Value, media_types: &[String]) -> Value {
+    let entries = media_types.iter().map(|media_type| (media_type.clone(), json!({ "schema": schema(of) })));
+    Value::Object(entries.collect())
+}
+
+/// A parameter that is no body: its type becomes a schema.
+fn parameter(given: &Value, v2: &Value) -> Value {
+    let mut made = resolved(given, v2).as_object().cloned().unwrap_or_default();
+    let mut simple = Map::new();
+    for member in ["type", "format", "uniqueItems", "items", "default", "enum", "pattern", "minimum", "maximum"] {
+        if let Some(value) = made.remove(member) {
+            simple.insert(member.to_owned(), value);
+        }
+    }
+    let of = made.remove("schema").map_or(Value::Object(simple), |given| schema(&given));
+    made.insert("schema".to_owned(), of);
+    Value::Object(made)
+}
+
+/// What a reference to a parameter leads to.
+fn resolved<'a>(parameter: &'a Value, v2: &'a Value) -> &'a Value {
+    let name = parameter["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/parameters/"));
+    name.and_then(|name| v2["parameters"].get(name)).unwrap_or(parameter)
+}
+
+/// A schema whose references lead to where version 3 has schemas. What stands beside a reference would not count there.
+fn schema(of: &Value) -> Value {
+    match of {
+        Value::Object(members) => {
+            let mut made: Map<String, Value> =
+                members.iter().filter(|(key, _)| *key != "$ref").map(|(key, it)| (key.clone(), schema(it))).collect();
+            let Some(reference) = members.get("$ref") else { return Value::Object(made) };
+            let Some(text) = reference.as_str() else {
+                // A property of that name.
+                made.insert("$ref".to_owned(), schema(reference));
+                return Value::Object(made);
+            };
+            let target = json!({"$ref": text.replacen("#/definitions/", "#/components/schemas/", 1)});
+            if made.is_empty() {
+                return target;
+            }
+            made.insert("allOf".to_owned(), Value::Array(vec![target]));
+            Value::Object(made)
+        }
+        Value::Array(list) => Value::Array(list.iter().map(schema).collect()),
+        other => other.clone(),
+    }
+}
+
+fn list(of: &Value, each: impl Fn(&Value) -> Value) -> Value {
+    Value::Array(of.as_array().into_iter().flatten().map(each).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document() {
+        let v2 = json!({
+            "swagger": "2.0", "info": {"title": "t", "version": "v"},
+            "paths": {"/apis/g/v1/things": {
+                "post": {
+                    "operationId": "create", "consumes": ["application/json"], "produces": ["application/json"],
+                    "parameters": [
+                        {"name": "body", "in": "body", "required": true, "schema": {"$ref": "#/definitions/Thing"}},
+                        {"$ref": "#/parameters/dry"},
+                    ],
+                    "responses": {"200": {"description": "OK", "schema": {"$ref": "#/definitions/Thing"}}, "401": {"description": "Unauthorized"}},
+                },
+                "parameters": [{"name": "pretty", "in": "query", "type": "string", "uniqueItems": true}],
+            }},
+            "parameters": {"dry": {"name": "dryRun", "in": "query", "type": "string"}},
+            "definitions": {"Thing": {"type": "object", "properties": {
+                "spec": {"$ref": "#/definitions/Spec", "description": "d"}, "list": {"type": "array", "items": {"$ref": "#/definitions/Spec"}},
+            }}, "Spec": {"type": "object"}},
+        });
+        let thing = json!({"application/json": {"schema": {"$ref": "#/components/schemas/Thing"}}});
+        let want = json!({
+            "openapi": "3.0.0", "info": {"title": "t", "version": "v"},
+            "paths": {"/apis/g/v1/things": {
+                "post": {
+                    "operationId": "create", "requestBody": {"content": thing},
+                    "parameters": [{"name": "dryRun", "in": "query", "schema": {"type": "string"}}],
+                    "responses": {"200": {"description": "OK", "content": thing}, "401": {"description": "Unauthorized"}},
+                },
+                "parameters": [{"name": "pretty", "in": "query", "schema": {"type": "string", "uniqueItems": true}}],
+            }},
+            "components": {"schemas": {"Thing": {"type": "object", "properties": {
+                "spec": {"allOf": [{"$ref": "#/components/schemas/Spec"}], "description": "d"},
+                "list": {"type": "array", "items": {"$ref": "#/components/schemas/Spec"}},
+            }}, "Spec": {"type": "object"}}},
+        });
+        assert_eq!(converted(&v2), want);
+    }
+}
