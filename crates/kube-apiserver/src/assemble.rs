@@ -281,11 +281,16 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let health = health
         .ready(Arc::new(InformersCheck { roles: access.roles.index().clone(), webhooks: access.webhooks.sources() }))
         .ready(Arc::new(lost.clone()));
-    let started = |health: Health, step| health.everywhere(Arc::new(StepCheck::new(step)));
+    let started = |health: Health, step: &Step| {
+        let health = health.everywhere(Arc::new(StepCheck::new(step)));
+        match step.name() {
+            "kube-apiserver-autoregistration" => {
+                health.everywhere(Arc::new(StepCheck::named("autoregister-completion", step)))
+            }
+            _ => health,
+        }
+    };
     let named = |name: &str| control_plane.steps().iter().find(|step| step.name() == name).cloned();
-    let registered = named("kube-apiserver-autoregistration");
-    let registered = registered.map(|step| StepCheck::named("autoregister-completion", &step));
-    let health = registered.into_iter().fold(health, |health, check| health.everywhere(Arc::new(check)));
     let (defined, routed) = (named("crd-informer-synced"), aggregator.clone());
     let complete = move || routed.is_complete() && defined.as_ref().is_none_or(Step::is_done);
     let health = control_plane

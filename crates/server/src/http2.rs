@@ -235,6 +235,10 @@ where
             }
         };
         let last = body.is_end_stream();
+        // Bodies that come from elsewhere may end with a frame without data.
+        if last && data.is_empty() {
+            return stream.send_data(data, true).map_err(|_| Unsent::Gone);
+        }
         while !data.is_empty() {
             stream.reserve_capacity(data.len().min(SEND_BUFFER));
             let room = poll_fn(|cx| {
