@@ -2,10 +2,11 @@
 
 use std::time::SystemTime;
 
-use binnacle_meta::{GroupResource, LabelSelector, Operator, Requirement, Status, Text};
+use binnacle_meta::{GroupResource, Status};
 use binnacle_patch::apply::track_update;
 use binnacle_registry::{Context, ListOptions, MANAGER, Resource, UpdateOptions, object, rfc3339};
 use binnacle_schema::{Object, Value, value};
+use binnacle_validation::selectors;
 
 use super::conditions;
 
@@ -57,29 +58,8 @@ pub(super) fn try_again(name: &str) -> Status {
 
 /// Whether the budget selects the pod. One with a broken selector selects none.
 fn selects(budget: &Value, pod: &Value) -> bool {
-    let Some(selector) = selector(budget.at(&["spec", "selector"])) else { return false };
+    let Ok(selector) = selectors::parse(budget.at(&["spec", "selector"])) else { return false };
     selector.matches(|key| pod.at(&["metadata", "labels", key]).and_then(Value::as_str))
-}
-
-/// A `metav1.LabelSelector`; none selects nothing, an empty one everything.
-fn selector(selector: Option<&Value>) -> Option<LabelSelector> {
-    let selector = selector.filter(|selector| !selector.is_null())?;
-    let mut requirements = Vec::new();
-    for (key, value) in selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.iter()) {
-        requirements.push(Requirement::new(key, Operator::In, vec![value.as_str()?.into()]).ok()?);
-    }
-    for expression in selector.list_at(&["matchExpressions"]) {
-        let operator = match expression.str_at(&["operator"]) {
-            "In" => Operator::In,
-            "NotIn" => Operator::NotIn,
-            "Exists" => Operator::Exists,
-            "DoesNotExist" => Operator::DoesNotExist,
-            _ => return None,
-        };
-        let values = expression.list_at(&["values"]).iter().filter_map(Value::as_str).map(Text::from).collect();
-        requirements.push(Requirement::new(expression.str_at(&["key"]), operator, values).ok()?);
-    }
-    Some(if requirements.is_empty() { LabelSelector::everything() } else { LabelSelector::new(requirements) })
 }
 
 /// Whether the budget has a disruption left.
