@@ -10,7 +10,6 @@ mod index;
 mod mutating;
 mod params;
 mod policy;
-mod quote;
 mod type_check;
 mod validating;
 

@@ -2,9 +2,9 @@
 
 use binnacle_admission::Request;
 use binnacle_meta::Text;
+use binnacle_schema::{Value, json, value};
 
 use crate::policy::Binding;
-use crate::quote::json_string;
 
 /// How many bytes of a value are told.
 const MAX_VALUE: usize = 10 * 1024;
@@ -35,12 +35,12 @@ impl<'p> Annotations<'p> {
 
 /// The value of the annotation that tells of a validation that failed.
 pub(crate) fn failure(binding: &Binding, expression: usize, message: &str) -> String {
-    let actions: Vec<String> = binding.actions.iter().map(|action| format!("\"{}\"", action.as_str())).collect();
-    format!(
-        "[{{\"message\":{},\"policy\":{},\"binding\":{},\"expressionIndex\":{expression},\"validationActions\":[{}]}}]",
-        json_string(message),
-        json_string(&binding.policy),
-        json_string(&binding.name),
-        actions.join(","),
-    )
+    let actions: Vec<Value> = binding.actions.iter().map(|action| action.as_str().into()).collect();
+    json::to_string(&value!([{
+        "message": message,
+        "policy": (binding.policy.clone()),
+        "binding": (binding.name.clone()),
+        "expressionIndex": (expression as i64),
+        "validationActions": (Value::List(actions)),
+    }]))
 }
