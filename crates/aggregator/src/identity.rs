@@ -1,7 +1,5 @@
 //! How the other server is told who is calling: headers that it believes because of the client certificate of this server.
 
-use std::fmt::Write as _;
-
 use binnacle_request::User;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
@@ -46,15 +44,7 @@ fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
 
 /// A key as part of a header's name: what cannot stand there is escaped.
 fn escape_key(key: &str) -> String {
-    let mut escaped = String::with_capacity(key.len());
-    for byte in key.bytes() {
-        if byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte) {
-            escaped.push(byte as char);
-        } else {
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
+    binnacle_proxy::escape(key, b"!#$&'*+-.^_`|~")
 }
 
 #[cfg(test)]

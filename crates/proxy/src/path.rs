@@ -40,16 +40,39 @@ pub(crate) fn clean_keeping_slash(path: &str) -> String {
 
 /// Escapes a decoded path for a URL.
 pub fn escape_path(path: &str) -> String {
-    let mut escaped = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        let plain = byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte);
-        if plain {
+    escape(path, b"-_.~$&+,/:;=@")
+}
+
+/// Writes all bytes but letters, digits and those that may stand there as `%XX`.
+pub fn escape(text: &str, plain: &[u8]) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || plain.contains(&byte) {
             escaped.push(byte as char);
         } else {
+            // Writing to a string does not fail.
             let _ = write!(escaped, "%{byte:02X}");
         }
     }
     escaped
+}
+
+/// A query of pairs, sorted by key and escaped as Go's `url.Values.Encode` does, with what introduces it; nothing for no
+/// pairs.
+pub fn encode_query(mut pairs: Vec<(&str, &str)>) -> String {
+    pairs.sort_by_key(|(key, _)| *key);
+    let mut query = String::new();
+    for (key, value) in pairs {
+        query.push(if query.is_empty() { '?' } else { '&' });
+        query.push_str(&escape_query(key));
+        query.push('=');
+        query.push_str(&escape_query(value));
+    }
+    query
+}
+
+fn escape_query(text: &str) -> String {
+    escape(text, b"-_.~ ").replace(' ', "+")
 }
 
 #[cfg(test)]
@@ -77,5 +100,12 @@ mod tests {
     #[test]
     fn escaped() {
         assert_eq!(escape_path("/a b/ü;x=1@?#%"), "/a%20b/%C3%BC;x=1@%3F%23%25");
+    }
+
+    #[test]
+    fn queries_are_escaped_anew() {
+        for (text, want) in [("a b", "a+b"), ("a/b?c&d=e", "a%2Fb%3Fc%26d%3De"), ("ü~", "%C3%BC~")] {
+            assert_eq!(escape_query(text), want);
+        }
     }
 }

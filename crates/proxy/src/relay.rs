@@ -34,7 +34,8 @@ pub struct Relay<'a> {
 /// that the other server reads the same. The error is a text for the client.
 pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, String> {
     let escaped = path::escape_path(&request.info.path);
-    let query = encode_query(&request);
+    // What was not understood here is not handed on.
+    let query = path::encode_query(request.query.iter().collect());
     let uri: Uri = format!("{escaped}{query}").parse().map_err(|error| format!("invalid path: {error}"))?;
     let host = HeaderValue::from_str(to.address).map_err(|error| format!("invalid host: {error}"))?;
     if headers::is_upgrade(&request.headers) {
@@ -87,46 +88,9 @@ fn add_forwarded(headers: &mut HeaderMap, escaped: &str, host: &HeaderValue) {
     headers.insert(FORWARDED_PROTO, HeaderValue::from_static("https"));
 }
 
-/// The query with its pairs sorted by key and escaped anew, as Go's `url.Values.Encode`: what was not understood here is
-/// not handed on.
-fn encode_query(request: &Request) -> String {
-    let mut pairs: Vec<(&str, &str)> = request.query.iter().collect();
-    pairs.sort_by_key(|(key, _)| *key);
-    let mut query = String::new();
-    for (key, value) in pairs {
-        query.push(if query.is_empty() { '?' } else { '&' });
-        query.push_str(&escape_query(key));
-        query.push('=');
-        query.push_str(&escape_query(value));
-    }
-    query
-}
-
-fn escape_query(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b' ' => escaped.push('+'),
-            byte if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) => escaped.push(byte as char),
-            byte => {
-                let _ = write!(escaped, "%{byte:02X}");
-            }
-        }
-    }
-    escaped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn queries_are_escaped_anew() {
-        for (text, want) in [("a b", "a+b"), ("a/b?c&d=e", "a%2Fb%3Fc%26d%3De"), ("ü~", "%C3%BC~")] {
-            assert_eq!(escape_query(text), want);
-        }
-    }
 
     #[test]
     fn forwarded_headers() {

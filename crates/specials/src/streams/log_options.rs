@@ -104,7 +104,7 @@ impl LogOptions {
         if let Some(stream) = &self.stream {
             pairs.push(("stream", stream.clone()));
         }
-        encode(pairs)
+        encode(&pairs)
     }
 }
 

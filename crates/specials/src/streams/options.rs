@@ -1,6 +1,7 @@
 //! The options of exec, attach and port-forward, as they stand in the query.
 
 use binnacle_meta::{Status, go_quote};
+use binnacle_proxy::encode_query;
 use binnacle_request::Query;
 use binnacle_schema::{Object, Value};
 
@@ -56,7 +57,7 @@ impl Options {
             let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
             pairs.push(("port", ports.join(",")));
         }
-        encode(pairs)
+        encode(&pairs)
     }
 
     /// As an object, for admission.
@@ -84,22 +85,8 @@ impl Options {
 }
 
 /// A query string, sorted by key, with what introduces it; nothing for no pairs.
-pub(super) fn encode(mut pairs: Vec<(&str, String)>) -> String {
-    pairs.sort_by_key(|(key, _)| *key);
-    let mut text = String::new();
-    for (key, value) in pairs {
-        text.push(if text.is_empty() { '?' } else { '&' });
-        text.push_str(key);
-        text.push('=');
-        for byte in value.bytes() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => text.push(byte as char),
-                b' ' => text.push('+'),
-                _ => text.push_str(&format!("%{byte:02X}")),
-            }
-        }
-    }
-    text
+pub(super) fn encode(pairs: &[(&str, String)]) -> String {
+    encode_query(pairs.iter().map(|(key, value)| (*key, value.as_str())).collect())
 }
 
 #[cfg(test)]
