@@ -17,6 +17,6 @@ pub use budget::{BUDGET, Budget, MATCH_CONDITIONS_BUDGET, OutOfBudget};
 pub use checks::Checks;
 pub use compiler::{Compiler, Expression, Variables};
 pub use match_conditions::{FailurePolicy, Judged, MatchConditions, Matched};
-pub use metrics::{MatchConditionMetrics, Subject, operation_name};
+pub use metrics::{MatchConditionMetrics, Subject};
 pub use request::{namespace_object, request_object};
 pub use scope::{Inputs, Scope};

@@ -70,16 +70,6 @@ impl MatchConditionMetrics {
 
 impl Subject {
     fn labels(&self, operation: Operation) -> [&str; 4] {
-        [self.name.as_str(), self.kind, self.step, operation_name(operation)]
-    }
-}
-
-/// The name of an operation in rules, requests and metrics.
-pub const fn operation_name(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Create => "CREATE",
-        Operation::Update => "UPDATE",
-        Operation::Delete => "DELETE",
-        Operation::Connect => "CONNECT",
+        [self.name.as_str(), self.kind, self.step, operation.as_str()]
     }
 }

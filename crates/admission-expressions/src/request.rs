@@ -4,8 +4,6 @@ use binnacle_meta::{GroupVersionKind, GroupVersionResource, Text};
 use binnacle_registry::admission::Attributes;
 use binnacle_schema::{Object, Value};
 
-use crate::metrics::operation_name;
-
 /// `request`: the AdmissionRequest that a webhook would be sent, without the objects. `kind` and `resource` are those that
 /// the policy or webhook matched, which an equivalent of the request's can be.
 pub fn request_object(attributes: &Attributes, kind: &GroupVersionKind, resource: &GroupVersionResource) -> Value {
@@ -24,7 +22,7 @@ pub fn request_object(attributes: &Attributes, kind: &GroupVersionKind, resource
     unless_empty(&mut request, "requestSubResource", &attributes.subresource);
     unless_empty(&mut request, "name", &attributes.name);
     unless_empty(&mut request, "namespace", &attributes.namespace);
-    request.insert("operation", operation_name(attributes.operation));
+    request.insert("operation", attributes.operation.as_str());
     request.insert("userInfo", user_object(attributes));
     request.insert("object", Value::Null);
     request.insert("oldObject", Value::Null);

@@ -48,8 +48,8 @@ impl Rule {
             rule.list_at(&[member]).iter().filter_map(Value::as_str).map(Text::from).collect()
         };
         let asked = texts("operations");
-        let operations = ["CREATE", "UPDATE", "DELETE", "CONNECT"]
-            .map(|operation| asked.iter().any(|asked| asked == ANY || asked == operation));
+        let operations =
+            OPERATIONS.map(|operation| asked.iter().any(|asked| asked == ANY || asked == operation.as_str()));
         let parts = |resource: &Text| match resource.split_once('/') {
             Some((plural, subresource)) => (plural.into(), subresource.into()),
             None => (resource.clone(), Text::default()),

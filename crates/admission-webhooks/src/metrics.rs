@@ -6,8 +6,6 @@ use binnacle_metrics::keep;
 use binnacle_registry::admission::Operation;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
 
-use crate::review::operation;
-
 /// Codes beyond that are told as this one, so that webhooks cannot make any number of series.
 const MAX_CODE: u16 = 600;
 
@@ -100,7 +98,7 @@ impl Metrics {
 
     /// A webhook has been called.
     pub(crate) fn called(&self, of: Type, name: &str, about: Operation, took: Duration, rejected: bool, code: u16) {
-        let (about, rejected, code) = (operation(about), if rejected { "true" } else { "false" }, code.min(MAX_CODE));
+        let (about, rejected, code) = (about.as_str(), if rejected { "true" } else { "false" }, code.min(MAX_CODE));
         self.requests.with_label_values(&[&code.to_string(), name, about, rejected, of.as_str()]).inc();
         self.durations.with_label_values(&[name, about, rejected, of.as_str()]).observe(took.as_secs_f64());
     }
@@ -108,7 +106,7 @@ impl Metrics {
     /// A request was rejected because of a webhook.
     pub(crate) fn rejected(&self, of: Type, name: &str, about: Operation, why: Rejection, code: u16) {
         let code = code.min(MAX_CODE).to_string();
-        self.rejections.with_label_values(&[why.as_str(), name, operation(about), &code, of.as_str()]).inc();
+        self.rejections.with_label_values(&[why.as_str(), name, about.as_str(), &code, of.as_str()]).inc();
     }
 
     /// A webhook could not be asked, and the request went on.

@@ -1,7 +1,7 @@
 //! What a webhook is asked: an AdmissionReview with a request, in the order of members in which kube-apiserver writes it.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource};
-use binnacle_registry::admission::{Attributes, Operation};
+use binnacle_registry::admission::Attributes;
 use binnacle_request::User;
 use binnacle_schema::json;
 use bytes::Bytes;
@@ -63,7 +63,7 @@ impl Question<'_> {
         write_some(br#","name":"#, &attributes.name, &mut out);
         write_some(br#","namespace":"#, &attributes.namespace, &mut out);
         out.extend_from_slice(br#","operation":""#);
-        out.extend_from_slice(operation(attributes.operation).as_bytes());
+        out.extend_from_slice(attributes.operation.as_str().as_bytes());
         out.extend_from_slice(br#"","userInfo":"#);
         write_user(&attributes.user, &mut out);
         for (name, text) in [(&br#","object":"#[..], self.object), (br#","oldObject":"#, self.old_object)] {
@@ -76,16 +76,6 @@ impl Question<'_> {
         out.extend_from_slice(self.options);
         out.extend_from_slice(b"}}\n");
         Bytes::from(out)
-    }
-}
-
-/// The name of an operation, in reviews and in metrics.
-pub(crate) fn operation(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Create => "CREATE",
-        Operation::Update => "UPDATE",
-        Operation::Delete => "DELETE",
-        Operation::Connect => "CONNECT",
     }
 }
 

@@ -174,12 +174,7 @@ fn parts() -> impl Iterator<Item = Part> {
 impl Part {
     /// Operation, whether it was rejected, type.
     fn labels(self) -> [&'static str; 3] {
-        let operation = match self.operation {
-            Operation::Create => "CREATE",
-            Operation::Update => "UPDATE",
-            Operation::Delete => "DELETE",
-            Operation::Connect => "CONNECT",
-        };
+        let operation = self.operation.as_str();
         let stage = match self.stage {
             Stage::Mutate => "admit",
             Stage::Validate => "validate",

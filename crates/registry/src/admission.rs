@@ -20,6 +20,18 @@ pub enum Operation {
     Connect,
 }
 
+impl Operation {
+    /// Its name in rules, reviews and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
 /// What is about to happen, without the objects.
 #[derive(Clone, Debug)]
 pub struct Attributes {
