@@ -9,7 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, ResourceLookup};
+use binnacle_admission::{
+    AdmissionConfigError, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
+};
 use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, Options as AggregatorOptions};
 use binnacle_audit::Auditor;
@@ -20,6 +22,7 @@ use binnacle_controlplane::{
 use binnacle_discovery::Addresses;
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
+use binnacle_features::Features;
 use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
 use binnacle_metrics::keep;
@@ -162,12 +165,14 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         tracing::warn!("--{flag} has no effect: {why}");
     }
     let named = Named::load(&config)?;
-    let mut plugins = config.admission.options.clone();
+    let features =
+        Arc::new(Features { gates: config.generic.gates.clone(), allow_privileged: config.misc.allow_privileged });
+    let mut plugins = AdmissionOptions { features: features.clone(), ..config.admission.options.clone() };
     let asked = |plugin: &str| config.admission.enables(plugin);
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
     let url = format!("https://{}", reachable(port.address()));
-    let metrics = Metrics::of(&BUILD).map_err(not_registered)?;
+    let metrics = Metrics::of(&BUILD, &features.gates).map_err(not_registered)?;
     tell_version(&config, metrics.registry()).map_err(not_registered)?;
     binnacle_supervise::register(metrics.registry()).map_err(not_registered)?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
@@ -188,7 +193,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     asked_for.extend(proxies.iter().flat_map(|proxies| proxies.authorities.names()));
     let serving = &config.serving;
     let tls = Tls::new(&serving.tls, tls, serving.named.clone(), asked_for)?;
-    let resources = Catalog::new(binnacle_builtin::kinds());
+    let resources = Catalog::new(binnacle_builtin::kinds(), features.clone());
     let flags = &config.authentication;
     let keys = authentication.service_account_keys(&service_account)?;
     let issuers = issuers.make(flags, metrics.registry())?;
@@ -240,8 +245,8 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
     };
     let storage = match &at_rest {
-        Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
-        None => stores.options(&config.storage),
+        Some(at_rest) => at_rest.wrap(stores.options(&config.storage, &features)),
+        None => stores.options(&config.storage, &features),
     };
     let (api, control_plane, served) =
         built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
@@ -305,7 +310,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds()).with_others(move || documented.openapi());
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
-        Arc::new(VersionLink::new(failure_response, BUILD)),
+        Arc::new(VersionLink::new(failure_response, BUILD, features.emulated())),
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(HealthMetricsLink(health_metrics)),
         Arc::new(aggregator),
@@ -328,6 +333,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         links: Links::new(links).complete_once(complete),
         failure: failure_response,
         metrics,
+        features,
         shutdown,
         request_timeout: config.generic.request_timeout,
         options: ChainOptions {

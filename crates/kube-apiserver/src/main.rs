@@ -60,8 +60,6 @@ fn main() -> ExitCode {
 fn serve(config: Config) -> Result<(), String> {
     logging::start(&config.logs);
     config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-    binnacle_features::install(config.generic.gates.clone());
-    binnacle_kinds::set_allow_privileged(config.misc.allow_privileged);
     // Two at least, so that one handshake does not hold up the next.
     let front = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use binnacle_features::Features;
 use binnacle_meta::{GroupResource, Text};
 use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
@@ -93,7 +94,7 @@ impl Stores {
     }
 
     /// What the resources are told.
-    pub(crate) fn options(&self, storage: &Storage) -> StorageOptions {
+    pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
         let (root, overrides) = match self {
             Self::Embedded { .. } => (ROOT.to_owned(), HashMap::new()),
             Self::Etcd(clusters) => (clusters.root.clone(), clusters.overrides()),
@@ -106,6 +107,7 @@ impl Stores {
             event_ttl: storage.event_ttl,
             lease_reuse: storage.lease_reuse,
             delete_workers: storage.delete_workers,
+            features: features.clone(),
             ..StorageOptions::new(self.main())
         }
     }

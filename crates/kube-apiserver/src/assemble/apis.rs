@@ -93,7 +93,7 @@ pub(super) fn built_in(
         outward,
     };
     let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
-    let resources = binnacle_builtin::install(&set, &installer, served, Releases::default());
+    let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(config.generic.emulated()));
     let custom = CustomResources::new(
         set.clone(),
         Arc::new(installer),
@@ -117,7 +117,7 @@ pub(super) fn built_in(
 fn served_apis(config: &Config) -> Served {
     let emulated = config.generic.emulated();
     let release = Release { major: emulated.major, minor: emulated.minor };
-    binnacle_builtin::served(Releases::default(), |version, resource| {
+    binnacle_builtin::served(Releases::of(config.generic.emulated()), |version, resource| {
         config.api_enablement.enabled.serves(version, resource)
             && resource.lifecycle.exists_in(release)
             && resource.feature_gate.is_none_or(|gate| config.generic.gates.enabled(gate))
