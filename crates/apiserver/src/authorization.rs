@@ -16,7 +16,7 @@ use binnacle_request::{BoxFuture, RequestInfo, Shutdown, User};
 use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
-use crate::flags::{Authorization, Source};
+use crate::settings::{Authorization, Source};
 use crate::identity::identity;
 
 /// Why the server cannot decide anything.
