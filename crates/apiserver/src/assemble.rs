@@ -13,11 +13,8 @@ use binnacle_admission::{
 };
 use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, Options as AggregatorOptions};
-use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::{
-    AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
-};
+use binnacle_controlplane::{AvailabilityMetrics, ConversionMetrics, ServiceAddresses, Step, follow_policies};
 use binnacle_discovery::Addresses;
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
@@ -55,20 +52,20 @@ use crate::authorities;
 use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path};
 use crate::encryption::AtRest;
-use crate::running::{Assembled, Ending, Front};
-use crate::server::About;
-use crate::settings::{Settings, SettingsError};
 use crate::health::{InformersCheck, Lost, StepCheck};
 use crate::issuers::{IssuersError, NamedIssuers};
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{PkiError, system_clock};
 use crate::renewal::Users;
+use crate::running::{Assembled, Ending, Front};
+use crate::server::About;
+use crate::settings::{Settings, SettingsError};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
 /// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartFailure {
+pub(crate) enum StartFailure {
     #[error(transparent)]
     Authentication(#[from] AuthenticationError),
     #[error(transparent)]
@@ -186,11 +183,8 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     let surroundings =
         webhooks::surroundings(&resources, lookup, &authorization.authorizer, &conditions, metrics.registry())
             .map_err(not_registered)?;
-    let services: Arc<dyn ServiceResolver> = Arc::new(ServiceAddresses::new(
-        resources.clone(),
-        config.misc.service_routing,
-        Some(reachable(port_address)),
-    ));
+    let services: Arc<dyn ServiceResolver> =
+        Arc::new(ServiceAddresses::new(resources.clone(), config.misc.service_routing, Some(reachable(port_address))));
     let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
     let addresses = Addresses { default: external_address(&config, port_address), ..Addresses::default() };
     let aggregator = Aggregator::new(AggregatorOptions {
@@ -392,7 +386,9 @@ impl Named {
         let authorization = Prepared::load(&config.authorization)?;
         let kubelets = Kubelets::new(&config.misc.kubelet)?;
         let proxy_client = match &config.misc.proxy_client {
-            Some((certificate, key)) => Some(ClientIdentity::load(certificate, key).map_err(StartFailure::ProxyClient)?),
+            Some((certificate, key)) => {
+                Some(ClientIdentity::load(certificate, key).map_err(StartFailure::ProxyClient)?)
+            }
             None => None,
         };
         let proxy_client = proxy_client.map(|identity| Arc::new(identity) as Arc<dyn ResolvesClientCert>);

@@ -13,8 +13,8 @@ use prometheus::Registry;
 use tokio::task::JoinHandle;
 
 use crate::assemble::{StartFailure, not_registered};
-use crate::settings::Storage;
 use crate::identity::identity;
+use crate::settings::Storage;
 
 /// What stands between the resources and the stores. Reloading ends with the value.
 pub(crate) struct AtRest {

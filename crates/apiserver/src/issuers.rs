@@ -11,8 +11,8 @@ use binnacle_meta::{go_quote, read_error};
 use binnacle_webhook::TargetError;
 
 use crate::authentication::audiences;
-use crate::settings;
 use crate::identity::identity;
+use crate::settings;
 
 /// Why issuers cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -113,8 +113,7 @@ impl Settings {
         else {
             return Ok(());
         };
-        if self.misc.endpoint_reconciler == EndpointReconciler::None
-            || range.address.is_ipv4() == advertised.is_ipv4()
+        if self.misc.endpoint_reconciler == EndpointReconciler::None || range.address.is_ipv4() == advertised.is_ipv4()
         {
             return Ok(());
         }

@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 use crate::admin_socket::AdminSocket;
 use crate::assemble::{StartFailure, not_registered};
 use crate::data_dir::DataDir;
-use crate::settings::{DiskFailure, Etcd, Storage};
 use crate::health::StoreCheck;
+use crate::settings::{DiskFailure, Etcd, Storage};
 use crate::timed_store::TimedStore;
 
 /// All stores of the server.
@@ -47,7 +47,8 @@ impl Stores {
     pub(crate) fn open(
         storage: &Storage,
         (on_failure, failed): (DiskFailure, &Arc<Notify>),
-        data: &mut Option<DataDir>, registry: &Registry,
+        data: &mut Option<DataDir>,
+        registry: &Registry,
     ) -> Result<Self, StartFailure> {
         if let Some(etcd) = &storage.etcd {
             return Ok(Self::Etcd(Clusters::connect(etcd, registry)?));

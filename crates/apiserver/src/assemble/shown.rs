@@ -9,10 +9,10 @@ use rustls_pki_types::pem::PemObject;
 use super::StartFailure;
 use crate::authentication::Bundle;
 use crate::data_dir::{DataDir, Durability, warn_if_open, write_private};
-use crate::settings::Settings;
 use crate::kubeconfig::kubeconfig;
 use crate::pki::{Clock, Files, Names, Pki};
 use crate::renewal::Own;
+use crate::settings::Settings;
 
 /// What the server shows of itself, and how clients reach it.
 pub(super) struct Shown {

@@ -22,7 +22,7 @@ impl Admission {
 
 impl Default for Admission {
     fn default() -> Self {
-        let enabled = ORDER.iter().copied().filter(is_default).collect();
+        let enabled = ORDER.iter().copied().filter(|name| is_default(name)).collect();
         Self { options: Options::default(), config_file: None, enabled }
     }
 }

@@ -35,6 +35,10 @@ impl Default for Authorization {
     /// Nodes by what their pods need, everybody else by roles.
     fn default() -> Self {
         let authorizers = [AuthorizerMode::Node, AuthorizerMode::Rbac].map(AuthorizerConfig::of).to_vec();
-        Self { source: Source::Flags(AuthorizationConfig { authorizers }), policy_file: None, always_allow_paths: Vec::new() }
+        Self {
+            source: Source::Flags(AuthorizationConfig { authorizers }),
+            policy_file: None,
+            always_allow_paths: Vec::new(),
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use binnacle_apiserver::settings::Admission;
 use binnacle_admission::{ORDER, Options, is_default};
+use binnacle_apiserver::settings::Admission;
 use binnacle_meta::{aggregate, go_quote};
 
 use super::FromFlags;
@@ -100,4 +100,3 @@ impl FromFlags for Admission {
         Ok(Self { options, config_file, enabled: ORDER.iter().copied().filter(is_asked).collect() })
     }
 }
-

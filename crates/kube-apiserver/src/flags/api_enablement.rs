@@ -28,4 +28,3 @@ impl FromFlags for ApiEnablement {
         Ok(Self { enabled: enabled.map_err(|error| FlagError::new(error.to_string()))? })
     }
 }
-

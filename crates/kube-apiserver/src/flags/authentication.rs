@@ -365,4 +365,3 @@ impl FromFlags for ServiceAccounts {
         })
     }
 }
-

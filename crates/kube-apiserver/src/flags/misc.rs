@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use binnacle_apiserver::settings::{Cidr, Misc, PortRange};
 use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
 
-use super::kubelet;
 use super::FromFlags;
+use super::kubelet;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 

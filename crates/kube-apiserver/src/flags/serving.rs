@@ -7,8 +7,8 @@ use binnacle_apiserver::settings::Serving;
 use binnacle_meta::go_quote;
 use binnacle_server::{CertificateFiles, NamedCertificate, PortSharing, TlsSettings};
 
-use super::generic::list;
 use super::FromFlags;
+use super::generic::list;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
