@@ -127,7 +127,7 @@ impl Api {
         let described = snapshot.served().find(&info.api_group, &info.api_version, &info.resource);
         let description = &**described.ok_or_else(Status::path_not_found)?;
         let lifecycle = &description.lifecycle;
-        let emulated = binnacle_features::gates().emulated();
+        let emulated = self.catalog.features().emulated();
         if lifecycle.is_deprecated_in(Release { major: emulated.major, minor: emulated.minor }) {
             let api_version = description.group_version().to_string();
             lifecycle.warning(&api_version, &description.kind).into_iter().for_each(|text| warnings.add(text));

@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use binnacle_features::Features;
 use binnacle_meta::Status;
 use binnacle_registry::ListOptions;
 use binnacle_request::{Request, Response};
@@ -13,8 +14,12 @@ use crate::table::{Include, table};
 use crate::{params, respond};
 
 /// The options of a list, refused as the reference does.
-pub fn list_options(request: &Request, resource: &ResourceDescription) -> Result<ListOptions, Status> {
-    params::collection(&request.query, &request.info, resource, false).map(|params| params.list)
+pub fn list_options(
+    request: &Request,
+    resource: &ResourceDescription,
+    features: &Features,
+) -> Result<ListOptions, Status> {
+    params::collection(&request.query, &request.info, resource, features, false).map(|params| params.list)
 }
 
 /// An object, or a list of such, in the negotiated form. `columns` are needed where the special has a table.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use binnacle_features::Features;
 use binnacle_meta::Text;
 use binnacle_request::User;
 use binnacle_schema::Value;
@@ -139,7 +140,7 @@ impl Context {
     }
 
     /// What strategies may know; `api_version` is the one of the request.
-    pub fn situation<'a>(&'a self, api_version: &'a str) -> Situation<'a> {
-        Situation { now: self.now_seconds(), namespace: &self.namespace, api_version, dry_run: self.dry_run }
+    pub fn situation<'a>(&'a self, api_version: &'a str, features: &'a Features) -> Situation<'a> {
+        Situation { now: self.now_seconds(), namespace: &self.namespace, api_version, dry_run: self.dry_run, features }
     }
 }

@@ -88,7 +88,10 @@ impl Resource {
         ensure_namespace(context, collection.kind.namespaced, object)?;
         collection.kind.strategy.warnings_on_receipt(object).into_iter().for_each(|warning| context.warn(warning));
         context.restore_lists(object);
-        collection.kind.strategy.prepare_for_create(&context.situation(self.api_version()), object);
+        collection
+            .kind
+            .strategy
+            .prepare_for_create(&context.situation(self.api_version(), &collection.features), object);
         collection.hooks.begin_create(context, object).await
     }
 
@@ -195,7 +198,7 @@ impl Resource {
         let mut errors = validate_metadata::validate(
             object::metadata(object),
             collection.kind.namespaced,
-            |name, prefix| strategy.validate_name(name, prefix),
+            |name, prefix| strategy.validate_name(&collection.features, name, prefix),
             &FieldPath::new("metadata"),
         );
         if strategy.checks_finalizer_domains() {
@@ -204,7 +207,7 @@ impl Resource {
                 &FieldPath::new("metadata"),
             ));
         }
-        let found = strategy.validate(&context.situation(self.api_version()), object);
+        let found = strategy.validate(&context.situation(self.api_version(), &collection.features), object);
         let review = Review { context, subresource: "", object, old: None };
         errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use binnacle_features::Features;
 use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, Status, Text, go_quote};
 use binnacle_patch::apply::Update;
 use binnacle_schema::decode::Empties;
@@ -59,6 +60,8 @@ pub struct Collection {
     pub delete_workers: usize,
     /// Whether objects that cannot be read may be deleted, and failures name them (KEP-3926).
     pub unsafe_deletion: bool,
+    /// The feature gates of the server, and what it allows.
+    pub features: Arc<Features>,
     /// How all keys of the server begin.
     pub root: Text,
     /// What wire forms may be kept, over all resources.

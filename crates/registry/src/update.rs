@@ -194,7 +194,8 @@ impl Resource {
         old: &Value,
     ) -> Result<(), Status> {
         let collection = &self.collection;
-        let (strategy, situation) = (&*collection.kind.strategy, context.situation(self.api_version()));
+        let (strategy, situation) =
+            (&*collection.kind.strategy, context.situation(self.api_version(), &collection.features));
         ensure_namespace(context, collection.kind.namespaced, object)?;
         let old_member = |member: &str| old.at(&["metadata", member]).filter(|v| !v.is_null()).cloned();
         object::set_metadata(object, "generation", old_member("generation"));
@@ -230,7 +231,8 @@ impl Resource {
     ) -> Result<(), Status> {
         let object = &*context.as_sent(object);
         let collection = &self.collection;
-        let (strategy, situation) = (&*collection.kind.strategy, context.situation(self.api_version()));
+        let (strategy, situation) =
+            (&*collection.kind.strategy, context.situation(self.api_version(), &collection.features));
         let path = FieldPath::new("metadata");
         let (new_metadata, old_metadata) = (object::metadata(object), object::metadata(old));
         // An update is held to the rule for names only as far as paths need it: the name cannot change.
@@ -249,7 +251,7 @@ impl Resource {
             }
         };
         let all = |errors: &mut FieldErrors| {
-            let rule = |name: &str, prefix: bool| strategy.validate_name(name, prefix);
+            let rule = |name: &str, prefix: bool| strategy.validate_name(&collection.features, name, prefix);
             errors.extend(validate_metadata::validate(new_metadata, collection.kind.namespaced, rule, &path));
         };
         match strategy.checks_metadata_on_update() {

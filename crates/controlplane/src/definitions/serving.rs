@@ -265,7 +265,7 @@ mod tests {
     /// Nothing of a definition that is gone stays behind: not its types, its caches, its schemas.
     #[tokio::test]
     async fn what_is_gone_is_freed() {
-        let catalog = Catalog::new(binnacle_builtin::kinds());
+        let catalog = Catalog::new(binnacle_builtin::kinds(), Arc::default());
         let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
         let installer = Arc::new(Installer::new(storage, Arc::new(AdmitAll), Default::default(), 1 << 20));
         let resolver = Arc::new(ServiceAddresses::new(catalog.clone(), ServiceRouting::ClusterIp, None));

@@ -16,7 +16,7 @@ pub(crate) struct Cluster(Catalog);
 
 impl Cluster {
     pub(crate) fn new() -> Self {
-        let catalog = Catalog::new(binnacle_builtin::kinds());
+        let catalog = Catalog::new(binnacle_builtin::kinds(), Arc::default());
         let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
         let installer = Installer::new(storage, Arc::new(AdmitAll), Default::default(), 1 << 20);
         let releases = Releases::default();
