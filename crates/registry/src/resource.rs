@@ -18,6 +18,7 @@ use crate::forms::Forms;
 use crate::hooks::Hooks;
 use crate::media::{MediaType, StoredKind};
 use crate::request_store::RequestStore;
+use crate::sent::Sent;
 use crate::ttl::Leases;
 
 /// Whom `managedFields` name for what the server writes by itself.
@@ -152,14 +153,16 @@ impl Resource {
     }
 
     /// A decoded object with its defaults. Lists and maps that stood there empty are no absent ones for defaults and for
-    /// the rules, though they are no part of the object: the context remembers them.
-    pub fn complete(&self, context: &Context, mut object: Value, empties: Empties) -> Value {
+    /// the rules, though they are no part of the object.
+    pub fn complete(&self, mut object: Value, empties: Empties) -> Sent {
         empties.restore(&mut object);
         self.set_defaults(&mut object);
         empties.withdraw(&mut object);
         // The rules see the stored version, in which fields may stand elsewhere.
-        context.remember_empties(if self.conversion.is_none() { empties } else { Empties::default() });
-        object
+        match self.conversion {
+            None => Sent::new(object, empties),
+            Some(_) => object.into(),
+        }
     }
 
     /// Fills in the defaults of this version.
