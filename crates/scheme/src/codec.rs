@@ -132,13 +132,12 @@ mod tests {
     use crate::{NoKinds, Plain};
 
     fn message() -> MessageRef {
-        let field =
-            |number, name: &'static str, ty| Field { number, presence: Presence::OmitZero, ..Field::new(name, ty) };
+        let field = |tag, name: &'static str, ty| Field { tag, presence: Presence::OmitZero, ..Field::new(name, ty) };
         let metadata =
             Message::new("x.Meta", vec![field(1, "name", Ty::String), field(6, "resourceVersion", Ty::String)]);
         let metadata = Ty::Message(MessageRef::Shared(metadata.into()));
         MessageRef::Shared(
-            Message::new("x.Thing", vec![field(1, "metadata", metadata), field(2, "size", Ty::Int)]).into(),
+            Message::new("x.Thing", vec![field(1, "metadata", metadata), field(2, "size", Ty::Int64)]).into(),
         )
     }
 
