@@ -7,7 +7,7 @@ use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, Status, Text, go
 use binnacle_patch::apply::Update;
 use binnacle_schema::decode::Empties;
 use binnacle_schema::{MessageRef, Value};
-use binnacle_scheme::{Conversion, Kinds, ResourceDescription, ResourceType, StoredType, Written};
+use binnacle_scheme::{Codec, Conversion, Kinds, MediaType, ResourceDescription, ResourceType, StoredKind, StoredType};
 use binnacle_watchcache::{Cache, FormBudget};
 use bytes::Bytes;
 
@@ -16,7 +16,6 @@ use crate::context::Context;
 use crate::counts::Counts;
 use crate::forms::Forms;
 use crate::hooks::Hooks;
-use crate::media::{MediaType, StoredKind};
 use crate::request_store::RequestStore;
 use crate::sent::Sent;
 use crate::ttl::Leases;
@@ -268,10 +267,8 @@ impl Collection {
         StoredKind::new(&self.kind, &self.api_version)
     }
 
-    /// The same in the version in which objects are written.
-    pub(crate) fn written_kind<'a>(&'a self, written: &'a Written) -> StoredKind<'a> {
-        let Written { version, api_version, message, .. } = written;
-        StoredKind { version, api_version, message, ..self.stored_kind() }
+    pub(crate) fn codec(&self) -> &'static dyn Codec {
+        self.kind.codec()
     }
 
     /// The kinds in which objects can be read.
