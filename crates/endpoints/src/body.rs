@@ -1,7 +1,7 @@
 //! Reading and decoding request bodies.
 
 use binnacle_meta::{GroupVersion, Status};
-use binnacle_registry::{Context, Resource};
+use binnacle_registry::{Context, Resource, Sent};
 use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
 use binnacle_schema::proto::ProtoError;
@@ -37,13 +37,13 @@ pub(crate) fn object(
     content_type: Option<&str>,
     body: &[u8],
     validation: FieldValidation,
-) -> Result<Value, Status> {
+) -> Result<Sent, Status> {
     let encoding = negotiate::input(content_type)?;
     if let Some(custom) = &resource.collection.kind.custom {
-        return custom::object(context, resource, &**custom, encoding, body, validation);
+        return custom::object(context, resource, &**custom, encoding, body, validation).map(Sent::from);
     }
     let (value, empties) = typed(context, &Expected::of(resource), &resource.message, encoding, body, validation)?;
-    Ok(resource.complete(context, value, empties))
+    Ok(resource.complete(value, empties))
 }
 
 /// What a body must be.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use binnacle_features::Features;
 use binnacle_meta::GroupResource;
+use binnacle_scheme::MediaType;
 use binnacle_store::Store;
 
 use crate::counts::Counts;
-use crate::media::MediaType;
 use crate::resource::ROOT;
 use crate::ttl::Leases;
 

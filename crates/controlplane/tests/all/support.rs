@@ -92,7 +92,7 @@ impl Server {
             let mut object = old.cloned().unwrap();
             change(&mut object);
             resource.set_defaults(&mut object);
-            Ok(object)
+            Ok(object.into())
         };
         let updated = resource.update(context, name, &UpdateOptions::default(), &mut changed).await;
         updated.map(|updated| updated.stored.object)

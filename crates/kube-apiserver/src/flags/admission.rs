@@ -1,7 +1,5 @@
 //! Which admission plugins are asked, and what some of them are told.
 
-use std::path::PathBuf;
-
 use binnacle_admission::{ORDER, Options, is_default};
 use binnacle_apiserver::settings::Admission;
 use binnacle_meta::{aggregate, go_quote};

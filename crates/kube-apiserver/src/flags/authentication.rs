@@ -203,16 +203,16 @@ impl FromFlags for Authentication {
             client_ca_file: path("client-ca-file"),
             token_auth_file: path("token-auth-file"),
             bootstrap_tokens: given.flag("enable-bootstrap-token-auth")?,
-            webhook: Webhook::read(given)?,
+            webhook: FromFlags::read(given)?,
             issuers: Issuers::read(given)?,
-            request_header: RequestHeader::read(given)?,
+            request_header: FromFlags::read(given)?,
             service_accounts,
         })
     }
 }
 
-impl FromFlags for Webhook {
-    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+impl FromFlags for Option<Webhook> {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let Some(file) = given.text("authentication-token-webhook-config-file") else { return Ok(None) };
         let version = given.text("authentication-token-webhook-version").unwrap_or_default().to_owned();
         if !matches!(version.as_str(), "v1" | "v1beta1") {
@@ -221,7 +221,7 @@ impl FromFlags for Webhook {
             )));
         }
         let cache_ttl = given.duration("authentication-token-webhook-cache-ttl")?;
-        Ok(Some(Self { config_file: file.into(), version, cache_ttl }))
+        Ok(Some(Webhook { config_file: file.into(), version, cache_ttl }))
     }
 }
 
@@ -296,8 +296,8 @@ impl FromFlags for Oidc {
     }
 }
 
-impl FromFlags for RequestHeader {
-    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+impl FromFlags for Option<RequestHeader> {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let list = |name: &str| {
             let list = given.list(name);
             match list.iter().any(|entry| entry.trim().is_empty()) {
@@ -313,7 +313,7 @@ impl FromFlags for RequestHeader {
         );
         let Some(file) = given.text("requestheader-client-ca-file") else { return Ok(None) };
         let (username_headers, uid_headers, group_headers, extra_prefixes) = lists;
-        Ok(Some(Self {
+        Ok(Some(RequestHeader {
             client_ca_file: file.into(),
             allowed_names: given.list("requestheader-allowed-names"),
             username_headers,

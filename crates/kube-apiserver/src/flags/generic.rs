@@ -1,11 +1,10 @@
 //! How the server treats requests, whatever they are about; which version of Kubernetes it is, and which of its features
 //! are on.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use binnacle_apiserver::settings::Generic;
-use binnacle_features::{Gates, Version, emulated_version};
+use binnacle_features::{Gates, emulated_version};
 use binnacle_server::Cors;
 
 use super::FromFlags;

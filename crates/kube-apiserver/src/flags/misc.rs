@@ -1,7 +1,5 @@
 //! Settings of the cluster that single resources ask for.
 
-use std::path::PathBuf;
-
 use binnacle_apiserver::settings::{Cidr, Misc, PortRange};
 use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
 

@@ -1,6 +1,6 @@
 //! Where the server listens and what it shows.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use binnacle_apiserver::settings::Serving;

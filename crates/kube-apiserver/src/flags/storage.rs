@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use binnacle_apiserver::settings::{Etcd, Storage};
 use binnacle_meta::GroupResource;
-use binnacle_registry::{MediaType, Uncached};
+use binnacle_registry::Uncached;
 
 use super::FromFlags;
 use super::parse::Given;
@@ -147,7 +147,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 impl FromFlags for Storage {
     fn read(given: &Given) -> Result<Self, FlagError> {
         let ephemeral = given.flag("ephemeral")?;
-        let etcd = Etcd::read(given)?;
+        let etcd: Option<Etcd> = FromFlags::read(given)?;
         if ephemeral && etcd.is_some() {
             return Err(FlagError::new("--ephemeral and --etcd-servers cannot be given together"));
         }
@@ -194,8 +194,8 @@ impl FromFlags for Storage {
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl FromFlags for Etcd {
-    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+impl FromFlags for Option<Etcd> {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let overrides = given.list("etcd-servers-overrides").into_iter().map(server_override);
         let overrides: HashMap<_, _> = overrides.collect::<Result<_, _>>()?;
         let servers = given.list("etcd-servers");
@@ -211,7 +211,7 @@ impl FromFlags for Etcd {
         let prefix = given.text("etcd-prefix").unwrap_or_default().trim_matches('/');
         let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
         let (ca_file, cert_file, key_file) = (path("etcd-cafile"), path("etcd-certfile"), path("etcd-keyfile"));
-        Ok(Some(Self { servers, overrides, ca_file, cert_file, key_file, root }))
+        Ok(Some(Etcd { servers, overrides, ca_file, cert_file, key_file, root }))
     }
 }
 
