@@ -69,7 +69,7 @@ impl Mutating {
     async fn admit(&self, request: Request<'_>, object: &mut Value) -> Result<(), Status> {
         let attributes = request.attributes;
         let not_ready = || forbidden(attributes, object, "not yet ready to handle request");
-        let list = self.webhooks.list().await.ok_or_else(not_ready)?;
+        let list = self.webhooks.list(attributes).await.ok_or_else(not_ready)?;
         let only_pass = Reinvocation::default();
         let mut dispatch = Dispatch {
             request,

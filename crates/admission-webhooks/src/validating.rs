@@ -43,7 +43,7 @@ impl Validating {
     async fn judge(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
         let attributes = request.attributes;
         let not_ready = || forbidden(attributes, object, "not yet ready to handle request");
-        let list = self.webhooks.list().await.ok_or_else(not_ready)?;
+        let list = self.webhooks.list(attributes).await.ok_or_else(not_ready)?;
         let mut comparison = Comparison::new(attributes, &self.surroundings);
         let (mut forms, mut old_forms) = (Forms::default(), Forms::default());
         let mut concerned = Vec::new();

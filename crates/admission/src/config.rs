@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use binnacle_config::{Format, list, text};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, read_error};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, io_error, read_error};
 use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::metadata::shown;
 use binnacle_webhook::Users;
@@ -113,9 +113,22 @@ const WEBHOOKS: Format = Format {
     group: "apiserver.config.k8s.io",
     versions: &["v1"],
     kind: "WebhookAdmissionConfiguration",
-    scheme: "k8s.io/apiserver/pkg/admission/plugin/webhook/config/kubeconfig.go:33",
-    fields: |_| vec![text("kubeConfigFile"), text("staticManifestsDir")],
+    scheme: "k8s.io/apiserver/pkg/admission/plugin/webhook/config/kubeconfig.go:34",
+    fields: |_| vec![text("kubeConfigFile"), text(MANIFESTS)],
 };
+
+/// What the plugin ValidatingAdmissionPolicy is told.
+const VALIDATING_POLICIES: Format = Format {
+    kind: "ValidatingAdmissionPolicyConfiguration",
+    scheme: "k8s.io/apiserver/pkg/admission/plugin/policy/config/config.go:32",
+    fields: |_| vec![text(MANIFESTS)],
+    ..WEBHOOKS
+};
+
+/// The same of MutatingAdmissionPolicy.
+const MUTATING_POLICIES: Format = Format { kind: "MutatingAdmissionPolicyConfiguration", ..VALIDATING_POLICIES };
+
+const MANIFESTS: &str = "staticManifestsDir";
 
 const SELECTORS: &str = "podNodeSelectorPluginConfig";
 
@@ -145,7 +158,18 @@ pub fn configure(
         ("ValidatingAdmissionWebhook", &mut options.validating_webhook_users),
     ] {
         if let Some(text) = of(plugin)? {
-            *users = webhook_users(&text).map_err(refused(plugin))?;
+            let (named, manifests) = webhooks(&text).map_err(refused(plugin))?;
+            *users = named;
+            options.manifests.extend(manifests.map(|path| (plugin, path)));
+        }
+    }
+    for (plugin, own, other) in [
+        ("MutatingAdmissionPolicy", MUTATING_POLICIES, VALIDATING_POLICIES),
+        ("ValidatingAdmissionPolicy", VALIDATING_POLICIES, MUTATING_POLICIES),
+    ] {
+        if let Some(text) = of(plugin)? {
+            let manifests = policies(&text, &own, &other).map_err(refused(plugin))?;
+            options.manifests.extend(manifests.map(|path| (plugin, path)));
         }
     }
     if let Some(text) = of("ResourceQuota")? {
@@ -224,22 +248,50 @@ fn either(new: Format, old: Format, file: &Value) -> Format {
     if group == Some(old.group) { old } else { new }
 }
 
-/// As whom webhooks are called.
-fn webhook_users(text: &[u8]) -> Result<Users, String> {
+/// As whom webhooks are called, and where others than those of the API stand.
+fn webhooks(text: &[u8]) -> Result<(Users, Option<PathBuf>), String> {
     let file = WEBHOOKS.read(text).map_err(|error| error.to_string())?;
-    let (kubeconfig, manifests) = (file.str_at(&["kubeConfigFile"]), file.str_at(&["staticManifestsDir"]));
+    let kubeconfig = file.str_at(&["kubeConfigFile"]);
     if !kubeconfig.is_empty() && !Path::new(kubeconfig).is_absolute() {
         let path = FieldPath::new("kubeConfigFile");
         return Err(FieldError::invalid(&path, kubeconfig, "must be an absolute file path").to_string());
     }
-    if !manifests.is_empty() {
+    let manifests = manifests(&file)?;
+    let users = match kubeconfig {
+        "" => Users::default(),
+        path => Users::load(Path::new(path)).map_err(|error| error.to_string())?,
+    };
+    Ok((users, manifests))
+}
+
+/// Where policies stand beside those of the API.
+fn policies(text: &[u8], own: &Format, other: &Format) -> Result<Option<PathBuf>, String> {
+    let read = own.read(text);
+    if read.is_err() && other.read(text).is_ok() {
+        return Err(format!("unexpected type: *policyconfig.{}", other.kind));
+    }
+    manifests(&read.map_err(|error| error.to_string())?)
+}
+
+/// The directory of manifests that a plugin is told.
+fn manifests(file: &Value) -> Result<Option<PathBuf>, String> {
+    let (directory, field) = (file.str_at(&[MANIFESTS]), FieldPath::new(MANIFESTS));
+    if directory.is_empty() {
+        return Ok(None);
+    }
+    if !binnacle_features::enabled("ManifestBasedAdmissionControlConfig") {
         let why = "staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled";
-        return Err(FieldError::forbidden(&FieldPath::new("staticManifestsDir"), why).to_string());
+        return Err(FieldError::forbidden(&field, why).to_string());
     }
-    if kubeconfig.is_empty() {
-        return Ok(Users::default());
-    }
-    Users::load(Path::new(kubeconfig)).map_err(|error| error.to_string())
+    let path = PathBuf::from(directory);
+    let unread = |error| format!("unable to read: stat {directory}: {}", io_error(&error));
+    let unsuitable = match path.is_absolute().then(|| std::fs::metadata(&path)) {
+        None => "must be an absolute file path".to_owned(),
+        Some(Err(error)) => unread(error),
+        Some(Ok(found)) if !found.is_dir() => "must be a directory".to_owned(),
+        Some(Ok(_)) => return Ok(Some(path)),
+    };
+    Err(FieldError::invalid(&field, directory, unsuitable).to_string())
 }
 
 fn limited_resources(text: &[u8]) -> Result<Vec<LimitedResource>, String> {

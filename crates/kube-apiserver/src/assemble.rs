@@ -1,6 +1,7 @@
 //! The whole server, put together from top to bottom.
 
 mod apis;
+mod manifests;
 mod policies;
 mod shown;
 mod webhooks;
@@ -44,6 +45,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
+use self::manifests::AdmissionManifests;
 use self::policies::AdmissionPolicies;
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
@@ -132,6 +134,8 @@ pub(crate) enum StartError {
     NoRegistration,
     #[error("failed to apply admission: {0}")]
     Admission(#[from] AdmissionConfigError),
+    #[error("failed to apply admission: {0}")]
+    Manifests(#[from] binnacle_admission_manifests::LoadError),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
 }
@@ -215,6 +219,9 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         Some(reachable(port.address())),
     ));
     let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
+    let admission_policies = AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?;
+    let (sources, policies) = (webhooks.sources(), &admission_policies.policies);
+    let manifests = AdmissionManifests::begin(&plugins.manifests, &sources, policies, metrics.registry())?;
     let addresses = Addresses { default: external_address(&config, port.address()), ..Addresses::default() };
     let aggregator = Aggregator::new(AggregatorOptions {
         catalog: resources.clone(),
@@ -234,7 +241,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         webhooks,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
         conversions: ConversionMetrics::register(metrics.registry()).map_err(not_registered)?,
-        admission_policies: AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?,
+        admission_policies,
         services,
         aggregator: aggregator.clone(),
         availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
@@ -247,6 +254,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
     let mut followers = JoinSet::new();
     follow_policies(&access.admission_policies.policies, &resources, &mut followers, &shutdown);
+    manifests.follow(&mut followers, &shutdown);
     if let Some(path) = flags.client_ca_file.clone() {
         authorities::follow(&mut followers, &shutdown, (path, &clients), &resources, authorities::of_clients);
     }

@@ -204,7 +204,8 @@ impl Resource {
                 &FieldPath::new("metadata"),
             ));
         }
-        let found = strategy.validate(&context.situation(self.api_version()), object);
+        let mut found = strategy.validate(&context.situation(self.api_version()), object);
+        found.extend(strategy.validate_client_create(object));
         let review = Review { context, subresource: "", object, old: None };
         errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {

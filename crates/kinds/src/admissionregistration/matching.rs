@@ -167,13 +167,37 @@ pub(super) fn match_conditions(object: &Value, compiler: &Compiler, path: &Field
     }
 }
 
-/// Names that belong to configuration in files.
-pub(super) fn reserved_name_warnings(object: &Value) -> Vec<String> {
-    const SUFFIX: &str = ".static.k8s.io";
-    if !object.str_at(&["metadata", "name"]).ends_with(SUFFIX) {
-        return Vec::new();
+/// The end of names that belong to configuration in files of the server.
+const RESERVED: &str = ".static.k8s.io";
+
+/// True where configuration may stand in files, so that no client may use its names.
+fn files_are_read() -> bool {
+    binnacle_features::enabled("ManifestBasedAdmissionControlConfig")
+}
+
+fn has_reserved_name(object: &Value) -> bool {
+    object.str_at(&["metadata", "name"]).ends_with(RESERVED)
+}
+
+fn reserved() -> String {
+    format!(
+        "names ending with {RESERVED:?} are reserved for static manifest-based configurations and cannot be managed via \
+         the API"
+    )
+}
+
+/// What is wrong with a name for a client to choose.
+pub(super) fn reserved_name(object: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if files_are_read() && has_reserved_name(object) {
+        let at = FieldPath::new("metadata").child("name");
+        errors.push(FieldError::invalid(&at, object.str_at(&["metadata", "name"]), reserved()));
     }
-    vec![format!(
-        "metadata.name: names ending with {SUFFIX:?} are reserved for static manifest-based configurations and cannot be managed via the API"
-    )]
+    errors
+}
+
+/// The same for objects that have such a name, or may have it.
+pub(super) fn reserved_name_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let warns = has_reserved_name(object) && (old.is_some() || !files_are_read());
+    warns.then(|| format!("metadata.name: {}", reserved())).into_iter().collect()
 }
