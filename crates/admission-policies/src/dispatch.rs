@@ -161,7 +161,7 @@ impl<'a> Dispatch<'a> {
                 }
                 found => found?,
             };
-            self.surroundings.policies.namespaces.object(&resource, &entry).map(Some)
+            params::decoded(&self.surroundings.policies.namespaces, &resource, &entry).map(Some)
         });
         Ok(namespace.await?.as_ref())
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use binnacle_admission::Decoded;
 use binnacle_admission_matching::Index;
 use binnacle_authz::Ready;
 use binnacle_meta::{GroupVersionKind, Text};
@@ -12,7 +13,6 @@ use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
 use parking_lot::Mutex;
 
-use crate::decoded::Decoded;
 use crate::dispatch::{is_of_policies, is_review};
 use crate::mutating::Mutating;
 use crate::policy::{Binding, Evaluator, Policy};

@@ -130,6 +130,9 @@ impl Run<'_, '_> {
         }
         let changed = working.finish(outcome.is_ok()).await?;
         outcome?;
+        if self.dispatch.subject.had_unknown_fields() {
+            self.request.note_unknown_fields();
+        }
         pass.end(object, changed);
         Ok(())
     }
