@@ -3,16 +3,16 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersion, go_quote};
 use binnacle_schema::{Limits, Value, decode, json, yaml};
+use binnacle_scheme::Kinds;
 
 use crate::review::ReviewVersion;
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
 /// Where kube-apiserver registers the kinds that an answer may be of.
-const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
+const SCHEME: &str = "pkg/util/webhook/client.go:71";
 /// What a review may echo of its request beside its response.
 const LIMITS: Limits =
     Limits { max_bytes: 8 << 20, max_depth: 256, max_yaml_nodes: 500_000, max_memory: Limits::MAX_MEMORY };
@@ -39,9 +39,15 @@ pub(crate) enum BadAnswer {
 }
 
 impl Answer {
-    /// Reads what was answered to a review. Only mutating webhooks may send patches.
-    pub(crate) fn read(body: &[u8], version: ReviewVersion, uid: &str, mutating: bool) -> Result<Self, BadAnswer> {
-        let review = review(body, version).map_err(BadAnswer::Unreadable)?;
+    /// Reads what was answered to a review, one of `kinds`. Only mutating webhooks may send patches.
+    pub(crate) fn read(
+        kinds: &dyn Kinds,
+        body: &[u8],
+        version: ReviewVersion,
+        uid: &str,
+        mutating: bool,
+    ) -> Result<Self, BadAnswer> {
+        let review = review(kinds, body, version).map_err(BadAnswer::Unreadable)?;
         let response = review.get("response").filter(|response| !response.is_null());
         let invalid = |why: String| BadAnswer::Invalid(why);
         let response = response.ok_or_else(|| invalid("webhook response was absent".to_owned()))?;
@@ -99,7 +105,7 @@ fn check_identity(review: &Value, response: &Value, uid: &str) -> Result<(), Str
 }
 
 /// The review that a document holds. What it does not say of its kind is filled in to read it, and nothing more.
-fn review(body: &[u8], version: ReviewVersion) -> Result<Value, String> {
+fn review(kinds: &dyn Kinds, body: &[u8], version: ReviewVersion) -> Result<Value, String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     let tree = if is_json {
@@ -117,8 +123,7 @@ fn review(body: &[u8], version: ReviewVersion) -> Result<Value, String> {
     if given.group != GROUP || given.version != version.as_str() || kind != KIND {
         return Err(other(&given, kind, version));
     }
-    // The importer brings both versions.
-    let message = tables::kind(GROUP, version.as_str(), KIND).ok_or("AdmissionReview is not known")?;
+    let message = kinds.kind(GROUP, version.as_str(), KIND).ok_or("AdmissionReview is not known")?;
     let tree = if tree.is_null() { Value::Object(binnacle_schema::Object::new()) } else { tree };
     decode::value_within(tree, message, &LIMITS).map(|decoded| decoded.value).map_err(|error| error.to_string())
 }
@@ -192,6 +197,8 @@ fn texts(map: Option<&Value>) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_kinds::BuiltInKinds;
+
     use super::*;
 
     #[test]
@@ -299,7 +306,7 @@ mod tests {
                 unreadable("couldn't get version/kind; json parse error: unexpected end of JSON input"),
             ),
         ] {
-            let got = Answer::read(body.as_bytes(), version, "u", mutating);
+            let got = Answer::read(&BuiltInKinds, body.as_bytes(), version, "u", mutating);
             let got = got.map(|answer| (answer.allowed, String::from_utf8(answer.patch).unwrap()));
             assert_eq!(got, want.map(|(allowed, patch)| (allowed, patch.to_owned())), "{body}");
         }

@@ -8,6 +8,7 @@
 mod manifests;
 
 mod admission;
+mod admission_manifests;
 mod admission_policies;
 mod aggregation;
 mod allocators;
