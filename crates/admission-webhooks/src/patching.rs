@@ -5,8 +5,9 @@ use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
 use binnacle_patch::json_patch;
 use binnacle_schema::{Value, decode, json};
+use binnacle_webhook::check_type_meta;
 
-use crate::answer::{Answer, check_type_meta};
+use crate::answer::Answer;
 use crate::call::Failure;
 use crate::forms::as_written;
 use crate::hook::Hook;
