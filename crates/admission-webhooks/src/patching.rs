@@ -4,8 +4,9 @@ use binnacle_admission_matching::{Matched, Subject};
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
 use binnacle_patch::json_patch;
 use binnacle_schema::{Value, decode, json};
+use binnacle_webhook::check_type_meta;
 
-use crate::answer::{Answer, check_type_meta};
+use crate::answer::Answer;
 use crate::call::Failure;
 use crate::forms::as_written;
 use crate::hook::Hook;

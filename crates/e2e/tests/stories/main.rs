@@ -19,6 +19,7 @@ mod bad_input;
 mod cluster;
 mod compression;
 mod controller;
+mod conversion_webhooks;
 mod custom_resources;
 mod distributed_claims;
 mod durability;
