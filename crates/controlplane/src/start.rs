@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::identity_lease::Identity;
 use crate::{
     apiservices, bootstrap_roles, config_maps, definitions, flowcontrol, identity_lease, kubernetes_service,
-    priority_classes, service_cidr, services, storage_readiness, system_namespaces,
+    peer_addresses, priority_classes, service_cidr, services, storage_readiness, system_namespaces,
 };
 
 /// How soon a step that failed is tried again: first, and at last.
@@ -94,7 +94,7 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) fn new(resources: Catalog, config: Config) -> Self {
         let registrations = Registrations::built_in(&config.local_apis);
-        let identity = Identity::of_this_machine();
+        let identity = Identity::of(config.hostname.as_deref());
         Self { resources, config, registrations, identity, leaked_ports: Mutex::default() }
     }
 }
@@ -151,6 +151,8 @@ fn stages() -> [Vec<Loop>; 2] {
         Loop::repeat("start-kube-apiserver-identity-lease-garbage-collector", Some(3600), |work| {
             Box::pin(identity_lease::collect(work))
         }),
+        Loop::repeat("peer-endpoint-reconciler-controller", Some(10), |work| Box::pin(peer_addresses::ensure(work)))
+            .leaving(|work| Box::pin(peer_addresses::leave(work))),
         Loop::repeat("start-legacy-token-tracking-controller", Some(60), |work| {
             Box::pin(config_maps::ensure_legacy_token_tracking(work))
         }),
@@ -174,6 +176,9 @@ fn stages() -> [Vec<Loop>; 2] {
             apiservices::follow_availability,
         ),
     ];
+    if !binnacle_features::enabled("UnknownVersionInteroperabilityProxy") {
+        then.retain(|each| each.name != "peer-endpoint-reconciler-controller");
+    }
     if binnacle_features::enabled("WatchCacheInitializationPostStartHook") {
         then.push(Loop::repeat("storage-readiness", None, |work| Box::pin(storage_readiness::ensure(work))));
     }

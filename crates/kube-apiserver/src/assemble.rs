@@ -1,6 +1,7 @@
 //! The whole server, put together from top to bottom.
 
 mod apis;
+mod peers;
 mod policies;
 mod shown;
 mod webhooks;
@@ -11,13 +12,13 @@ use std::time::Duration;
 
 use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, ResourceLookup};
 use binnacle_admission_expressions::MatchConditionMetrics;
-use binnacle_aggregator::{Aggregator, Options as AggregatorOptions};
+use binnacle_aggregator::{Aggregator, Options as AggregatorOptions, PeerMetrics};
 use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{
     AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
 };
-use binnacle_discovery::Addresses;
+use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
@@ -26,7 +27,7 @@ use binnacle_metrics::keep;
 use binnacle_openapi::OpenApiLink;
 use binnacle_proxy::ClientIdentity;
 use binnacle_registry::{Catalog, ROOT};
-use binnacle_request::{Link, ShutdownTrigger};
+use binnacle_request::{Detour, Link, ShutdownTrigger};
 use binnacle_server::{
     BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink, Health,
     HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
@@ -128,6 +129,8 @@ pub(crate) enum StartError {
     Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("unable to use the proxy client certificate: {0}")]
     ProxyClient(binnacle_proxy::IdentityError),
+    #[error("error building peer proxy handler, {0}")]
+    Peers(String),
     #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
     NoRegistration,
     #[error("failed to apply admission: {0}")]
@@ -216,13 +219,18 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     ));
     let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
     let addresses = Addresses { default: external_address(&config, port.address()), ..Addresses::default() };
+    let meets_others = config.generic.gates.enabled("UnknownVersionInteroperabilityProxy");
+    let discovery_metrics = DiscoveryMetrics::register(metrics.registry(), meets_others).map_err(not_registered)?;
     let aggregator = Aggregator::new(AggregatorOptions {
         catalog: resources.clone(),
         resolver: services.clone(),
-        identity: proxy_client,
+        identity: proxy_client.clone(),
         rejects_redirects: config.misc.rejects_redirects,
         addresses,
+        discovery_metrics: Some(discovery_metrics.clone()),
     });
+    let peer_metrics = PeerMetrics::register(metrics.registry()).map_err(not_registered)?;
+    let peers = peers::make(&config, proxy_client, &resources, &aggregator, peer_metrics)?;
     let access = Access {
         authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer.clone(),
@@ -238,6 +246,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         services,
         aggregator: aggregator.clone(),
         availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
+        discovery_metrics,
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
@@ -267,7 +276,10 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     }));
     authorization.follow(&resources, &mut followers, &shutdown);
     access.webhooks.follow(&resources, &mut followers, &shutdown);
-    let aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartError::NoRegistration)?;
+    let mut aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartError::NoRegistration)?;
+    if let Some(peers) = &peers {
+        aggregation.extend(peers.follow(&mut followers, &shutdown).map_err(|_| StartError::NoRegistration)?);
+    }
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
@@ -325,7 +337,9 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let chain = Chain::new(ChainConfig {
         authentication,
         authorizer: access.authorizer,
-        links: Links::new(links).complete_once(complete),
+        links: Links::new(links)
+            .complete_once(complete)
+            .with_detour(peers.map(|peers| Arc::new(peers) as Arc<dyn Detour>)),
         failure: failure_response,
         metrics,
         shutdown,

@@ -104,6 +104,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         misc: Misc::read(&given)?,
     };
     check_families(&config)?;
+    check_peers(&given, &config)?;
     // Who may do everything must be somebody.
     config.authentication.anonymous &= !config.authorization.allows_everything();
     Ok(Command::Serve(Box::new(config)))
@@ -118,6 +119,27 @@ fn check_families(config: &Config) -> Result<(), FlagError> {
     }
     let [range, advertised] = [range.to_string(), advertised.to_string()].map(|text| go_quote(&text));
     Err(FlagError::new(format!("service IP family {range} must match public address family {advertised}")))
+}
+
+/// What servers of one cluster need to find each other makes no sense without the gate.
+fn check_peers(given: &parse::Given, config: &Config) -> Result<(), FlagError> {
+    const GATE: &str = "UnknownVersionInteroperabilityProxy";
+    let is_on = config.generic.gates.enabled(GATE);
+    for flag in ["peer-ca-file", "peer-advertise-ip", "peer-advertise-port"] {
+        if !is_on && given.text(flag).is_some() {
+            return Err(FlagError::new(format!("--{flag} requires {GATE} feature to be turned on")));
+        }
+    }
+    if config.misc.peer_ca.is_some() {
+        for flag in ["cert", "key"] {
+            if given.text(&format!("proxy-client-{flag}-file")).is_none() {
+                return Err(FlagError::new(format!(
+                    "error building peer proxy handler, proxy-{flag}-file not specified"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -73,6 +73,14 @@ pub trait Link: Send + Sync {
     }
 }
 
+/// Another server that has what this one lacks. It may take a request before the links are asked, judged by all of it.
+pub trait Detour: Send + Sync {
+    /// True when this request goes to the other server.
+    fn takes(&self, request: &Request) -> bool;
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
+}
+
 /// Marks an answer that is an object or a list of them, as extension: it may leave compressed. Logs, proxied answers and
 /// watches never do.
 #[derive(Clone, Copy, Debug)]
