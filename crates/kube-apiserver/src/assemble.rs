@@ -1,6 +1,7 @@
 //! The whole server, put together from top to bottom.
 
 mod apis;
+mod health;
 mod peers;
 mod policies;
 mod shown;
@@ -29,9 +30,9 @@ use binnacle_proxy::ClientIdentity;
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Detour, Link, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink, Health,
-    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
-    MetricsLink, PingCheck, Server, ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
+    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink,
+    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, Metrics, MetricsLink,
+    Server, Stopping, Tls, TlsError, VersionLink,
 };
 use binnacle_specials::Outward;
 use binnacle_store::StoreError;
@@ -45,6 +46,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
+use self::health::Checked;
 use self::policies::AdmissionPolicies;
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
@@ -56,7 +58,7 @@ use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path};
 use crate::encryption::AtRest;
 use crate::flags::Config;
-use crate::health::{InformersCheck, Lost, StepCheck};
+use crate::health::Lost;
 use crate::issuers::{IssuersError, NamedIssuers};
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{PkiError, system_clock};
@@ -268,6 +270,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         clients: clients.authorities.clone(),
         resources: resources.clone(),
     };
+    let own_certificate = own.expiry();
     own.follow(users, clock, &mut followers, &shutdown);
     let (issuers, stopped) = ((issuers.issuers, Arc::new(tokio::sync::Mutex::new(issuers.file))), shutdown.clone());
     followers.spawn(supervise("authentication config", move || {
@@ -283,34 +286,23 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
-    let health = Health::new(health_metrics.clone());
-    let health = health.everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
-    let mut health = stores.add_checks(health, &config.storage);
-    if let Some(at_rest) = &at_rest {
-        health = at_rest.add_checks(health);
-    }
     let lost = Lost::default();
-    let health = health
-        .ready(Arc::new(InformersCheck { roles: access.roles.index().clone(), webhooks: access.webhooks.sources() }))
-        .ready(Arc::new(lost.clone()));
-    let started = |health: Health, step: &Step| {
-        let health = health.everywhere(Arc::new(StepCheck::new(step)));
-        match step.name() {
-            "kube-apiserver-autoregistration" => {
-                health.everywhere(Arc::new(StepCheck::named("autoregister-completion", step)))
-            }
-            _ => health,
-        }
+    let checked = Checked {
+        stores: &stores,
+        storage: &config.storage,
+        at_rest: at_rest.as_ref(),
+        own_certificate,
+        access: &access,
+        fairness: fairness.as_ref(),
+        upkeep: &upkeep,
+        lost: &lost,
+        steps: control_plane.steps().iter().chain(&aggregation).collect(),
+        terminating,
     };
+    let health = checked.health(health_metrics.clone());
     let named = |name: &str| control_plane.steps().iter().find(|step| step.name() == name).cloned();
     let (defined, routed) = (named("crd-informer-synced"), aggregator.clone());
     let complete = move || routed.is_complete() && defined.as_ref().is_none_or(Step::is_done);
-    let health = control_plane
-        .steps()
-        .iter()
-        .chain(&aggregation)
-        .fold(health, started)
-        .ready(Arc::new(ShutdownCheck(terminating)));
     let shown = resources.clone();
     let what_is_served = move || shown.snapshot().served().clone();
     let documented = aggregator.clone();
