@@ -27,6 +27,7 @@ mod service_cidr;
 mod services;
 mod start;
 mod storage_readiness;
+mod storage_versions;
 mod system_namespaces;
 #[cfg(test)]
 mod testing;
@@ -48,3 +49,4 @@ pub use policy_params::policy_hooks;
 pub use service_addresses::{ServiceAddresses, ServiceRouting};
 pub use services::{ServiceHooks, service_hooks};
 pub use start::{ControlPlane, Step, start};
+pub use storage_versions::StorageVersions;

@@ -14,9 +14,10 @@ use tokio::task::JoinHandle;
 use crate::apiservices::Registrations;
 use crate::config::Config;
 use crate::identity_lease::Identity;
+use crate::storage_versions::StorageVersions;
 use crate::{
     apiservices, bootstrap_roles, config_maps, definitions, flowcontrol, identity_lease, kubernetes_service,
-    peer_addresses, priority_classes, service_cidr, services, storage_readiness, system_namespaces,
+    peer_addresses, priority_classes, service_cidr, services, storage_readiness, storage_versions, system_namespaces,
 };
 
 /// How soon a step that failed is tried again: first, and at last.
@@ -27,6 +28,7 @@ pub(crate) const RETRY_LAST: Duration = Duration::from_secs(10);
 pub struct ControlPlane {
     steps: Vec<Step>,
     registrations: Registrations,
+    storage_versions: StorageVersions,
     task: JoinHandle<()>,
 }
 
@@ -40,7 +42,7 @@ pub struct Step {
 /// Begins the loops. What others cannot be made without comes first, and all else as soon as that is there.
 pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work::new(resources, config));
-    let registrations = work.registrations.clone();
+    let (registrations, storage_versions) = (work.registrations.clone(), work.storage_versions.clone());
     let mut steps = Vec::new();
     let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages()
         .into_iter()
@@ -78,7 +80,7 @@ pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlP
             }
         }
     });
-    ControlPlane { steps, registrations, task }
+    ControlPlane { steps, registrations, storage_versions, task }
 }
 
 /// What the loops work with.
@@ -87,6 +89,7 @@ pub(crate) struct Work {
     pub(crate) config: Config,
     pub(crate) registrations: Registrations,
     pub(crate) identity: Identity,
+    pub(crate) storage_versions: StorageVersions,
     /// Node ports that belonged to no service when last looked at.
     pub(crate) leaked_ports: Mutex<Vec<i64>>,
 }
@@ -95,7 +98,8 @@ impl Work {
     pub(crate) fn new(resources: Catalog, config: Config) -> Self {
         let registrations = Registrations::built_in(&config.local_apis);
         let identity = Identity::of(config.hostname.as_deref());
-        Self { resources, config, registrations, identity, leaked_ports: Mutex::default() }
+        let storage_versions = StorageVersions::of(resources.snapshot().served());
+        Self { resources, config, registrations, identity, storage_versions, leaked_ports: Mutex::default() }
     }
 }
 
@@ -176,6 +180,11 @@ fn stages() -> [Vec<Loop>; 2] {
             apiservices::follow_availability,
         ),
     ];
+    if storage_versions::is_on() {
+        then.push(Loop::repeat("built-in-resources-storage-version-updater", Some(600), |work| {
+            Box::pin(storage_versions::ensure(work))
+        }));
+    }
     if !binnacle_features::enabled("UnknownVersionInteroperabilityProxy") {
         then.retain(|each| each.name != "peer-endpoint-reconciler-controller");
     }
@@ -270,6 +279,11 @@ impl ControlPlane {
     /// The APIServices that are kept for what is served here.
     pub fn registrations(&self) -> &Registrations {
         &self.registrations
+    }
+
+    /// What has been told of the versions in which resources are stored.
+    pub fn storage_versions(&self) -> &StorageVersions {
+        &self.storage_versions
     }
 
     /// Waits until every step was done once.

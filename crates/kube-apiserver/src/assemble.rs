@@ -5,6 +5,7 @@ mod health;
 mod peers;
 mod policies;
 mod shown;
+mod untold;
 mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -50,6 +51,7 @@ use self::health::Checked;
 use self::policies::AdmissionPolicies;
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
+use self::untold::Untold;
 use self::webhooks::AdmissionWebhooks;
 use crate::admin_socket::AdminSocket;
 use crate::authentication::{self, AuthenticationError};
@@ -326,12 +328,14 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         Ok(link) => links.push(Arc::new(link)),
         Err(error) => tracing::info!("Skipping installation of OpenID discovery endpoints: {error}"),
     }
+    let mut detours: Vec<Arc<dyn Detour>> = peers.map(|peers| Arc::new(peers) as _).into_iter().collect();
+    if binnacle_features::enabled("StorageVersionAPI") {
+        detours.push(Arc::new(Untold(control_plane.storage_versions().clone())));
+    }
     let chain = Chain::new(ChainConfig {
         authentication,
         authorizer: access.authorizer,
-        links: Links::new(links)
-            .complete_once(complete)
-            .with_detour(peers.map(|peers| Arc::new(peers) as Arc<dyn Detour>)),
+        links: Links::new(links).complete_once(complete).with_detours(detours),
         failure: failure_response,
         metrics,
         shutdown,

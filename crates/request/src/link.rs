@@ -73,9 +73,10 @@ pub trait Link: Send + Sync {
     }
 }
 
-/// Another server that has what this one lacks. It may take a request before the links are asked, judged by all of it.
+/// Something that may take a request before the links are asked, judged by all of it: another server that has what this one
+/// lacks, or a reason to refuse it for now.
 pub trait Detour: Send + Sync {
-    /// True when this request goes to the other server.
+    /// True when this request does not go to the links.
     fn takes(&self, request: &Request) -> bool;
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
