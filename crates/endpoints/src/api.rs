@@ -15,7 +15,7 @@ use binnacle_scheme::{Release, ResourceDescription, Served, ServedGroup, Subreso
 use http::Method;
 use http::header::ACCEPT;
 
-use crate::negotiate::{self, Offer, Output};
+use crate::negotiate::{self, Forms, Offer, Output};
 use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Answer, Call};
 use crate::{discover, failure, patch_type, respond};
@@ -159,6 +159,15 @@ impl Api {
         }
         let whole_cluster = description.namespaced && !has_namespace;
         let resource = snapshot.find(&info.api_group, &info.api_version, &info.resource).cloned();
+        if let Some(resource) = resource.as_ref().filter(|resource| resource.collection.kind.custom.is_some())
+            && info.verb != "watch"
+        {
+            if whole_cluster && info.verb != "list" {
+                return Err(Status::path_not_found());
+            }
+            let call = self.call(request, Arc::clone(resource), info.subresource.clone(), warnings);
+            return custom(call, info).await;
+        }
         match depth {
             1 => {
                 let allowed =
@@ -197,11 +206,7 @@ impl Api {
                 }
             }
             _ => {
-                let is_custom = resource.as_ref().is_some_and(|resource| resource.collection.kind.custom.is_some());
-                let subresource = description.subresource(&info.subresource).ok_or_else(|| match is_custom {
-                    true => Status::not_found(&description.group_resource(), &info.name),
-                    false => Status::path_not_found(),
-                })?;
+                let subresource = description.subresource(&info.subresource).ok_or_else(Status::path_not_found)?;
                 let connects = subresource.role == SubresourceRole::Connect;
                 // There are no watches of subresources, and what was allowed as one is nothing else.
                 let has_paths = connects && subresource.name == "proxy";
@@ -263,7 +268,7 @@ impl Api {
         let output = if special.negotiates() {
             negotiate::router_accepts(request.header("accept").unwrap_or(""), Offer::Object)?;
             announce(description, self.catalog.features(), &request.record, warnings);
-            negotiate::output(&request, false, special.has_table())?
+            negotiate::output(&request, false, Forms { table: special.has_table(), protobuf: true })?
         } else {
             announce(description, self.catalog.features(), &request.record, warnings);
             Output::JSON
@@ -377,10 +382,54 @@ fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
     }
 }
 
+/// Custom resources have no routes: one handler serves them all, by the verb that the request was authorized as.
+async fn custom(call: Call, info: &RequestInfo) -> Answer {
+    let (resource, description) = (call.resource.group_resource(), Arc::clone(&call.resource.description));
+    let not_supported = || Err(Status::method_not_supported(&resource, &info.verb));
+    let named = || if info.name.is_empty() { Err(Status::bad_request("name must be provided")) } else { Ok(()) };
+    let role = match call.subresource.as_str() {
+        "" => None,
+        name => match description.subresource(name) {
+            Some(subresource) => Some(subresource.role),
+            None => return Err(Status::not_found(&resource, &info.name)),
+        },
+    };
+    let verb = match info.verb.as_str() {
+        "get" => Verb::Get,
+        "update" => Verb::Update,
+        "patch" => Verb::Patch,
+        "list" if role.is_none() => Verb::List,
+        "create" if role.is_none() => Verb::Create,
+        "delete" if role.is_none() => Verb::Delete,
+        "deletecollection" if role.is_none() => Verb::DeleteCollection,
+        _ => return not_supported(),
+    };
+    announce(&description, &call.resource.collection.features, &call.request.record, &call.warnings);
+    match (verb, role) {
+        (Verb::Get | Verb::Update | Verb::Patch, Some(SubresourceRole::Scale)) => {
+            Box::pin(verbs::scale::handle(call, verb)).await
+        }
+        (Verb::Patch, _) => {
+            verbs::patch::patch_type(&call)?;
+            named()?;
+            Box::pin(verbs::patch::handle(call)).await
+        }
+        (Verb::Get | Verb::Update | Verb::Delete, _) => {
+            named()?;
+            item_handler(call, verb).await
+        }
+        _ => collection_handler(call, verb, false).await,
+    }
+}
+
 /// A request's future is as large as its largest verb would be: all but the smallest are kept apart.
 async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {
     let offer = if verb == Verb::Create { Offer::Object } else { Offer::Collection };
     routed(&call, verb, offer)?;
+    collection_handler(call, verb, old_watch).await
+}
+
+async fn collection_handler(call: Call, verb: Verb, old_watch: bool) -> Answer {
     match verb {
         Verb::Create => Box::pin(verbs::create::handle(call)).await,
         Verb::DeleteCollection => Box::pin(verbs::delete::handle_collection(call)).await,
@@ -390,6 +439,10 @@ async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {
 
 async fn item(call: Call, verb: Verb) -> Answer {
     routed(&call, verb, Offer::Object)?;
+    item_handler(call, verb).await
+}
+
+async fn item_handler(call: Call, verb: Verb) -> Answer {
     match verb {
         Verb::Update => Box::pin(verbs::update::handle(call)).await,
         Verb::Patch => Box::pin(verbs::patch::handle(call)).await,
@@ -401,10 +454,13 @@ async fn item(call: Call, verb: Verb) -> Answer {
 /// What kube-apiserver's router refuses before any handler runs; who gets past it is told of deprecations.
 fn routed(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
     let (request, resource) = (&call.request, &call.resource);
-    if verb == Verb::Patch && patch_type::PatchType::of(request.header("content-type")).is_none() {
-        return Err(Status::router_unsupported_media_type());
+    // No router stands before custom resources.
+    if resource.collection.kind.custom.is_none() {
+        if verb == Verb::Patch && patch_type::PatchType::of(request.header("content-type")).is_none() {
+            return Err(Status::router_unsupported_media_type());
+        }
+        negotiate::router_accepts(request.header("accept").unwrap_or(""), offer)?;
     }
-    negotiate::router_accepts(request.header("accept").unwrap_or(""), offer)?;
     announce(&resource.description, &resource.collection.features, &request.record, &call.warnings);
     Ok(())
 }

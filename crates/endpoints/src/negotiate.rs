@@ -55,9 +55,17 @@ pub(crate) enum Offer {
     Collection,
 }
 
+/// The forms that not everything has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forms {
+    pub(crate) table: bool,
+    /// The object itself in protobuf; tables and metadata always have that form.
+    pub(crate) protobuf: bool,
+}
+
 /// Agrees on the form of the answer, the router's check having passed. For watches, `watching` leaves out what has no stream
-/// form. Who asks for a table where there is none is given the next alternative.
-pub(crate) fn output(request: &Request, watching: bool, has_table: bool) -> Result<Output, Status> {
+/// form. Who asks for a form that there is not is given the next alternative.
+pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<Output, Status> {
     let accept = request.header("accept").unwrap_or("");
     let pretty = pretty(request);
     if accept.is_empty() {
@@ -72,7 +80,10 @@ pub(crate) fn output(request: &Request, watching: bool, has_table: bool) -> Resu
             if (stream || watching) && encoding == Encoding::Yaml {
                 continue;
             }
-            if !has_table && matches!(transform, Transform::Table(_)) {
+            if !forms.table && matches!(transform, Transform::Table(_)) {
+                continue;
+            }
+            if !forms.protobuf && encoding == Encoding::Protobuf && transform == Transform::None {
                 continue;
             }
             return Ok(Output { encoding, transform, pretty: pretty || is_pretty(clause) });

@@ -9,6 +9,7 @@ use binnacle_request::Response;
 use binnacle_schema::{Message, Object, Value, decode};
 use binnacle_scheme::{ScaleFields, Verb};
 
+use super::patch::patch_type;
 use super::patch::{Configuration, refused};
 use super::patched::{Expected, Patch};
 use super::scale_admission::AsScale;
@@ -59,7 +60,7 @@ async fn update(mut call: Call) -> Answer {
 }
 
 async fn patch(mut call: Call) -> Answer {
-    let kind = PatchType::of(call.request.header("content-type")).ok_or_else(Status::router_unsupported_media_type)?;
+    let kind = patch_type(&call)?;
     let output = call.output(false)?;
     let bytes = body::read(&mut call.request).await?;
     let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };

@@ -94,7 +94,7 @@ fn selector(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
                 errors.push(FieldError::invalid(&at, shown(requirement.get("values")), why));
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            _ => errors.push(no_operator(operator, &path)),
+            _ => errors.push(no_operator(operator, path)),
         }
     }
     let named: Vec<&str> = requirements.iter().map(|requirement| requirement.str_at(&["scopeName"])).collect();
