@@ -30,9 +30,9 @@ pub struct Releases {
 impl Default for Releases {
     /// As the feature gates of the process have it.
     fn default() -> Self {
-        let emulated = binnacle_features::gates().emulated();
-        let [emulated, compatible] =
-            [emulated, emulated.previous()].map(|version| Release { major: version.major, minor: version.minor });
+        let gates = binnacle_features::gates();
+        let [emulated, compatible] = [gates.emulated(), gates.compatible()]
+            .map(|version| Release { major: version.major, minor: version.minor });
         Self { emulated, compatible }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 pub use gates::{GateError, Gates};
 pub use table::{Spec, Stage};
-pub use version::{Version, VersionError, emulated_version};
+pub use version::{Version, VersionError, compatible_version, emulated_version};
 
 static INSTALLED: OnceLock<Gates> = OnceLock::new();
 

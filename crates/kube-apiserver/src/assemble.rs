@@ -7,7 +7,7 @@ mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, ResourceLookup};
 use binnacle_admission_expressions::MatchConditionMetrics;
@@ -22,15 +22,16 @@ use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
-use binnacle_metrics::keep;
+use binnacle_metrics::{Exposed, keep};
 use binnacle_openapi::OpenApiLink;
-use binnacle_proxy::ClientIdentity;
+use binnacle_proxy::{ClientIdentity, Way};
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Link, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink, Health,
-    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
-    MetricsLink, PingCheck, Server, ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
+    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DebugFlag, DebugFlagsLink,
+    DefaultCertificate, FlowDumpLink, Health, HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION,
+    Links, ListenError, LogCheck, LogsLink, Metrics, MetricsLink, PingCheck, Server, ShutdownCheck, Stopping, Tls,
+    TlsError, VersionLink,
 };
 use binnacle_specials::Outward;
 use binnacle_store::StoreError;
@@ -54,9 +55,10 @@ use crate::authorities;
 use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path};
 use crate::encryption::AtRest;
-use crate::flags::Config;
+use crate::flags::{Config, Verbosity};
 use crate::health::{InformersCheck, Lost, StepCheck};
 use crate::issuers::{IssuersError, NamedIssuers};
+use crate::logging::Levels;
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{PkiError, system_clock};
 use crate::renewal::Users;
@@ -153,6 +155,8 @@ pub(crate) struct Outset {
     pub(crate) front: Handle,
     /// How many files and sockets may be open.
     pub(crate) descriptors: u64,
+    /// How much is logged.
+    pub(crate) levels: Arc<Levels>,
 }
 
 /// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
@@ -281,8 +285,9 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let health = health
         .ready(Arc::new(InformersCheck { roles: access.roles.index().clone(), webhooks: access.webhooks.sources() }))
         .ready(Arc::new(lost.clone()));
+    let livez_grace = Instant::now().checked_add(config.generic.livez_grace_period);
     let started = |health: Health, step: &Step| {
-        let health = health.everywhere(Arc::new(StepCheck::new(step)));
+        let health = health.starting(Arc::new(StepCheck::new(step)), livez_grace);
         match step.name() {
             "kube-apiserver-autoregistration" => {
                 health.everywhere(Arc::new(StepCheck::named("autoregister-completion", step)))
@@ -299,6 +304,8 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         .chain(&aggregation)
         .fold(health, started)
         .ready(Arc::new(ShutdownCheck(terminating)));
+    let has_been_ready = config.generic.refuses_until_ready.then(|| health.has_been_ready());
+    let exposed = Arc::new(Exposed::new(config.exposed_metrics.clone()));
     let shown = resources.clone();
     let what_is_served = move || shown.snapshot().served().clone();
     let documented = aggregator.clone();
@@ -306,12 +313,18 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response, BUILD)),
-        Arc::new(MetricsLink(metrics.clone())),
-        Arc::new(HealthMetricsLink(health_metrics)),
+        Arc::new(MetricsLink { metrics: metrics.clone(), exposed: exposed.clone() }),
+        Arc::new(HealthMetricsLink { metrics: health_metrics, exposed }),
         Arc::new(aggregator),
         Arc::new(openapi),
         Arc::new(api),
     ];
+    if config.features.profiling {
+        links.push(Arc::new(DebugFlagsLink(vec![log_level_flag(outset.levels)])));
+    }
+    if config.misc.serves_logs {
+        links.push(Arc::new(LogsLink::new("/var/log")));
+    }
     if let Some(fairness) = &fairness {
         links.push(Arc::new(FlowDumpLink(fairness.clone())));
     }
@@ -337,6 +350,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
             goaway_chance: config.generic.goaway_chance,
             limits: limits(&config),
             fairness: fairness.clone(),
+            has_been_ready,
             draining: Some(draining),
         },
     });
@@ -451,7 +465,8 @@ impl Named {
             }
         };
         let authorization = Prepared::load(&config.authorization)?;
-        let kubelets = Kubelets::new(&config.misc.kubelet)?;
+        let way = Way { bytes_per_second: config.misc.connection_bytes_per_second };
+        let kubelets = Kubelets::new(&config.misc.kubelet)?.by(way);
         let proxy_client = match &config.misc.proxy_client {
             Some((certificate, key)) => Some(ClientIdentity::load(certificate, key).map_err(StartError::ProxyClient)?),
             None => None,
@@ -471,6 +486,15 @@ fn open_data(config: &Config) -> Result<Option<DataDir>, StartError> {
     Ok(Some(DataDir::open(&path)?))
 }
 
+/// `/debug/flags/v`.
+fn log_level_flag(levels: Arc<Levels>) -> DebugFlag {
+    DebugFlag::new("v", move |text| {
+        let Verbosity(verbosity) = text.parse()?;
+        levels.set(verbosity);
+        Ok(format!("successfully set klog.logging.verbosity to {text}"))
+    })
+}
+
 /// The limits where fairness does not share them out.
 fn limits(config: &Config) -> Option<InFlightLimits> {
     let generic = &config.generic;
@@ -486,9 +510,9 @@ fn tell_version(config: &Config, registry: &Registry) -> Result<(), prometheus::
     let info = keep(registry, GaugeVec::new(Opts::new("version_info", help), &labels)?)?;
     let own =
         KUBERNETES_VERSION.trim_start_matches('v').rsplit_once('.').map_or(KUBERNETES_VERSION, |(minor, _)| minor);
-    let emulated = config.generic.emulated();
-    let [emulation, before] = [emulated.minor, emulated.minor - 1].map(|minor| format!("{}.{minor}", emulated.major));
-    info.with_label_values(&[own, "kube", &emulation, &before]).set(1.0);
+    let gates = &config.generic.gates;
+    let [emulation, compatible] = [gates.emulated(), gates.compatible()].map(|version| version.to_string());
+    info.with_label_values(&[own, "kube", &emulation, &compatible]).set(1.0);
     Ok(())
 }
 

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(config: Config) -> Result<(), String> {
-    logging::start(&config.logs);
+    let logging = logging::start(&config.logs);
     config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     binnacle_features::install(config.generic.gates.clone());
     binnacle_kinds::set_allow_privileged(config.misc.allow_privileged);
@@ -69,7 +69,8 @@ fn serve(config: Config) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start the runtime of the listener: {error}"))?;
-    let outset = Outset { front: front.handle().clone(), descriptors: descriptors::raise() };
+    let outset =
+        Outset { front: front.handle().clone(), descriptors: descriptors::raise(), levels: logging.levels.clone() };
     // Two at least: one long computation must not keep others from being answered.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -87,6 +88,7 @@ fn serve(config: Config) -> Result<(), String> {
     // Whatever still blocks a thread (a log that nobody reads) does not keep the process alive.
     runtime.shutdown_background();
     front.shutdown_background();
+    logging.flush();
     result
 }
 

@@ -28,6 +28,8 @@ pub struct StorageOptions {
     pub lease_reuse: Duration,
     /// How many objects of a collection are deleted at once.
     pub delete_workers: usize,
+    /// Deletes ask the garbage collector for what becomes of dependents (`--enable-garbage-collector`).
+    pub garbage_collector: bool,
     /// Whether objects that cannot be read may be deleted, and failures name them (KEP-3926).
     pub unsafe_deletion: bool,
 }
@@ -54,6 +56,7 @@ impl StorageOptions {
             event_ttl: Duration::from_secs(3600),
             lease_reuse: Duration::from_secs(60),
             delete_workers: 1,
+            garbage_collector: true,
             unsafe_deletion: binnacle_features::enabled("AllowUnsafeMalformedObjectDeletion"),
         }
     }

@@ -12,7 +12,7 @@ use binnacle_request::latency::{self, Part};
 use binnacle_request::{
     Body, BoxError, ConnectionInfo, Pieces, Preferences, Query, Record, Request, Response, Shutdown, Turn, Upgrade,
 };
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::answer::{Refusal, SendBy, Unaudited};
@@ -23,6 +23,7 @@ use crate::filters::cors::Cors;
 use crate::filters::fairness::Belongs;
 use crate::filters::inflight::InFlightLimits;
 use crate::filters::laps::{Filter, Laps};
+use crate::health::HasBeenReady;
 use crate::impersonation::Impersonation;
 use crate::inflight::{InFlight, Making};
 use crate::{FailureWriter, Links, Metrics, filters};
@@ -52,6 +53,8 @@ pub struct ChainOptions {
     /// Limits that are not shared out; with fairness, there are none.
     pub limits: Option<InFlightLimits>,
     pub fairness: Option<Arc<FlowControl>>,
+    /// Requests are sent away until that is true.
+    pub has_been_ready: Option<HasBeenReady>,
     /// Fires when new requests are to be sent elsewhere.
     pub draining: Option<Shutdown>,
 }
@@ -211,6 +214,7 @@ impl Chain {
                 let actor = filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record);
                 let user = actor.await?;
                 laps.passed(self.impersonation.filter());
+                filters::not_ready::check(config.options.has_been_ready.as_ref(), &info, &user, record)?;
                 filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
                 let fairness = config.options.fairness.as_ref();
                 let longest = config.request_timeout;
@@ -259,7 +263,7 @@ impl Chain {
         let mut response = match granted {
             Some(Ok(response)) => response,
             Some(Err(refusal)) => {
-                if matches!(refusal, Refusal::TryLater { .. }) {
+                if matches!(refusal, Refusal::TryLater { code: StatusCode::TOO_MANY_REQUESTS, .. }) {
                     config.metrics.terminated(&info, record, "429");
                 }
                 refuse(refusal)

@@ -81,7 +81,7 @@ impl Link for VersionLink {
 /// The keys of the reference, in its order. This is built by hand because a map would sort them.
 fn document(build: &Build) -> Response {
     let emulated = binnacle_features::gates().emulated();
-    let compatible = emulated.previous();
+    let compatible = binnacle_features::gates().compatible();
     let fields = [
         ("major", MAJOR.to_owned()),
         ("minor", MINOR.to_owned()),

@@ -21,7 +21,6 @@ use binnacle_endpoints::Api;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
 use binnacle_request::Shutdown;
-use binnacle_scheme::Release;
 use binnacle_scheme::Served;
 use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
 use binnacle_validation::ip::Cidr;
@@ -115,12 +114,8 @@ pub(super) fn built_in(
 
 /// What is served: what the release has, the flags let through and the emulated version knows.
 fn served_apis(config: &Config) -> Served {
-    let emulated = config.generic.emulated();
-    let release = Release { major: emulated.major, minor: emulated.minor };
     binnacle_builtin::served(Releases::default(), |version, resource| {
-        config.api_enablement.enabled.serves(version, resource)
-            && resource.lifecycle.exists_in(release)
-            && resource.feature_gate.is_none_or(|gate| config.generic.gates.enabled(gate))
+        config.api_enablement.served.contains(version, resource)
     })
 }
 

@@ -1,5 +1,6 @@
 //! Settings of the cluster that single resources ask for.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
@@ -32,6 +33,7 @@ pub(super) const GROUP: Group = Group {
             "Whether services of aggregated APIs and of webhooks are reached at one of their endpoints rather than at their \
              cluster IP.",
         ),
+        Flag::new("enable-logs-handler", Kind::Bool, "", "DEPRECATED: Serve the files of /var/log at /logs."),
         Flag::new(
             "endpoint-reconciler-type",
             Kind::Value("string"),
@@ -51,6 +53,12 @@ pub(super) const GROUP: Group = Group {
             Kind::Value("int"),
             "0",
             "Port of nodes at which the service kubernetes is reached; 0 for none.",
+        ),
+        Flag::new(
+            "max-connection-bytes-per-sec",
+            Kind::Value("int"),
+            "0",
+            "The most bytes a second, each way, of a connection to a kubelet, pod or service that was upgraded; 0 for no limit.",
         ),
         Flag::new(
             "proxy-client-cert-file",
@@ -92,6 +100,9 @@ pub(crate) struct Misc {
     /// One or two.
     pub(crate) service_cluster_ip_ranges: Vec<Cidr>,
     pub(crate) service_node_port_range: PortRange,
+    /// The files of `/var/log` are served.
+    pub(crate) serves_logs: bool,
+    pub(crate) connection_bytes_per_second: Option<NonZeroU64>,
     pub(crate) kubelet: binnacle_kubelet::Config,
     pub(crate) endpoint_reconciler: EndpointReconciler,
     pub(crate) service_routing: ServiceRouting,
@@ -111,6 +122,11 @@ impl Misc {
             allow_privileged: given.flag("allow-privileged")?,
             service_cluster_ip_ranges: service_ranges(given.text("service-cluster-ip-range").unwrap_or_default())?,
             service_node_port_range: ports,
+            serves_logs: given.flag("enable-logs-handler")?,
+            // What is negative limits nothing, as with the Go server.
+            connection_bytes_per_second: u64::try_from(given.integer("max-connection-bytes-per-sec")?)
+                .ok()
+                .and_then(NonZeroU64::new),
             kubelet: kubelet::read(given)?,
             endpoint_reconciler: endpoint_reconciler(given)?,
             service_routing: match given.flag("enable-aggregator-routing")? {

@@ -27,6 +27,13 @@ pub(super) const GROUP: Group = Group {
             "How many objects of a collection are deleted at once, as when a namespace is emptied.",
         ),
         Flag::new(
+            "enable-garbage-collector",
+            Kind::Bool,
+            "true",
+            "Whether deletes set the finalizers that ask the garbage collector to orphan or to delete dependents. Must be the \
+             same as that of kube-controller-manager.",
+        ),
+        Flag::new(
             "encryption-provider-config",
             Kind::Value("string"),
             "",
@@ -161,6 +168,7 @@ pub(crate) struct Storage {
     pub(crate) media_type: MediaType,
     pub(crate) uncached: Uncached,
     pub(crate) delete_workers: usize,
+    pub(crate) garbage_collector: bool,
     pub(crate) event_ttl: Duration,
     pub(crate) lease_reuse: Duration,
 }
@@ -218,6 +226,7 @@ impl Storage {
             ready_timeout: interval(given, "etcd-readycheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             media_type,
             uncached: uncached(given)?,
+            garbage_collector: given.flag("enable-garbage-collector")?,
             delete_workers: usize::try_from(number("delete-collection-workers")?).unwrap_or(usize::MAX).max(1),
             event_ttl: interval(given, "event-ttl")?.unwrap_or_default(),
             lease_reuse: Duration::from_secs(number("lease-reuse-duration-seconds")?),
