@@ -32,6 +32,10 @@ impl Identity {
         Self::new(hostname.trim())
     }
 
+    pub(crate) fn hostname(&self) -> &str {
+        &self.hostname
+    }
+
     fn new(hostname: &str) -> Self {
         let mut hash = Sha256::new();
         for text in [hostname, PROGRAM] {

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::identity_lease::Identity;
 use crate::{
     apiservices, bootstrap_roles, config_maps, definitions, flowcontrol, identity_lease, kubernetes_service,
-    priority_classes, service_cidr, services, storage_readiness, system_namespaces,
+    leader_election, priority_classes, service_cidr, services, storage_readiness, system_namespaces,
 };
 
 /// How soon a step that failed is tried again: first, and at last.
@@ -174,6 +174,10 @@ fn stages() -> [Vec<Loop>; 2] {
             apiservices::follow_availability,
         ),
     ];
+    if binnacle_features::enabled("CoordinatedLeaderElection") {
+        let name = "start-kube-apiserver-coordinated-leader-election-controller";
+        then.push(Loop::follow(name, &[], leader_election::follow));
+    }
     if binnacle_features::enabled("WatchCacheInitializationPostStartHook") {
         then.push(Loop::repeat("storage-readiness", None, |work| Box::pin(storage_readiness::ensure(work))));
     }

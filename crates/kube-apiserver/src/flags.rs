@@ -461,6 +461,14 @@ mod tests {
                 &["--runtime-config-emulation-forward-compatible", "--emulated-version=1.36"],
                 "ServerRunOptions.RuntimeConfigEmulationForwardCompatible cannot be set to true if the emulation version is the same as the binary version",
             ),
+            (
+                &["--coordinated-leadership-lease-duration=1s"],
+                "--coordinated-leadership-lease-duration must be greater than --coordinated-leadership-renew-deadline",
+            ),
+            (
+                &["--coordinated-leadership-retry-period=10s"],
+                "--coordinated-leadership-renew-deadline must be greater than --coordinated-leadership-retry-period",
+            ),
             (&["--livez-grace-period=-1s"], "--livez-grace-period can not be a negative value"),
             (
                 &["--authorization-mode=AlwaysAllow,AlwaysAllow"],

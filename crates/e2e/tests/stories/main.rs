@@ -18,6 +18,7 @@ mod bad_input;
 mod cluster;
 mod compression;
 mod controller;
+mod coordinated_election;
 mod custom_resources;
 mod distributed_claims;
 mod durability;

@@ -158,6 +158,7 @@ fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -
         endpoint_reconciler: config.misc.endpoint_reconciler,
         kubernetes_node_port: config.misc.kubernetes_service_node_port,
         storage_initialization: config.generic.storage_initialization,
+        leadership: config.misc.leadership,
         local_apis: local_apis(served),
         ..binnacle_controlplane::Config::default()
     }

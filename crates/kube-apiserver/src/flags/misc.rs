@@ -2,8 +2,9 @@
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
+use binnacle_controlplane::{EndpointReconciler, Leadership, ServiceRouting};
 
 use super::kubelet;
 use super::parse::Given;
@@ -25,6 +26,25 @@ pub(super) const GROUP: Group = Group {
             Kind::Value("int"),
             "1",
             "DEPRECATED: Number of servers in the cluster, for --endpoint-reconciler-type=master-count.",
+        ),
+        Flag::new(
+            "coordinated-leadership-lease-duration",
+            Kind::Value("duration"),
+            "15s",
+            "How long the server that elects leaders keeps that part without renewing its lease. Needs the feature gate \
+             CoordinatedLeaderElection.",
+        ),
+        Flag::new(
+            "coordinated-leadership-renew-deadline",
+            Kind::Value("duration"),
+            "10s",
+            "How long it tries to renew its lease before it gives up.",
+        ),
+        Flag::new(
+            "coordinated-leadership-retry-period",
+            Kind::Value("duration"),
+            "2s",
+            "How often it renews its lease, and others try to get it.",
         ),
         Flag::new(
             "enable-aggregator-routing",
@@ -100,6 +120,7 @@ pub(crate) struct Misc {
     /// One or two.
     pub(crate) service_cluster_ip_ranges: Vec<Cidr>,
     pub(crate) service_node_port_range: PortRange,
+    pub(crate) leadership: Leadership,
     /// The files of `/var/log` are served.
     pub(crate) serves_logs: bool,
     pub(crate) connection_bytes_per_second: Option<NonZeroU64>,
@@ -122,6 +143,7 @@ impl Misc {
             allow_privileged: given.flag("allow-privileged")?,
             service_cluster_ip_ranges: service_ranges(given.text("service-cluster-ip-range").unwrap_or_default())?,
             service_node_port_range: ports,
+            leadership: leadership(given)?,
             serves_logs: given.flag("enable-logs-handler")?,
             // What is negative limits nothing, as with the Go server.
             connection_bytes_per_second: u64::try_from(given.integer("max-connection-bytes-per-sec")?)
@@ -140,6 +162,29 @@ impl Misc {
                 .map(|(certificate, key)| (certificate.into(), key.into())),
             rejects_redirects: given.flag("aggregator-reject-forwarding-redirect")?,
         })
+    }
+}
+
+fn leadership(given: &Given) -> Result<Leadership, FlagError> {
+    let leadership = Leadership {
+        lease_duration: given.duration("coordinated-leadership-lease-duration")?,
+        renew_deadline: given.duration("coordinated-leadership-renew-deadline")?,
+        retry_period: given.duration("coordinated-leadership-retry-period")?,
+    };
+    let order = |longer: (&str, Duration), shorter: (&str, Duration)| {
+        (longer.1 <= shorter.1).then(|| {
+            format!("--coordinated-leadership-{} must be greater than --coordinated-leadership-{}", longer.0, shorter.0)
+        })
+    };
+    let renew = ("renew-deadline", leadership.renew_deadline);
+    let wrong = [
+        order(("lease-duration", leadership.lease_duration), renew),
+        order(renew, ("retry-period", leadership.retry_period)),
+    ];
+    match wrong {
+        [None, None] => Ok(leadership),
+        [Some(one), None] | [None, Some(one)] => Err(FlagError::new(one)),
+        [Some(one), Some(other)] => Err(FlagError::new(format!("[{one}, {other}]"))),
     }
 }
 
