@@ -32,6 +32,10 @@ impl Identity {
         Self::new(hostname.trim())
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn hostname(&self) -> &str {
         &self.hostname
     }

@@ -27,6 +27,7 @@ pub(crate) const RETRY_LAST: Duration = Duration::from_secs(10);
 pub struct ControlPlane {
     steps: Vec<Step>,
     registrations: Registrations,
+    server_name: String,
     task: JoinHandle<()>,
 }
 
@@ -41,6 +42,7 @@ pub struct Step {
 pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work::new(resources, config));
     let registrations = work.registrations.clone();
+    let server_name = work.identity.name().to_owned();
     let mut steps = Vec::new();
     let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages()
         .into_iter()
@@ -78,7 +80,7 @@ pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlP
             }
         }
     });
-    ControlPlane { steps, registrations, task }
+    ControlPlane { steps, registrations, server_name, task }
 }
 
 /// What the loops work with.
@@ -264,6 +266,11 @@ impl ControlPlane {
     /// What is done at the start, for health checks.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// The name under which this server is known among those of the store.
+    pub fn server_name(&self) -> &str {
+        &self.server_name
     }
 
     /// The APIServices that are kept for what is served here.

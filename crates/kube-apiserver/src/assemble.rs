@@ -26,18 +26,19 @@ use binnacle_metrics::{Exposed, keep};
 use binnacle_openapi::OpenApiLink;
 use binnacle_proxy::{ClientIdentity, Way};
 use binnacle_registry::{Catalog, ROOT};
-use binnacle_request::{Link, ShutdownTrigger};
+use binnacle_request::{Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
     BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DebugFlag, DebugFlagsLink,
     DefaultCertificate, FlowDumpLink, Health, HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION,
     Links, ListenError, LogCheck, LogsLink, Metrics, MetricsLink, PingCheck, Server, ShutdownCheck, Stopping, Tls,
-    TlsError, VersionLink,
+    TlsError, Tracer, VersionLink,
 };
 use binnacle_specials::Outward;
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_supervise::supervise;
+use binnacle_traces::{Exporter, TracingConfig};
 use binnacle_webhook::ServiceResolver;
 use prometheus::{GaugeVec, Opts, Registry};
 use rustls::client::ResolvesClientCert;
@@ -130,6 +131,10 @@ pub(crate) enum StartError {
     Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("unable to use the proxy client certificate: {0}")]
     ProxyClient(binnacle_proxy::IdentityError),
+    #[error(transparent)]
+    TracingConfig(#[from] binnacle_traces::ConfigError),
+    #[error(transparent)]
+    Tracing(#[from] binnacle_traces::ExporterError),
     #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
     NoRegistration,
     #[error("failed to apply admission: {0}")]
@@ -180,7 +185,8 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
     stores.refuse_unfinished().await?;
     let admin_socket = stores.offer();
-    let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client } = named;
+    let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client, tracing: named_tracing } =
+        named;
     let named_clients = authentication.clients.take();
     let clock = system_clock();
     let Shown { tls, clients, kubectl, controllers, place, service_account, own } =
@@ -273,6 +279,8 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     access.webhooks.follow(&resources, &mut followers, &shutdown);
     let aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartError::NoRegistration)?;
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
+    let tracer = named_tracing.map(|tracing| start_tracing(&tracing, &control_plane, &mut followers, &shutdown));
+    let tracer = tracer.transpose()?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
     let health = Health::new(health_metrics.clone());
@@ -350,6 +358,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
             goaway_chance: config.generic.goaway_chance,
             limits: limits(&config),
             fairness: fairness.clone(),
+            tracer,
             has_been_ready,
             draining: Some(draining),
         },
@@ -446,6 +455,7 @@ struct Named {
     kubelets: Kubelets,
     /// Shown to servers of aggregated APIs.
     proxy_client: Option<Arc<dyn ResolvesClientCert>>,
+    tracing: Option<TracingConfig>,
 }
 
 impl Named {
@@ -472,7 +482,8 @@ impl Named {
             None => None,
         };
         let proxy_client = proxy_client.map(|identity| Arc::new(identity) as Arc<dyn ResolvesClientCert>);
-        Ok(Self { authentication, issuers, tls, authorization, kubelets, proxy_client })
+        let tracing = config.features.tracing_config.as_deref().map(TracingConfig::load).transpose()?;
+        Ok(Self { authentication, issuers, tls, authorization, kubelets, proxy_client, tracing })
     }
 }
 
@@ -484,6 +495,20 @@ fn open_data(config: &Config) -> Result<Option<DataDir>, StartError> {
         None => default_path().ok_or(StartError::NoPlace)?,
     };
     Ok(Some(DataDir::open(&path)?))
+}
+
+/// Who decides which requests are traced; where their spans go is one more task.
+fn start_tracing(
+    config: &TracingConfig,
+    control_plane: &ControlPlane,
+    followers: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+) -> Result<Arc<Tracer>, StartError> {
+    let resource =
+        vec![("service.name", "apiserver".to_owned()), ("service.instance.id", control_plane.server_name().to_owned())];
+    let (exporter, task) = Exporter::new(&config.endpoint, resource, shutdown.clone())?;
+    followers.spawn(task);
+    Ok(Arc::new(Tracer::new(exporter, config.per_million)))
 }
 
 /// `/debug/flags/v`.

@@ -46,7 +46,7 @@ pub(crate) use table::FlagError;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 14] = [
+const GROUPS: [Group; 15] = [
     generic::GROUP,
     storage::GROUP,
     serving::GROUP,
@@ -58,6 +58,7 @@ const GROUPS: [Group; 14] = [
     admission::GROUP,
     metrics::GROUP,
     logs::GROUP,
+    features::TRACES,
     misc::GROUP,
     inert::GROUP,
     global::GROUP,

@@ -23,6 +23,7 @@ use crate::filters::cors::Cors;
 use crate::filters::fairness::Belongs;
 use crate::filters::inflight::InFlightLimits;
 use crate::filters::laps::{Filter, Laps};
+use crate::filters::traces::Tracer;
 use crate::health::HasBeenReady;
 use crate::impersonation::Impersonation;
 use crate::inflight::{InFlight, Making};
@@ -53,6 +54,8 @@ pub struct ChainOptions {
     /// Limits that are not shared out; with fairness, there are none.
     pub limits: Option<InFlightLimits>,
     pub fairness: Option<Arc<FlowControl>>,
+    /// Decides which requests are traced.
+    pub tracer: Option<Arc<Tracer>>,
     /// Requests are sent away until that is true.
     pub has_been_ready: Option<HasBeenReady>,
     /// Fires when new requests are to be sent elsewhere.
@@ -195,7 +198,7 @@ impl Chain {
         let mut belongs = Belongs::default();
         let granted = {
             let granted = pin!(async {
-                let mut laps = Laps::begin(config.metrics.filters());
+                let mut laps = Laps::begin(config.metrics.filters(), record);
                 let caller = filters::authenticate::caller(
                     &config.authentication,
                     &mut parts.headers,
@@ -207,6 +210,8 @@ impl Chain {
                 let caller = caller.await;
                 laps.passed(Filter::Authentication);
                 let user = caller?;
+                let tracer = config.options.tracer.as_deref();
+                filters::traces::begin(tracer, record, &parts, &info, &user, &connection);
                 let leaves = filters::authenticate::must_leave(&user, &connection);
                 filters::audit::received(trail, &info, &user, record).await?;
                 laps.passed(Filter::Audit);
@@ -241,6 +246,7 @@ impl Chain {
                 );
                 let permit = permit.await?;
                 laps.passed(Filter::Authorization);
+                filters::traces::handling(record, &info, &parts);
                 let request = Request {
                     method: parts.method,
                     uri: parts.uri,

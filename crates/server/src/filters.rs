@@ -16,4 +16,5 @@ pub(crate) mod laps;
 pub(crate) mod not_ready;
 pub(crate) mod panics;
 pub(crate) mod record;
+pub(crate) mod traces;
 pub(crate) mod upgrade;

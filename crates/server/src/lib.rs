@@ -37,6 +37,7 @@ pub use debug::{DebugFlag, DebugFlagsLink, LogsLink};
 pub use filters::authenticate::Authentication;
 pub use filters::cors::Cors;
 pub use filters::inflight::InFlightLimits;
+pub use filters::traces::Tracer;
 pub use flow_dump::FlowDumpLink;
 pub use health::{HasBeenReady, Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};
 pub use inflight::InFlight;

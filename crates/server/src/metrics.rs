@@ -19,6 +19,7 @@ use prometheus::{
 
 use crate::answer::{Refusal, json_failure, plain_text};
 use crate::filters::laps::FilterMetrics;
+use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, Kind};
 use crate::version::{self, Build};
@@ -291,6 +292,7 @@ impl Drop for LongRunning {
 impl RecordSink for Metrics {
     fn finished(&self, record: &Record, facts: &Facts) {
         access_log(record, facts);
+        traces::finish(record, facts);
         if let (Some(part), Some(info)) = (facts.given_up_by, &facts.info) {
             let mut digits = [0; 3];
             let code = code_label(facts.status, &mut digits);

@@ -1,4 +1,6 @@
-//! What is served for those who look into the server.
+//! What is served for those who look into the server, and where its traces go.
+
+use std::path::PathBuf;
 
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
@@ -13,14 +15,29 @@ pub(super) const GROUP: Group = Group {
     )],
 };
 
-/// The values of the group.
+pub(super) const TRACES: Group = Group {
+    title: "Traces",
+    flags: &[Flag::new(
+        "tracing-config-file",
+        Kind::Value("string"),
+        "",
+        "File with a TracingConfiguration: where the collector of OpenTelemetry is that spans of requests are sent to, and how \
+         many requests are sampled.",
+    )],
+};
+
+/// The values of the groups.
 #[derive(Debug)]
 pub(crate) struct Features {
     pub(crate) profiling: bool,
+    pub(crate) tracing_config: Option<PathBuf>,
 }
 
 impl Features {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
-        Ok(Self { profiling: given.flag("profiling")? })
+        Ok(Self {
+            profiling: given.flag("profiling")?,
+            tracing_config: given.text("tracing-config-file").map(PathBuf::from),
+        })
     }
 }
