@@ -31,7 +31,7 @@ use binnacle_server::{
     BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DebugFlag, DebugFlagsLink,
     DefaultCertificate, FlowDumpLink, Health, HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION,
     Links, ListenError, LogCheck, LogsLink, Metrics, MetricsLink, PingCheck, Server, ShutdownCheck, Stopping, Tls,
-    TlsError, Tracer, VersionLink,
+    TlsError, Tracer, VersionLink, ZPagesLink,
 };
 use binnacle_specials::Outward;
 use binnacle_store::StoreError;
@@ -327,6 +327,13 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         Arc::new(openapi),
         Arc::new(api),
     ];
+    links.push(Arc::new(ZPagesLink {
+        failure: failure_response,
+        flags: config.shown.clone(),
+        more_paths: if config.misc.serves_logs { vec!["/logs"] } else { Vec::new() },
+        statusz: config.generic.gates.enabled("ComponentStatusz"),
+        flagz: config.generic.gates.enabled("ComponentFlagz"),
+    }));
     if config.features.profiling {
         links.push(Arc::new(DebugFlagsLink(vec![log_level_flag(outset.levels)])));
     }

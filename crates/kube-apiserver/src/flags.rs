@@ -86,6 +86,8 @@ pub(crate) struct Config {
     pub(crate) exposed_metrics: ExposedOptions,
     pub(crate) logs: Logs,
     pub(crate) misc: Misc,
+    /// All flags with their values, as `/flagz` shows them.
+    pub(crate) shown: Vec<(String, String)>,
     /// Flags that were given and change nothing, with the reasons.
     pub(crate) inert: Vec<(&'static str, &'static str)>,
 }
@@ -107,6 +109,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         generic,
         features: Features::read(&given)?,
         inert: inert::given(&given),
+        shown: given.shown(),
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
         auditing: auditing::read(&given)?,

@@ -17,6 +17,7 @@ mod identity;
 mod issuers;
 mod kubeconfig;
 mod logging;
+mod notify;
 mod openid;
 mod pki;
 mod reload;
@@ -32,6 +33,7 @@ use std::process::ExitCode;
 
 use assemble::Outset;
 use flags::{Command, Config};
+use notify::Notify;
 
 /// Trees of small values are made and dropped with every write: this takes a sixth of the processor time of a patch away
 /// that the system's allocator needs, at the same memory per connection.
@@ -82,7 +84,25 @@ fn serve(config: Config) -> Result<(), String> {
         // Before anything else, so that a signal during the start is not lost.
         let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
         let assembled = assemble::assemble(config, outset).await.map_err(|error| error.to_string())?;
-        assembled.run(say, stop).await;
+        let notify = Notify::of_environment();
+        let begun = |greeting: &str| {
+            say(greeting);
+            notify.iter().for_each(Notify::ready);
+        };
+        let told = async {
+            stop.await;
+            notify.iter().for_each(Notify::stopping);
+        };
+        let alive = async {
+            match &notify {
+                Some(notify) => notify.keep_alive().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = assembled.run(begun, told) => {}
+            () = alive => {}
+        }
         Ok(())
     });
     // Whatever still blocks a thread (a log that nobody reads) does not keep the process alive.

@@ -166,3 +166,69 @@ async fn without_a_garbage_collector_nothing_waits_for_it() {
         assert_eq!(client.get(&path).await.unwrap().status, want, "{flag}");
     }
 }
+
+#[tokio::test]
+async fn what_runs_and_with_which_flags() {
+    let server = Server::start(&["--ephemeral", "--v=2", "--enable-admission-plugins=AlwaysPullImages"]);
+    let mut client = server.client().await;
+    let text = client.get("/statusz").await.unwrap();
+    assert_eq!((text.status, text.header("content-type")), (200, "text/plain; charset=utf-8"));
+    assert!(
+        text.body.starts_with("\napiserver statusz\nWarning: ") && text.body.contains("\nEmulation version: 1.36\n")
+    );
+    let paths = "Paths: /flagz /healthz /livez /metrics /readyz /statusz /version\n";
+    assert!(text.body.ends_with(paths), "{}", text.body);
+    let text = client.get("/flagz").await.unwrap().body;
+    for line in ["v=2", "enable-admission-plugins=[AlwaysPullImages]", "ephemeral=true", "allow-privileged=true"] {
+        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+    }
+    let accept = [("accept", "application/json;as=Flagz;v=v1beta1;g=config.k8s.io")];
+    let answer = client.send("GET", "/flagz", &accept, "").await.unwrap();
+    assert_eq!(answer.header("content-type"), "application/json;g=config.k8s.io;v=v1beta1;as=Flagz");
+    let flagz: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(
+        (&flagz["kind"], &flagz["metadata"]["name"], &flagz["flags"]["v"]),
+        (&"Flagz".into(), &"apiserver".into(), &"2".into())
+    );
+    let accept = [("accept", "application/yaml;as=Statusz;v=v1alpha1;g=config.k8s.io")];
+    let answer = client.send("GET", "/statusz", &accept, "").await.unwrap();
+    assert!(
+        answer.header("warning").contains("This version of the statusz endpoint is deprecated"),
+        "{:?}",
+        answer.headers
+    );
+    assert!(answer.body.starts_with("apiVersion: config.k8s.io/v1alpha1\n"), "{}", answer.body);
+    let answer = client.send("GET", "/statusz", &[("accept", "application/json")], "").await.unwrap();
+    assert_eq!(answer.status, 406);
+    let server = Server::start(&["--ephemeral", "--feature-gates=ComponentStatusz=false"]);
+    assert_eq!(server.client().await.get("/statusz").await.unwrap().status, 404);
+}
+
+#[test]
+fn systemd_is_told() {
+    let temp = TempDir::new();
+    let place = temp.join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&place).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let mut command = program();
+    command.args(["--ephemeral", "--secure-port=0"]).env("TMPDIR", temp.path()).env("NOTIFY_SOCKET", &place);
+    command.env("WATCHDOG_USEC", "20000").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut told = || {
+        let mut buffer = [0; 64];
+        let length = socket.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    };
+    let mut alive = 0;
+    let mut until = |want: &str| loop {
+        match told() {
+            state if state == want => return,
+            state if state == "WATCHDOG=1\n" => alive += 1,
+            state => panic!("{state} before {want}"),
+        }
+    };
+    until("READY=1\n");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    until("STOPPING=1\n");
+    assert!(child.wait().unwrap().success() && alive > 0);
+}

@@ -2,6 +2,8 @@
 
 mod flags;
 mod logs;
+mod zpages;
 
 pub use flags::{DebugFlag, DebugFlagsLink};
 pub use logs::LogsLink;
+pub use zpages::ZPagesLink;
