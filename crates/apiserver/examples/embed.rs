@@ -6,7 +6,7 @@ use binnacle_apiserver::{Gates, Server, Settings, Version};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY)?;
+    let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY, Version::BINARY.previous())?;
     let directory = std::env::temp_dir().join("binnacle-embedded");
     let mut passing = Server::start(Settings::ephemeral()).await?;
     let mut lasting = Server::start(Settings::in_directory(&directory).gates(gates).allow_privileged(false)).await?;

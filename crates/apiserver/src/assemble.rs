@@ -11,6 +11,7 @@ mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Instant;
 
 use binnacle_admission::{
     AdmissionConfigError, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
@@ -18,27 +19,30 @@ use binnacle_admission::{
 use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, Options as AggregatorOptions, PeerMetrics};
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::{AvailabilityMetrics, ConversionMetrics, ServiceAddresses, Step, follow_policies};
+use binnacle_controlplane::{
+    AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
+};
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
-use binnacle_metrics::keep;
+use binnacle_metrics::{Exposed, keep};
 use binnacle_openapi::OpenApiLink;
-use binnacle_proxy::ClientIdentity;
+use binnacle_proxy::{ClientIdentity, Way};
 use binnacle_registry::{Catalog, ROOT};
-use binnacle_request::{Detour, Link, ShutdownTrigger};
+use binnacle_request::{Detour, Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink,
-    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, Metrics, MetricsLink,
-    Server, Stopping, Tls, TlsError, VersionLink,
+    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DebugFlagsLink, DefaultCertificate,
+    FlowDumpLink, HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogsLink,
+    Metrics, MetricsLink, Server, Stopping, Tls, TlsError, Tracer, VersionLink, ZPagesLink,
 };
 use binnacle_specials::Outward;
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_supervise::supervise;
+use binnacle_traces::{Exporter, TracingConfig};
 use binnacle_webhook::ServiceResolver;
 use prometheus::{GaugeVec, Opts, Registry};
 use rustix::process::{Resource, getrlimit};
@@ -111,6 +115,10 @@ pub(crate) enum StartFailure {
     ProxyClient(binnacle_proxy::IdentityError),
     #[error("error building peer proxy handler, {0}")]
     Peers(String),
+    #[error(transparent)]
+    TracingConfig(#[from] binnacle_traces::ConfigError),
+    #[error(transparent)]
+    Tracing(#[from] binnacle_traces::ExporterError),
     #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
     NoRegistration,
     #[error("failed to apply admission: {0}")]
@@ -160,7 +168,8 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     let stores = Stores::open(&config.storage, on_disk_failure, &mut data, metrics.registry())?;
     stores.refuse_unfinished().await?;
     let admin_socket = stores.offer();
-    let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client } = named;
+    let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client, tracing: named_tracing } =
+        named;
     let named_clients = authentication.clients.take();
     let clock = system_clock();
     let Shown { tls, clients, kubeconfig, kubectl, controllers, place: temporary, service_account, own } =
@@ -235,7 +244,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
         None => stores.options(&config.storage, &features),
     };
     let (api, control_plane, served) =
-        built_in(storage, resources.clone(), &access, port_address, &config, outward, &shutdown);
+        built_in(storage, resources.clone(), &access, port_address, &config, outward, &shutdown)?;
     let mut followers = JoinSet::new();
     follow_policies(&access.admission_policies.policies, &resources, &mut followers, &shutdown);
     manifests.follow(&mut followers, &shutdown);
@@ -265,6 +274,8 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
         aggregation.extend(peers.follow(&mut followers, &shutdown).map_err(|_| StartFailure::NoRegistration)?);
     }
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
+    let tracer = named_tracing.map(|tracing| start_tracing(&tracing, &control_plane, &mut followers, &shutdown));
+    let tracer = tracer.transpose()?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
     let lost = Lost::default();
@@ -279,25 +290,42 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
         upkeep: &upkeep,
         lost: &lost,
         steps: control_plane.steps().iter().chain(&aggregation).collect(),
+        livez_grace: Instant::now().checked_add(config.generic.livez_grace_period),
         terminating,
     };
     let health = checked.health(health_metrics.clone());
     let named = |name: &str| control_plane.steps().iter().find(|step| step.name() == name).cloned();
     let (defined, routed) = (named("crd-informer-synced"), aggregator.clone());
     let complete = move || routed.is_complete() && defined.as_ref().is_none_or(Step::is_done);
+    let has_been_ready = config.generic.refuses_until_ready.then(|| health.has_been_ready());
+    let exposed = Arc::new(Exposed::new(config.exposed_metrics.clone()));
     let shown = resources.clone();
     let what_is_served = move || shown.snapshot().served().clone();
     let documented = aggregator.clone();
     let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds()).with_others(move || documented.openapi());
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
-        Arc::new(VersionLink::new(failure_response, BUILD, features.emulated())),
-        Arc::new(MetricsLink(metrics.clone())),
-        Arc::new(HealthMetricsLink(health_metrics)),
+        Arc::new(VersionLink::new(failure_response, BUILD, &features.gates)),
+        Arc::new(MetricsLink { metrics: metrics.clone(), exposed: exposed.clone() }),
+        Arc::new(HealthMetricsLink { metrics: health_metrics, exposed }),
         Arc::new(aggregator),
         Arc::new(openapi),
         Arc::new(api),
     ];
+    links.push(Arc::new(ZPagesLink {
+        failure: failure_response,
+        emulated: features.emulated(),
+        flags: config.host.flags.clone(),
+        more_paths: if config.misc.serves_logs { vec!["/logs"] } else { Vec::new() },
+        statusz: features.enabled("ComponentStatusz"),
+        flagz: features.enabled("ComponentFlagz"),
+    }));
+    if config.debugging.profiling && !config.host.debug_flags.is_empty() {
+        links.push(Arc::new(DebugFlagsLink(config.host.debug_flags.clone())));
+    }
+    if config.misc.serves_logs {
+        links.push(Arc::new(LogsLink::new("/var/log")));
+    }
     if let Some(fairness) = &fairness {
         links.push(Arc::new(FlowDumpLink(fairness.clone())));
     }
@@ -328,6 +356,8 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
             goaway_chance: config.generic.goaway_chance,
             limits: limits(&config),
             fairness: fairness.clone(),
+            tracer,
+            has_been_ready,
             draining: Some(draining),
         },
     });
@@ -384,6 +414,7 @@ struct Named {
     kubelets: Kubelets,
     /// Shown to servers of aggregated APIs.
     proxy_client: Option<Arc<dyn ResolvesClientCert>>,
+    tracing: Option<TracingConfig>,
 }
 
 impl Named {
@@ -403,7 +434,8 @@ impl Named {
             }
         };
         let authorization = Prepared::load(&config.authorization)?;
-        let kubelets = Kubelets::new(&config.misc.kubelet)?;
+        let way = Way { bytes_per_second: config.misc.connection_bytes_per_second };
+        let kubelets = Kubelets::new(&config.misc.kubelet)?.by(way);
         let proxy_client = match &config.misc.proxy_client {
             Some((certificate, key)) => {
                 Some(ClientIdentity::load(certificate, key).map_err(StartFailure::ProxyClient)?)
@@ -411,7 +443,8 @@ impl Named {
             None => None,
         };
         let proxy_client = proxy_client.map(|identity| Arc::new(identity) as Arc<dyn ResolvesClientCert>);
-        Ok(Self { authentication, issuers, tls, authorization, kubelets, proxy_client })
+        let tracing = config.debugging.tracing_config.as_deref().map(TracingConfig::load).transpose()?;
+        Ok(Self { authentication, issuers, tls, authorization, kubelets, proxy_client, tracing })
     }
 }
 
@@ -430,6 +463,20 @@ fn descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// Who decides which requests are traced; where their spans go is one more task.
+fn start_tracing(
+    config: &TracingConfig,
+    control_plane: &ControlPlane,
+    followers: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+) -> Result<Arc<Tracer>, StartFailure> {
+    let resource =
+        vec![("service.name", "apiserver".to_owned()), ("service.instance.id", control_plane.server_name().to_owned())];
+    let (exporter, task) = Exporter::new(&config.endpoint, resource, shutdown.clone())?;
+    followers.spawn(task);
+    Ok(Arc::new(Tracer::new(exporter, config.per_million)))
+}
+
 /// The limits where fairness does not share them out.
 fn limits(config: &Settings) -> Option<InFlightLimits> {
     let generic = &config.generic;
@@ -445,9 +492,9 @@ fn tell_version(config: &Settings, registry: &Registry) -> Result<(), prometheus
     let info = keep(registry, GaugeVec::new(Opts::new("version_info", help), &labels)?)?;
     let own =
         KUBERNETES_VERSION.trim_start_matches('v').rsplit_once('.').map_or(KUBERNETES_VERSION, |(minor, _)| minor);
-    let emulated = config.generic.emulated();
-    let [emulation, before] = [emulated.minor, emulated.minor - 1].map(|minor| format!("{}.{minor}", emulated.major));
-    info.with_label_values(&[own, "kube", &emulation, &before]).set(1.0);
+    let gates = &config.generic.gates;
+    let [emulation, compatible] = [gates.emulated(), gates.compatible()].map(|version| version.to_string());
+    info.with_label_values(&[own, "kube", &emulation, &compatible]).set(1.0);
     Ok(())
 }
 

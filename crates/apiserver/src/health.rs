@@ -71,7 +71,7 @@ impl HealthCheck for StepCheck {
 }
 
 /// The checks of what is done at the start, in the order in which the Go server lists them.
-pub(crate) const ORDER: [&str; 39] = [
+pub(crate) const ORDER: [&str; 40] = [
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/start-encryption-provider-config-automatic-reload",
     "poststarthook/generic-apiserver-start-informers",
@@ -83,6 +83,7 @@ pub(crate) const ORDER: [&str; 39] = [
     "poststarthook/start-apiextensions-controllers",
     "poststarthook/crd-informer-synced",
     "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-kube-apiserver-coordinated-leader-election-controller",
     "poststarthook/peer-endpoint-reconciler-controller",
     "poststarthook/mixed-version-proxy-handler",
     "poststarthook/local-discovery-cache-sync",

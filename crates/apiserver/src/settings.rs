@@ -5,6 +5,7 @@ mod admission;
 mod api_enablement;
 mod authentication;
 mod authorization;
+mod debugging;
 mod generic;
 mod host;
 mod misc;
@@ -17,11 +18,15 @@ use std::path::PathBuf;
 use binnacle_controlplane::EndpointReconciler;
 use binnacle_features::{Features, Gates};
 use binnacle_meta::go_quote;
+use binnacle_metrics::ExposedOptions;
+use binnacle_resources::{Emulation, EmulationError, ServedResources};
+use binnacle_scheme::Release;
 
 pub use admission::Admission;
 pub use api_enablement::ApiEnablement;
 pub use authentication::{Authentication, Issuers, Oidc, RequestHeader, ServiceAccounts, Webhook};
 pub use authorization::{Authorization, Source};
+pub use debugging::Debugging;
 pub use generic::Generic;
 pub use host::{DiskFailure, Host};
 pub use misc::Misc;
@@ -34,6 +39,7 @@ pub use values::{Cidr, PortRange};
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub generic: Generic,
+    pub debugging: Debugging,
     pub storage: Storage,
     pub serving: Serving,
     pub auditing: binnacle_audit::Options,
@@ -41,16 +47,20 @@ pub struct Settings {
     pub authorization: Authorization,
     pub api_enablement: ApiEnablement,
     pub admission: Admission,
+    /// Which metrics are shown, and with which values of their labels.
+    pub exposed_metrics: ExposedOptions,
     pub misc: Misc,
     pub host: Host,
 }
 
 /// Settings that do not go together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("service IP family {} must match public address family {}", go_quote(.range), go_quote(.advertised))]
-pub struct SettingsError {
-    range: String,
-    advertised: String,
+pub enum SettingsError {
+    #[error("service IP family {} must match public address family {}", go_quote(.range), go_quote(.advertised))]
+    Families { range: String, advertised: String },
+    /// Something is to be served that the emulated version does not have.
+    #[error(transparent)]
+    Emulation(#[from] EmulationError),
 }
 
 // === impl Settings: constructors ===
@@ -96,6 +106,7 @@ impl Settings {
     /// The same settings, fit for a start.
     pub fn checked(mut self) -> Result<Self, SettingsError> {
         self.check_families()?;
+        self.served()?;
         // Who may do everything must be somebody.
         self.authentication.anonymous &= !self.authorization.allows_everything();
         Ok(self)
@@ -104,6 +115,17 @@ impl Settings {
     /// The gates of the server and what it allows.
     pub fn features(&self) -> Features {
         Features { gates: self.generic.gates.clone(), allow_privileged: self.misc.allow_privileged }
+    }
+
+    /// The built-in resources that are served.
+    pub(crate) fn served(&self) -> Result<ServedResources, SettingsError> {
+        let (generic, emulated) = (&self.generic, self.generic.emulated());
+        let emulation = Emulation {
+            release: Release { major: emulated.major, minor: emulated.minor },
+            forward: generic.forward_compatible,
+            named_forward: generic.named_forward_compatible,
+        };
+        Ok(ServedResources::new(&self.api_enablement.enabled, emulation, |gate| generic.gates.enabled(gate))?)
     }
 
     /// The service `kubernetes` has one address, and endpoints of another family would lead nowhere.
@@ -117,7 +139,7 @@ impl Settings {
         {
             return Ok(());
         }
-        Err(SettingsError { range: range.to_string(), advertised: advertised.to_string() })
+        Err(SettingsError::Families { range: range.to_string(), advertised: advertised.to_string() })
     }
 }
 

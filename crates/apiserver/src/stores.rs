@@ -115,6 +115,7 @@ impl Stores {
             event_ttl: storage.event_ttl,
             lease_reuse: storage.lease_reuse,
             delete_workers: storage.delete_workers,
+            garbage_collector: storage.garbage_collector,
             features: features.clone(),
             ..StorageOptions::new(self.main())
         }

@@ -47,7 +47,7 @@ async fn gate(client: &mut Client, name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_share_a_process() {
     let temp = TempDir::new();
-    let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY).unwrap();
+    let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY, Version::BINARY.previous()).unwrap();
     let in_directory = || Settings::in_directory(temp.path().join("data")).allow_privileged(false);
     let mut passing = Server::start(Settings::ephemeral().gates(gates)).await.unwrap();
     let mut lasting = Server::start(in_directory()).await.unwrap();

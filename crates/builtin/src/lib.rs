@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use binnacle_features::Version;
+use binnacle_features::Gates;
 use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_registry::{Catalog, Installer, Resource};
 use binnacle_resources::written_version;
@@ -31,15 +31,15 @@ pub struct Releases {
 impl Default for Releases {
     /// Those of the program.
     fn default() -> Self {
-        Self::of(Version::BINARY)
+        Self::of(&Gates::default())
     }
 }
 
 impl Releases {
-    /// Those of a server that acts as this version.
-    pub fn of(emulated: Version) -> Self {
-        let [emulated, compatible] =
-            [emulated, emulated.previous()].map(|version| Release { major: version.major, minor: version.minor });
+    /// Those of a server with these gates.
+    pub fn of(gates: &Gates) -> Self {
+        let [emulated, compatible] = [gates.emulated(), gates.compatible()]
+            .map(|version| Release { major: version.major, minor: version.minor });
         Self { emulated, compatible }
     }
 }

@@ -41,8 +41,27 @@ pub struct Config {
     pub aggregated: Option<Arc<dyn AggregatedServers>>,
     /// Counts APIServices that are unavailable.
     pub availability: Option<AvailabilityMetrics>,
+    /// Timing of the lease by which servers agree which of them elects leaders (`--coordinated-leadership-...`).
+    pub leadership: Leadership,
     /// Serves custom resources; without it definitions are stored and nothing more.
     pub custom: Option<Arc<CustomResources>>,
+}
+
+/// How a lease is held by which servers agree on a leader among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leadership {
+    /// Who has not renewed it for this time has lost it.
+    pub lease_duration: Duration,
+    /// Who could not renew it for this time gives up.
+    pub renew_deadline: Duration,
+    pub retry_period: Duration,
+}
+
+impl Default for Leadership {
+    fn default() -> Self {
+        let [lease_duration, renew_deadline, retry_period] = [15, 10, 2].map(Duration::from_secs);
+        Self { lease_duration, renew_deadline, retry_period }
+    }
 }
 
 /// Who keeps the endpoints of the service `kubernetes`.
@@ -85,6 +104,7 @@ impl Default for Config {
             local_apis: Vec::new(),
             aggregated: None,
             availability: None,
+            leadership: Leadership::default(),
             custom: None,
         }
     }

@@ -45,6 +45,10 @@ impl Identity {
         &self.name
     }
 
+    pub(crate) fn hostname(&self) -> &str {
+        &self.hostname
+    }
+
     fn new(hostname: &str) -> Self {
         let mut hash = Sha256::new();
         for text in [hostname, PROGRAM] {

@@ -18,7 +18,8 @@ use crate::identity_lease::Identity;
 use crate::storage_versions::StorageVersions;
 use crate::{
     apiservices, bootstrap_roles, config_maps, definitions, flowcontrol, identity_lease, kubernetes_service,
-    peer_addresses, priority_classes, service_cidr, services, storage_readiness, storage_versions, system_namespaces,
+    leader_election, peer_addresses, priority_classes, service_cidr, services, storage_readiness, storage_versions,
+    system_namespaces,
 };
 
 /// How soon a step that failed is tried again: first, and at last.
@@ -30,6 +31,7 @@ pub struct ControlPlane {
     steps: Vec<Step>,
     registrations: Registrations,
     storage_versions: StorageVersions,
+    server_name: String,
     task: JoinHandle<()>,
 }
 
@@ -44,6 +46,7 @@ pub struct Step {
 pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work::new(resources, config));
     let (registrations, storage_versions) = (work.registrations.clone(), work.storage_versions.clone());
+    let server_name = work.identity.name().to_owned();
     let mut steps = Vec::new();
     let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages(work.resources.features())
         .into_iter()
@@ -81,7 +84,7 @@ pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlP
             }
         }
     });
-    ControlPlane { steps, registrations, storage_versions, task }
+    ControlPlane { steps, registrations, storage_versions, server_name, task }
 }
 
 /// What the loops work with.
@@ -189,6 +192,10 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
     if !features.enabled("UnknownVersionInteroperabilityProxy") {
         then.retain(|each| each.name != "peer-endpoint-reconciler-controller");
     }
+    if features.enabled("CoordinatedLeaderElection") {
+        let name = "start-kube-apiserver-coordinated-leader-election-controller";
+        then.push(Loop::follow(name, &[], leader_election::follow));
+    }
     if features.enabled("WatchCacheInitializationPostStartHook") {
         then.push(Loop::repeat("storage-readiness", None, |work| Box::pin(storage_readiness::ensure(work))));
     }
@@ -275,6 +282,11 @@ impl ControlPlane {
     /// What is done at the start, for health checks.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// The name under which this server is known among those of the store.
+    pub fn server_name(&self) -> &str {
+        &self.server_name
     }
 
     /// The APIServices that are kept for what is served here.

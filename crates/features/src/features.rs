@@ -37,7 +37,8 @@ mod tests {
     #[test]
     fn each_value_has_its_own_gates() {
         let off = Features::default();
-        let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY).expect("an alpha gate");
+        let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY, Version::BINARY.previous())
+            .expect("an alpha gate");
         let on = Features { gates, allow_privileged: false };
         assert!(on.enabled("GenericWorkload") && !off.enabled("GenericWorkload"));
         assert_eq!((on.allow_privileged, off.allow_privileged), (false, true));

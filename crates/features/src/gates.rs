@@ -12,6 +12,8 @@ const ALL_BETA: &str = "AllBeta";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gates {
     emulated: Version,
+    /// Servers of this version must be able to read what this one writes.
+    compatible: Version,
     /// What differs from the defaults, or was said to be as they are.
     set: BTreeMap<&'static str, bool>,
     /// The answer for each gate by name, since some are asked for in every write.
@@ -55,14 +57,15 @@ impl Default for Gates {
 impl Gates {
     /// The defaults of a version.
     pub fn of(emulated: Version) -> Self {
-        let mut gates = Self { emulated, set: BTreeMap::new(), on: Vec::new(), warnings: Vec::new() };
+        let compatible = emulated.previous().max(Version::FLOOR);
+        let mut gates = Self { emulated, compatible, set: BTreeMap::new(), on: Vec::new(), warnings: Vec::new() };
         gates.settle();
         gates
     }
 
     /// The gates of a version with what the values of the flag say: `A=true,B=false`, each perhaps with `kube:` before.
-    pub fn parse(values: &[&str], emulated: Version) -> Result<Self, GateError> {
-        let mut gates = Self::of(emulated);
+    pub fn parse(values: &[&str], emulated: Version, compatible: Version) -> Result<Self, GateError> {
+        let mut gates = Self { compatible, ..Self::of(emulated) };
         let mut asked: BTreeMap<&str, bool> = BTreeMap::new();
         let mut prefixes = [false, false];
         for pair in values.iter().flat_map(|value| value.split(',')).filter(|pair| !pair.is_empty()) {
@@ -106,6 +109,11 @@ impl Gates {
         self.emulated
     }
 
+    /// The oldest version of other servers that must be able to read what this one writes.
+    pub fn compatible(&self) -> Version {
+        self.compatible
+    }
+
     /// All gates that the emulated version knows, by name, with their stage and whether they are on.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, Spec, bool)> + '_ {
         TABLE.gates.keys().filter_map(|name| {
@@ -134,8 +142,7 @@ impl Gates {
             if spec.locked && spec.default != *on {
                 errors.push(GateError::Locked((*name).to_owned(), *on, spec.default));
             } else if spec.stage == Stage::PreAlpha && !matches!(known, ALL_ALPHA | ALL_BETA) {
-                let compatible = self.emulated.previous();
-                errors.push(GateError::PreAlpha((*name).to_owned(), *on, self.emulated, compatible));
+                errors.push(GateError::PreAlpha((*name).to_owned(), *on, self.emulated, self.compatible));
             } else {
                 self.set.insert(known, *on);
                 self.warn(known, *on, spec.stage);
@@ -203,7 +210,8 @@ mod tests {
     use super::*;
 
     fn parse(values: &[&str], minor: u16) -> Result<Gates, String> {
-        Gates::parse(values, Version { major: 1, minor }).map_err(|error| error.to_string())
+        let emulated = Version { major: 1, minor };
+        Gates::parse(values, emulated, emulated.previous()).map_err(|error| error.to_string())
     }
 
     #[test]

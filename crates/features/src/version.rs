@@ -43,6 +43,8 @@ pub enum VersionError {
     Component(String),
     #[error("emulation version {0} is not between [{1}, {2}]")]
     Range(Version, Version, Version),
+    #[error("minCompatibilityVersion version {0} is not between [{1}, {2}]")]
+    Compatibility(Version, Version, Version),
 }
 
 impl FromStr for Version {
@@ -69,6 +71,25 @@ fn number(text: &str) -> Option<u16> {
 
 /// The version that `--emulated-version` asks for: `1.35` or `kube=1.35`, and the binary's own without any.
 pub fn emulated_version(values: &[&str]) -> Result<Version, VersionError> {
+    let version = asked(values)?.unwrap_or(Version::BINARY);
+    if !(Version::FLOOR..=Version::BINARY).contains(&version) {
+        return Err(VersionError::Range(version, Version::FLOOR, Version::BINARY));
+    }
+    Ok(version)
+}
+
+/// The oldest version of other servers that must be able to read what this one writes, as `--min-compatibility-version`
+/// has it: the one before the emulated version without it.
+pub fn compatible_version(values: &[&str], emulated: Version) -> Result<Version, VersionError> {
+    let version = asked(values)?.unwrap_or_else(|| emulated.previous().max(Version::FLOOR));
+    if !(Version::FLOOR..=emulated).contains(&version) {
+        return Err(VersionError::Compatibility(version, Version::FLOOR, emulated));
+    }
+    Ok(version)
+}
+
+/// The version of the component `kube` among the values of a flag.
+fn asked(values: &[&str]) -> Result<Option<Version>, VersionError> {
     let mut asked: Option<Version> = None;
     for value in values.iter().flat_map(|value| value.split(',')) {
         let (component, version) = match value.split_once('=') {
@@ -84,16 +105,29 @@ pub fn emulated_version(values: &[&str]) -> Result<Version, VersionError> {
         }
         asked = Some(version);
     }
-    let version = asked.unwrap_or(Version::BINARY);
-    if !(Version::FLOOR..=Version::BINARY).contains(&version) {
-        return Err(VersionError::Range(version, Version::FLOOR, Version::BINARY));
-    }
-    Ok(version)
+    Ok(asked)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn compatibility() {
+        let emulated = |minor| Version { major: 1, minor };
+        for (values, minor, want) in [
+            (&[][..], 36, Ok("1.35")),
+            (&[], 33, Ok("1.33")),
+            (&["1.36"], 36, Ok("1.36")),
+            (&["kube=1.33"], 36, Ok("1.33")),
+            (&["1.30"], 36, Err("minCompatibilityVersion version 1.30 is not between [1.33, 1.36]")),
+            (&["1.35"], 34, Err("minCompatibilityVersion version 1.35 is not between [1.33, 1.34]")),
+            (&["x"], 36, Err("could not parse \"x\" as version")),
+        ] {
+            let got = compatible_version(values, emulated(minor)).map(|version| version.to_string());
+            assert_eq!(got.map_err(|e| e.to_string()), want.map(str::to_owned).map_err(str::to_owned), "{values:?}");
+        }
+    }
 
     #[test]
     fn emulation() {

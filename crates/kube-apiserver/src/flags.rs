@@ -8,12 +8,14 @@ mod api_enablement;
 mod auditing;
 mod authentication;
 mod authorization;
+mod features;
 mod generic;
 mod global;
 mod help;
 mod inert;
 mod kubelet;
 mod logs;
+mod metrics;
 mod misc;
 #[cfg(test)]
 mod page;
@@ -25,26 +27,29 @@ mod table;
 use std::ffi::OsString;
 
 use binnacle_apiserver::settings::{
-    Admission, ApiEnablement, Authentication, Authorization, Generic, Host, Misc, Serving, Settings, Storage,
+    Admission, ApiEnablement, Authentication, Authorization, Debugging, Generic, Host, Misc, Serving, Settings, Storage,
 };
 
-pub(crate) use logs::{LogFormat, Logs};
+pub(crate) use logs::{LogFormat, Logs, Module, Verbosity};
 pub(crate) use table::FlagError;
 
 use parse::Given;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 15] = [
     generic::GROUP,
     storage::GROUP,
     serving::GROUP,
     auditing::GROUP,
+    features::GROUP,
     authentication::GROUP,
     authorization::GROUP,
     api_enablement::GROUP,
     admission::GROUP,
+    metrics::GROUP,
     logs::GROUP,
+    features::TRACES,
     misc::GROUP,
     inert::GROUP,
     global::GROUP,
@@ -62,6 +67,8 @@ pub(crate) enum Command {
 pub(crate) struct Config {
     pub(crate) settings: Settings,
     pub(crate) logs: Logs,
+    /// All flags with their values, as `/flagz` shows them.
+    pub(crate) shown: Vec<(String, String)>,
     /// Flags that were given and change nothing, with the reasons.
     pub(crate) inert: Vec<(&'static str, &'static str)>,
 }
@@ -80,8 +87,12 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     if let Some(text) = global::version(&given)? {
         return Ok(Command::Print(text));
     }
+    let generic = Generic::read(&given)?;
+    // First of all, so that what else is wrong is logged as asked for.
+    let logs = Logs::read(&given, generic.gates.enabled("LoggingAlphaOptions"))?;
     let settings = Settings {
-        generic: Generic::read(&given)?,
+        generic,
+        debugging: Debugging::read(&given)?,
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
         auditing: auditing::read(&given)?,
@@ -89,13 +100,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         authorization: Authorization::read(&given)?,
         api_enablement: ApiEnablement::read(&given)?,
         admission: Admission::read(&given)?,
+        exposed_metrics: metrics::read(&given)?,
         misc: Misc::read(&given)?,
         host: Host::default(),
     };
-    let (inert, logs) = (inert::given(&given), Logs::read(&given)?);
     check_peers(&given, &settings)?;
     let settings = settings.checked().map_err(|error| FlagError::new(error.to_string()))?;
-    Ok(Command::Serve(Box::new(Config { settings, logs, inert })))
+    Ok(Command::Serve(Box::new(Config { settings, logs, shown: given.shown(), inert: inert::given(&given) })))
 }
 
 /// What servers of one cluster need to find each other makes no sense without the gate.
@@ -161,7 +172,8 @@ mod tests {
         assert_eq!(config.misc.service_node_port_range.to_string(), "30000-32767");
         assert_eq!(config.authentication.service_accounts.issuers, ["https://kubernetes.default.svc"]);
         assert!(config.misc.allow_privileged && !config.storage.ephemeral);
-        assert_eq!(program(&[]).logs, Logs { format: LogFormat::Text, verbosity: 0 });
+        let logs = program(&[]).logs;
+        assert_eq!((logs.format, logs.verbosity, logs.split), (LogFormat::Text, 0, false));
     }
 
     #[test]
@@ -181,6 +193,7 @@ mod tests {
             let Config { settings, logs, .. } = program(arguments);
             assert_eq!((settings.serving.secure_port, settings.storage.ephemeral, logs.verbosity), (1, true, 4));
         }
+        assert_eq!(modes(&config(&["--authorization-mode="])), ["alwaysallow"]);
         let both = config(&["--authorization-mode=AlwaysAllow", "--authorization-mode=AlwaysDeny"]);
         assert_eq!(modes(&both), ["alwaysallow", "alwaysdeny"]);
         let hook = ["--authorization-mode=Webhook,ABAC", "--authorization-webhook-config-file=a"];
@@ -330,7 +343,58 @@ mod tests {
                 &["--kubelet-timeout=5"],
                 "invalid argument \"5\" for \"--kubelet-timeout\" flag: time: missing unit in duration \"5\"",
             ),
-            (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"),
+            (
+                &["-v=x"],
+                "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseUint: parsing \"x\": invalid syntax",
+            ),
+            (
+                &["-v=2147483648"],
+                "invalid argument \"2147483648\" for \"-v, --v\" flag: strconv.ParseUint: parsing \"2147483648\": value out of range",
+            ),
+            (
+                &["--vmodule=a"],
+                "invalid argument \"a\" for \"--vmodule\" flag: \"a\" does not have the pattern=N format",
+            ),
+            (
+                &["--vmodule=a=x"],
+                "invalid argument \"a=x\" for \"--vmodule\" flag: parsing verbosity in \"a=x\": strconv.ParseUint: parsing \"x\": invalid syntax",
+            ),
+            (
+                &["--vmodule=a=1,", "--logging-format=xml", "--log-flush-frequency=-1s"],
+                "[flushFrequency: Invalid value: \"-1s\": Must be greater than zero, format: Invalid value: \"xml\": Unsupported log format, vmodule: Forbidden: Only supported for text log format]",
+            ),
+            (
+                &["--log-text-info-buffer-size=4Ki"],
+                "options.text.infoBufferSize: Forbidden: Feature LoggingAlphaOptions is disabled",
+            ),
+            (
+                &["--log-json-split-stream"],
+                "options.json.splitStream: Forbidden: Feature LoggingAlphaOptions is disabled",
+            ),
+            (
+                &["--log-text-info-buffer-size=4x"],
+                "invalid argument \"4x\" for \"--log-text-info-buffer-size\" flag: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            ),
+            (
+                &["--show-hidden-metrics-for-version=1.34"],
+                "metrics.showHiddenMetricsForVersion: Invalid value: \"1.34\": must be omitted or have the value '1.35'; only the previous minor version is allowed",
+            ),
+            (
+                &["--disabled-metrics=a-b,1x,"],
+                "metrics.disabledMetrics: Invalid value: [\"a-b\",\"1x\",\"\"]: must be fully qualified metric names matching \"^[a-zA-Z_:][a-zA-Z0-9_:]*$\", got \"a-b\"",
+            ),
+            (
+                &["--allow-metric-labels=a"],
+                "invalid argument \"a\" for \"--allow-metric-labels\" flag: a must be formatted as key=value",
+            ),
+            (
+                &["--allow-metric-labels=a=b"],
+                "metrics.allowListMapping: Invalid value: {\"a\":\"b\"}: must have keys with format `metricName,labelName` where metricName matches \"[a-zA-Z_:][a-zA-Z0-9_:]*\" and labelName matches \"[a-zA-Z_][a-zA-Z0-9_]*\"",
+            ),
+            (
+                &["--allow-metric-labels-manifest=/nothing"],
+                "metrics.allowListMappingManifest: Invalid value: \"/nothing\": failed to read allow list manifest: open /nothing: no such file or directory",
+            ),
             (&["--logging-format=xml"], "format: Invalid value: \"xml\": Unsupported log format"),
             (
                 &["--oidc-client-id=a"],
@@ -392,7 +456,28 @@ mod tests {
             ),
             (&["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file must be specified together"),
             (&["--authorization-mode=Magic"], "authorization-mode \"Magic\" is not a valid mode"),
-            (&["--authorization-mode="], "at least one authorization-mode must be passed"),
+            (
+                &["--authorization-mode=", "--authorization-webhook-config-file=a"],
+                "cannot specify --authorization-webhook-config-file without mode Webhook",
+            ),
+            (&["--min-compatibility-version=1.30"], "minCompatibilityVersion version 1.30 is not between [1.33, 1.36]"),
+            (
+                &["--emulation-forward-compatible"],
+                "ServerRunOptions.EmulationForwardCompatible cannot be set to true if the emulation version is the same as the binary version",
+            ),
+            (
+                &["--runtime-config-emulation-forward-compatible", "--emulated-version=1.36"],
+                "ServerRunOptions.RuntimeConfigEmulationForwardCompatible cannot be set to true if the emulation version is the same as the binary version",
+            ),
+            (
+                &["--coordinated-leadership-lease-duration=1s"],
+                "--coordinated-leadership-lease-duration must be greater than --coordinated-leadership-renew-deadline",
+            ),
+            (
+                &["--coordinated-leadership-retry-period=10s"],
+                "--coordinated-leadership-renew-deadline must be greater than --coordinated-leadership-retry-period",
+            ),
+            (&["--livez-grace-period=-1s"], "--livez-grace-period can not be a negative value"),
             (
                 &["--authorization-mode=AlwaysAllow,AlwaysAllow"],
                 "authorization-mode [\"AlwaysAllow\" \"AlwaysAllow\"] has mode specified more than once",

@@ -1,33 +1,70 @@
-//! The log: on standard error, as text or JSON, as much of it as `--v` asks for.
+//! The log: on standard error or split over both outputs, as klog's text or as JSON, as much of it as `--v` and
+//! `--vmodule` ask for.
 
-use tracing_subscriber::filter::{LevelFilter, Targets};
+mod format;
+mod levels;
+mod output;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_server::DebugFlag;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::flags::{LogFormat, Logs};
+use crate::flags::{Logs, Verbosity};
 
-/// Sends events to standard error from here on.
-pub(crate) fn start(logs: &Logs) {
-    let registry = tracing_subscriber::registry().with(levels(logs.verbosity));
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    // Only a second call in the same process could fail, and there is none.
-    let _ = match logs.format {
-        LogFormat::Text => registry.with(layer.with_ansi(false)).try_init(),
-        LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init(),
-    };
+use format::LogLayer;
+use levels::Levels;
+use output::Output;
+
+/// What can be asked of the log while it is written.
+pub(crate) struct Logging {
+    /// How much is logged; `/debug/flags/v` changes it.
+    levels: Arc<Levels>,
+    output: Arc<Output>,
 }
 
-/// Kubernetes' levels are numbers: up to 2 is what one wants to see all the time, 3 and 4 show each request, 6 and above
-/// are for debugging the server itself. Libraries are one step quieter.
-fn levels(verbosity: u8) -> Targets {
-    let (own, others) = match verbosity {
-        0..=2 => (LevelFilter::INFO, LevelFilter::WARN),
-        3..=5 => (LevelFilter::DEBUG, LevelFilter::INFO),
-        _ => (LevelFilter::TRACE, LevelFilter::DEBUG),
-    };
-    Targets::new()
-        .with_default(others)
-        .with_target("binnacle", own)
-        .with_target("kube_apiserver", own)
-        .with_target("http", own)
+/// Sends events to their outputs from here on.
+pub(crate) fn start(logs: &Logs) -> Logging {
+    let levels = Arc::new(Levels::new(logs.verbosity, &logs.modules));
+    let output = Arc::new(Output::new(logs.split, logs.info_buffer));
+    if output.is_buffered() {
+        flush_every(output.clone(), logs.flush_every);
+    }
+    let layer = LogLayer::new(logs.format, output.clone());
+    // Only a second call in the same process could fail, and there is none.
+    let _ = tracing_subscriber::registry().with(levels.clone().filter()).with(layer).try_init();
+    Logging { levels, output }
+}
+
+impl Logging {
+    /// `/debug/flags/v`.
+    pub(crate) fn level_flag(&self) -> DebugFlag {
+        let levels = self.levels.clone();
+        DebugFlag::new("v", move |text| {
+            let Verbosity(verbosity) = text.parse()?;
+            levels.set(verbosity);
+            Ok(format!("successfully set klog.logging.verbosity to {text}"))
+        })
+    }
+
+    /// Writes what is held back.
+    pub(crate) fn flush(&self) {
+        self.output.flush();
+    }
+}
+
+/// A thread of its own: an output that blocks holds up nothing else.
+fn flush_every(output: Arc<Output>, interval: Duration) {
+    let flusher = std::thread::Builder::new().name("log-flush".to_owned());
+    let begun = flusher.spawn(move || {
+        loop {
+            std::thread::sleep(interval);
+            output.flush();
+        }
+    });
+    if let Err(error) = begun {
+        eprintln!("cannot flush the log at intervals: {error}");
+    }
 }

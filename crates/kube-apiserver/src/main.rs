@@ -3,6 +3,7 @@
 mod descriptors;
 mod flags;
 mod logging;
+mod notify;
 mod signals;
 
 use std::io::Write;
@@ -13,6 +14,7 @@ use binnacle_apiserver::settings::{DiskFailure, Host};
 use binnacle_apiserver::{Handle, Server, Settings};
 use binnacle_server::KUBERNETES_VERSION;
 use flags::{Command, Config};
+use notify::Notify;
 
 /// Trees of small values are made and dropped with every write: this takes a sixth of the processor time of a patch away
 /// that the system's allocator needs, at the same memory per connection.
@@ -45,13 +47,17 @@ fn main() -> ExitCode {
 }
 
 fn serve(config: Config) -> Result<(), String> {
-    let Config { mut settings, logs, inert } = config;
-    logging::start(&logs);
+    let Config { mut settings, logs, shown, inert } = config;
+    let logging = logging::start(&logs);
     for (flag, why) in &inert {
         tracing::warn!("--{flag} has no effect: {why}");
     }
-    settings.host =
-        Host { descriptors: Some(descriptors::raise()), on_disk_failure: DiskFailure::EndProcess(DISK_FAILED) };
+    settings.host = Host {
+        descriptors: Some(descriptors::raise()),
+        on_disk_failure: DiskFailure::EndProcess(DISK_FAILED),
+        flags: shown,
+        debug_flags: vec![logging.level_flag()],
+    };
     // Two at least: one long computation must not keep others from being answered.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -62,6 +68,7 @@ fn serve(config: Config) -> Result<(), String> {
     let result = runtime.block_on(run(settings));
     // Whatever still blocks a thread (a log that nobody reads) does not keep the process alive.
     runtime.shutdown_background();
+    logging.flush();
     result
 }
 
@@ -71,12 +78,29 @@ async fn run(settings: Settings) -> Result<(), String> {
     // Before anything else, so that a signal during the start is not lost.
     let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
     tokio::pin!(stop);
-    let mut server = Server::start(settings).await.map_err(|error| error.to_string())?;
+    let server = Server::start(settings).await.map_err(|error| error.to_string())?;
+    let notify = Notify::of_environment();
+    let alive = async {
+        match &notify {
+            Some(notify) => notify.keep_alive().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = until_stopped(server, stop, notify.as_ref()) => {}
+        () = alive => {}
+    }
+    Ok(())
+}
+
+/// The whole life of a server that was started, of which the supervisor is told.
+async fn until_stopped(mut server: Handle, mut stop: impl Future<Output = ()> + Unpin, notify: Option<&Notify>) {
     let stopped = tokio::select! {
         () = &mut stop => true,
         ready = tokio::time::timeout(START_PATIENCE, server.ready()) => {
             if !matches!(ready, Ok(Err(_))) {
                 say(&greeting(&server));
+                notify.into_iter().for_each(Notify::ready);
             }
             false
         }
@@ -87,8 +111,8 @@ async fn run(settings: Settings) -> Result<(), String> {
             () = server.ended() => {}
         }
     }
+    notify.into_iter().for_each(Notify::stopping);
     server.stop().await;
-    Ok(())
 }
 
 /// The lines of a start.

@@ -60,3 +60,28 @@ async fn discovery_metrics_and_version_tell_of_it() {
     let version = client.get("/version").await.unwrap().body;
     assert!(version.contains("\"emulationMinor\": \"36\""), "{version}");
 }
+
+#[tokio::test]
+async fn later_versions_under_emulation() {
+    let [claims, next] = ["v1beta2", "v1"].map(|version| format!("/apis/resource.k8s.io/{version}/resourceclaims"));
+    let base = ["--emulated-version=1.33", "--feature-gates=DynamicResourceAllocation=true"];
+    for (more, want) in [
+        (&["--runtime-config=resource.k8s.io/v1beta2=true"][..], [200, 404]),
+        (&["--runtime-config=resource.k8s.io/v1beta2=true", "--emulation-forward-compatible"], [200, 200]),
+        (&["--runtime-config=resource.k8s.io/v1=true", "--runtime-config-emulation-forward-compatible"], [404, 200]),
+    ] {
+        let arguments = [&base[..], more].concat();
+        assert_eq!(statuses(&arguments, &[&claims, &next]).await, want, "{more:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_oldest_servers_beside_this_one() {
+    let server = Server::start(&["--ephemeral", "--min-compatibility-version=1.33"]);
+    let mut client = server.client().await;
+    let version = client.get("/version").await.unwrap().body;
+    assert!(version.contains("\"minCompatibilityMinor\": \"33\""), "{version}");
+    let metrics = client.get("/metrics").await.unwrap().body;
+    let line = "version_info{binary=\"1.36\",component=\"kube\",emulation=\"1.36\",min_compat=\"1.33\"} 1";
+    assert!(metrics.lines().any(|metric| metric == line));
+}

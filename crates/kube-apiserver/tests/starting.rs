@@ -48,6 +48,10 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
             &["--authorization-mode=ABAC", "--authorization-policy-file", &junk],
             &format!("invalid authorization config: error reading policy file {junk}, line 1: no certificate: "),
         ),
+        (
+            &["--tracing-config-file", &missing],
+            &format!("failed to read tracing config: unable to read tracing configuration from \"{missing}\": open "),
+        ),
         (&["--authorization-config", &missing], &format!("open {missing}: no such file")),
         (&["--authorization-config", &junk], "failed to load AuthorizationConfiguration from file: "),
         (

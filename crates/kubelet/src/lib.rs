@@ -7,7 +7,7 @@ mod address;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_proxy::{ClientIdentity, IdentityError, Target, Verification, client_config};
+use binnacle_proxy::{ClientIdentity, IdentityError, Target, Verification, Way, client_config};
 use binnacle_schema::Value;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
@@ -65,6 +65,7 @@ pub struct Kubelets {
     unverified: Arc<ClientConfig>,
     preferred_address_types: Vec<String>,
     port: u16,
+    way: Way,
 }
 
 /// The kubelet of a node.
@@ -95,7 +96,19 @@ impl Kubelets {
             unverified: client_config(Verification::None, resolver()).map_err(unusable)?,
             preferred_address_types: config.preferred_address_types.clone(),
             port: config.port,
+            way: Way::default(),
         })
+    }
+
+    /// The same, reached in this way.
+    #[must_use]
+    pub fn by(self, way: Way) -> Self {
+        Self { way, ..self }
+    }
+
+    /// How kubelets are reached, as are the pods and services beside them.
+    pub fn way(&self) -> &Way {
+        &self.way
     }
 
     /// Where the kubelet of a node listens. The error is the reference's sentence.
@@ -109,6 +122,7 @@ impl Kubelets {
             tls: Some(tls.clone()),
             addresses: None,
             server_name: None,
+            way: self.way.clone(),
         };
         let features = node.list_at(&["status", "declaredFeatures"]);
         Ok(Kubelet {

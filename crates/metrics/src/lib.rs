@@ -1,10 +1,12 @@
 //! How families of metrics are registered. Each part of the server has its own families, and all go into one registry.
 
+mod exposed;
 mod summary;
 
 use prometheus::Registry;
 use prometheus::core::Collector;
 
+pub use exposed::{Exposed, ExposedOptions};
 pub use summary::{Summary, SummaryVec};
 
 /// Registers a family and hands it back to be filled; clones fill the same family.

@@ -6,7 +6,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use binnacle_request::{Body, BoxError};
+use binnacle_request::{Body, BoxError, trace};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -71,7 +71,12 @@ async fn exchange(
         // What went wrong is told to whoever waits for the answer or reads its body.
         let _ = connection.with_upgrades().await;
     }));
+    let (method, asked) = (request.method().clone(), request.uri().clone());
+    let mut span = trace::begin_request(&method, || target.url(&asked.to_string()), request.headers_mut());
     let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+    if let Some(span) = &mut span {
+        span.answered(response.status().as_u16());
+    }
     Ok(response.map(|body| AnswerBody { body, _driver: driver }))
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_request::{Body, Request, Response};
+use binnacle_request::{Body, Request, Response, trace};
 use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode, Uri};
 use rustls::ClientConfig;
@@ -54,7 +54,18 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     *outgoing.method_mut() = request.method;
     *outgoing.uri_mut() = uri;
     *outgoing.headers_mut() = headers;
-    let answer = to.pool.send(to.address, outgoing).await.map_err(|error| unreachable_words(&error))?;
+    let (method, asked) = (outgoing.method().clone(), outgoing.uri().clone());
+    let url = || format!("https://{}{asked}", to.address);
+    let mut span = trace::begin_request(&method, url, outgoing.headers_mut());
+    let answer = to.pool.send(to.address, outgoing).await.map_err(|error| unreachable_words(&error));
+    if let Some(span) = &mut span {
+        match &answer {
+            Ok(answer) => span.answered(answer.status().as_u16()),
+            Err(why) => span.fail(why.as_str()),
+        }
+    }
+    drop(span);
+    let answer = answer?;
     let is_redirect = answer.status().is_redirection() && answer.headers().contains_key(LOCATION);
     if is_redirect && to.rejects_redirects {
         let text = "the backend attempted to redirect this request, which is not permitted";

@@ -154,7 +154,7 @@ async fn connect(target: &Target, path_and_query: &str) -> Result<(Box<dyn ByteS
         return Err(format!("unable to upgrade connection: {}", complaint(&refusal.to_bytes())));
     }
     let version = text(PROTOCOL_VERSION).unwrap_or_default();
-    let connection = Upstream::of(answer).connection().await.map_err(|error| error.to_string())?;
+    let connection = Upstream::of(answer, target).connection().await.map_err(|error| error.to_string())?;
     Ok((connection, version))
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,14 @@ pub struct Target {
     pub addresses: Option<Vec<IpAddr>>,
     /// The name that the certificate must be for, if not the host.
     pub server_name: Option<String>,
+    pub way: Way,
+}
+
+/// How connections reach a server.
+#[derive(Clone, Debug, Default)]
+pub struct Way {
+    /// The most that a connection which was upgraded takes and gives.
+    pub bytes_per_second: Option<NonZeroU64>,
 }
 
 /// Why there is no connection, in the words of Go's `net` package.
@@ -59,7 +68,7 @@ impl Target {
         let missing = || DialError::new(format!("dial tcp: address {address}: missing port in address"));
         let (host, port) = parts.ok_or_else(missing)?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Self { host, port: Some(port), tls, addresses: None, server_name })
+        Ok(Self { host, port: Some(port), tls, addresses: None, server_name, way: Way::default() })
     }
 
     pub fn scheme(&self) -> &'static str {
@@ -220,7 +229,8 @@ mod tests {
             ("fd00::1", None, "http://[fd00::1]/a?b"),
             ("node", Some(10250), "http://node:10250/a?b"),
         ] {
-            let target = Target { host: host.into(), port, tls: None, addresses: None, server_name: None };
+            let target =
+                Target { host: host.into(), port, tls: None, addresses: None, server_name: None, way: Way::default() };
             assert_eq!(target.url("/a?b"), want);
         }
     }
@@ -230,8 +240,14 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let target =
-            |host: &str| Target { host: host.into(), port: Some(port), tls: None, addresses: None, server_name: None };
+        let target = |host: &str| Target {
+            host: host.into(),
+            port: Some(port),
+            tls: None,
+            addresses: None,
+            server_name: None,
+            way: Way::default(),
+        };
         let error = target("127.0.0.1").dial().await.err().unwrap();
         assert_eq!(error.text, format!("dial tcp 127.0.0.1:{port}: connect: connection refused"));
         let error = target("nowhere.invalid").dial().await.err().unwrap();

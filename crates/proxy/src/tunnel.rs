@@ -56,7 +56,7 @@ pub async fn tunnel(
             return Ok(*refusal);
         }
     };
-    let upstream = Upstream::of(answer);
+    let upstream = Upstream::of(answer, target);
     take_over(&mut request, move |client, shutdown| async move {
         if let Ok(upstream) = upstream.connection().await {
             let (outgoing, incoming) = websocket::open(client).await;

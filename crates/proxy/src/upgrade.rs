@@ -1,5 +1,6 @@
 //! Upgrades: the request goes to the other server as it came, and once that has agreed, bytes go both ways.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use binnacle_meta::Status;
@@ -12,6 +13,7 @@ use tokio::io::{AsyncWriteExt, copy, split};
 use crate::client::{self, Answer};
 use crate::headers;
 use crate::target::Target;
+use crate::throttled::Throttled;
 
 /// How long the last bytes may take to leave.
 const FAREWELL: Duration = Duration::from_millis(200);
@@ -30,7 +32,7 @@ pub async fn pass_through(mut request: Request, target: &Target, path_and_query:
     let mut response = Response::new(Body::empty());
     *response.status_mut() = answer.status();
     *response.headers_mut() = answer.headers().clone();
-    let upstream = Upstream::of(answer);
+    let upstream = Upstream::of(answer, target);
     take_over(&mut request, move |client, shutdown| async move {
         // A server that answers 101 and hangs up leaves nothing to do.
         if let Ok(upstream) = upstream.connection().await {
@@ -65,17 +67,22 @@ pub(crate) struct Upstream {
     upgrade: OnUpgrade,
     /// Keeps the connection going until it is handed over.
     answer: Answer,
+    bytes_per_second: Option<NonZeroU64>,
 }
 
 impl Upstream {
-    pub(crate) fn of(mut answer: Answer) -> Self {
-        Self { upgrade: hyper::upgrade::on(&mut answer), answer }
+    pub(crate) fn of(mut answer: Answer, target: &Target) -> Self {
+        Self { upgrade: hyper::upgrade::on(&mut answer), answer, bytes_per_second: target.way.bytes_per_second }
     }
 
     pub(crate) async fn connection(self) -> std::io::Result<Box<dyn ByteStream>> {
         let upgraded = self.upgrade.await.map_err(std::io::Error::other)?;
         drop(self.answer);
-        Ok(Box::new(TokioIo::new(upgraded)))
+        let stream = TokioIo::new(upgraded);
+        Ok(match self.bytes_per_second {
+            Some(limit) => Box::new(Throttled::new(stream, limit)),
+            None => Box::new(stream),
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use binnacle_proxy::{Forward, Target, forward};
+use binnacle_proxy::{Forward, Target, Way, forward};
 use binnacle_request::{
     Action, Body, BoxError, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Response, Shutdown,
     User, decode_path,
@@ -105,6 +105,7 @@ async fn through(address: SocketAddr, request: Request, path: &str) -> Response 
         tls: None,
         addresses: None,
         server_name: None,
+        way: Way::default(),
     };
     forward(request, Forward { target: &target, path }).await.unwrap()
 }
@@ -173,8 +174,14 @@ async fn what_the_client_gets() {
     assert!(text(response).await.is_err());
 
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let target =
-        Target { host: "127.0.0.1".into(), port: Some(nobody.port()), tls: None, addresses: None, server_name: None };
+    let target = Target {
+        host: "127.0.0.1".into(),
+        port: Some(nobody.port()),
+        tls: None,
+        addresses: None,
+        server_name: None,
+        way: Way::default(),
+    };
     let status = forward(get("/"), Forward { target: &target, path: "/" }).await.err().unwrap();
     let want = format!("error trying to reach service: dial tcp {nobody}: connect: connection refused");
     assert_eq!((status.code(), status.message()), (503, want.as_str()));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use binnacle_proxy::spdy::{Frame, Reader, Writer, header};
-use binnacle_proxy::{Streams, Target, as_events, translate};
+use binnacle_proxy::{Streams, Target, Way, as_events, translate};
 use binnacle_request::{
     Action, Body, ByteStream, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Shutdown,
     ShutdownTrigger, Upgrade, User,
@@ -41,7 +41,14 @@ struct Session {
 async fn session() -> Session {
     let kubelet = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = kubelet.local_addr().unwrap().port();
-    let target = Target { host: "127.0.0.1".into(), port: Some(port), tls: None, addresses: None, server_name: None };
+    let target = Target {
+        host: "127.0.0.1".into(),
+        port: Some(port),
+        tls: None,
+        addresses: None,
+        server_name: None,
+        way: Way::default(),
+    };
     let (client, server) = duplex(16 * 1024);
     let (trigger, shutdown) = ShutdownTrigger::new();
     let request = request(server, shutdown, &[("sec-websocket-protocol", "v5.channel.k8s.io")]);

@@ -300,7 +300,9 @@ impl Resource {
             Grace::Begin => true,
             Grace::None => false,
         };
-        self.propagate(options, &mut object);
+        if self.collection.garbage_collector {
+            self.propagate(options, &mut object);
+        }
         let finalizers = !object::finalizers(&object).is_empty();
         if graceful {
             let then_delete = !finalizers && options.grace_period_seconds == Some(0);

@@ -94,6 +94,7 @@ impl Installer {
             cached: !self.storage.uncached.has(&resource),
             media_type: self.storage.media_type,
             delete_workers: self.storage.delete_workers,
+            garbage_collector: self.storage.garbage_collector,
             unsafe_deletion: self.storage.features.enabled("AllowUnsafeMalformedObjectDeletion"),
             features: self.storage.features.clone(),
             root: Text::from(self.storage.root.as_str()),

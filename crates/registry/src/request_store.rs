@@ -1,10 +1,14 @@
 //! A store as requests use it: what they wait for it counts as theirs, so that whoever wonders why one was slow can be told.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use binnacle_request::latency::{Part, measured};
-use binnacle_store::{KeyValue, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse};
+use binnacle_request::trace::{self, SpanKind};
+use binnacle_store::{
+    Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, told_trace,
+};
 use bytes::Bytes;
 
 /// A store. The calls that requests make of it are measured, others go by [`Deref`].
@@ -29,12 +33,28 @@ impl RequestStore {
     }
 
     pub async fn range(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
-        measured(Part::Storage, self.0.range(request)).await
+        traced("List(recursive=true) etcd3", measured(Part::Storage, self.0.range(request))).await
     }
 
     pub async fn txn(&self, txn: Txn) -> Result<TxnResponse, StoreError> {
-        measured(Part::Storage, self.0.txn(txn)).await
+        let name = match (&txn.op, txn.expect) {
+            (Op::Delete, _) => "Delete etcd3",
+            (Op::Put { .. }, Expect::Absent) => "Create etcd3",
+            (Op::Put { .. }, _) => "GuaranteedUpdate etcd3",
+        };
+        traced(name, measured(Part::Storage, self.0.txn(txn))).await
     }
+}
+
+/// A span around a call, of which the store is told, where the request has a trace.
+async fn traced<T>(name: &'static str, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let Some(mut span) = trace::begin(|| Cow::Borrowed(name), SpanKind::Internal) else { return call.await };
+    let context = span.context().header();
+    let done = told_trace(context.to_str().unwrap_or_default(), call).await;
+    if let Err(error) = &done {
+        span.fail(error.to_string());
+    }
+    done
 }
 
 impl Deref for RequestStore {

@@ -58,6 +58,8 @@ pub struct Collection {
     pub media_type: MediaType,
     /// How many objects of a collection are deleted at once.
     pub delete_workers: usize,
+    /// False where no finalizers are set that only a garbage collector takes away again.
+    pub garbage_collector: bool,
     /// Whether objects that cannot be read may be deleted, and failures name them (KEP-3926).
     pub unsafe_deletion: bool,
     /// The feature gates of the server, and what it allows.

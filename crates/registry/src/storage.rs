@@ -29,6 +29,8 @@ pub struct StorageOptions {
     pub lease_reuse: Duration,
     /// How many objects of a collection are deleted at once.
     pub delete_workers: usize,
+    /// Deletes ask the garbage collector for what becomes of dependents (`--enable-garbage-collector`).
+    pub garbage_collector: bool,
     /// The feature gates of the server, and what it allows.
     pub features: Arc<Features>,
 }
@@ -55,6 +57,7 @@ impl StorageOptions {
             event_ttl: Duration::from_secs(3600),
             lease_reuse: Duration::from_secs(60),
             delete_workers: 1,
+            garbage_collector: true,
             features: Arc::default(),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::Record;
+use crate::trace::Trace;
 
 tokio::task_local! {
     static CURRENT: Arc<Record>;
@@ -124,6 +125,11 @@ pub fn measure<T>(part: Part, work: impl FnOnce() -> T) -> T {
 pub fn took(part: Part, time: Duration) {
     // Loops of the server's own work for nobody.
     let _ = CURRENT.try_with(|record| record.took(part, time));
+}
+
+/// The trace of the request that is being worked for, if it has one.
+pub(crate) fn current_trace() -> Option<Arc<Trace>> {
+    CURRENT.try_with(|record| record.trace().cloned()).ok().flatten()
 }
 
 #[cfg(test)]

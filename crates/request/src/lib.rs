@@ -15,6 +15,7 @@ mod preferences;
 mod query;
 mod record;
 mod shutdown;
+pub mod trace;
 mod upgrade;
 mod user;
 

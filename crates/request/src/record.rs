@@ -11,6 +11,7 @@ use http::{HeaderValue, Method};
 use parking_lot::Mutex;
 
 use crate::latency::{Latencies, Part};
+use crate::trace::Trace;
 use crate::{AuditLevel, AuditNotes, Decision, RequestInfo, User};
 
 /// The collected facts of one request. It is shared by the chain, the handler and the body of the answer; when the last
@@ -27,6 +28,8 @@ pub struct Record {
     facts: Mutex<Facts>,
     /// Absent when nothing is audited.
     audit: OnceLock<AuditNotes>,
+    /// Absent where nobody asked for traces.
+    trace: OnceLock<Arc<Trace>>,
     sink: Option<Arc<dyn RecordSink>>,
     /// What lasts as long as the request: let go after the sink has been told.
     held: Mutex<Option<Box<dyn Any + Send>>>,
@@ -80,6 +83,7 @@ impl Record {
             latencies: Latencies::default(),
             facts: Mutex::new(Facts::default()),
             audit: OnceLock::new(),
+            trace: OnceLock::new(),
             sink,
             held: Mutex::new(None),
         })
@@ -161,6 +165,16 @@ impl Record {
         if let Some(notes) = self.audit() {
             notes.annotate(key, value);
         }
+    }
+
+    /// Gives the request a trace; it keeps the one it has.
+    pub fn trace_with(&self, trace: Arc<Trace>) {
+        let _ = self.trace.set(trace);
+    }
+
+    /// The trace that the request is part of, if there is one.
+    pub fn trace(&self) -> Option<&Arc<Trace>> {
+        self.trace.get()
     }
 
     /// Notes what has become known.

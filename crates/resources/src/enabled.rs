@@ -108,6 +108,24 @@ impl Enabled {
         let stages = self.stages.iter().rev().find(|(stages, _)| stages.contain(version.version));
         stages.map_or(version.served_by_default, |(_, on)| *on)
     }
+
+    /// True where the flag turns on this version by its name.
+    pub fn names_version(&self, group: &str, version: &str) -> bool {
+        self.versions.get(&(group.to_owned(), version.to_owned())) == Some(&true)
+    }
+
+    /// True where the flag turns on this resource by its name.
+    pub fn names_resource(&self, group: &str, version: &str, plural: &str) -> bool {
+        self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned())) == Some(&true)
+    }
+
+    /// True where the flag says that the resource, or its version, is not served.
+    pub fn turns_off(&self, version: &VersionDescription, resource: &ResourceDescription) -> bool {
+        let [group, name, plural] = [&resource.group, &resource.version, &resource.plural].map(|text| text.to_string());
+        let stages = self.stages.iter().rev().find(|(stages, _)| stages.contain(version.version));
+        let said = self.resources.get(&(group.clone(), name.clone(), plural)).or(self.versions.get(&(group, name)));
+        said.copied().or(stages.map(|(_, on)| *on)) == Some(false)
+    }
 }
 
 fn trimmed<'a>((key, value): (&'a str, &'a str)) -> (&'a str, &'a str) {

@@ -4,6 +4,7 @@
 //! Knows nothing of requests, of the store or of how objects are validated.
 
 mod default_served;
+mod emulation;
 mod enabled;
 mod written;
 
@@ -37,6 +38,7 @@ use binnacle_meta::{GroupResource, Text};
 use binnacle_scheme::{GroupDescription, ResourceDescription, VersionDescription};
 
 pub use default_served::default_served;
+pub use emulation::{Emulation, EmulationError, ServedResources};
 pub use enabled::{Enabled, EnabledError};
 pub use written::{announced, written_version};
 

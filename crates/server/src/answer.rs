@@ -20,7 +20,7 @@ pub(crate) enum Refusal {
     /// A Status for a caller that is nobody, whose connection is not kept: see [`CloseConnection`].
     StatusThenClose(Status),
     /// The server is too busy, or about to stop; who comes back later is served.
-    TryLater { text: &'static str, seconds: u32, close: bool },
+    TryLater { code: StatusCode, text: &'static str, seconds: u32, close: bool },
     /// A plain text, as Go's `http.Error` writes it.
     Text(StatusCode, String),
 }
@@ -45,8 +45,8 @@ impl Refusal {
                 response.extensions_mut().insert(CloseConnection);
                 response
             }
-            Self::TryLater { text, seconds, close } => {
-                let mut response = error_text(StatusCode::TOO_MANY_REQUESTS, text.to_owned());
+            Self::TryLater { code, text, seconds, close } => {
+                let mut response = error_text(code, text.to_owned());
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
                 if close {
                     response.extensions_mut().insert(CloseConnection);

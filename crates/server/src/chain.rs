@@ -13,7 +13,7 @@ use binnacle_request::latency::{self, Part};
 use binnacle_request::{
     Body, BoxError, ConnectionInfo, Pieces, Preferences, Query, Record, Request, Response, Shutdown, Turn, Upgrade,
 };
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::answer::{Refusal, SendBy, Unaudited};
@@ -24,6 +24,8 @@ use crate::filters::cors::Cors;
 use crate::filters::fairness::Belongs;
 use crate::filters::inflight::InFlightLimits;
 use crate::filters::laps::{Filter, Laps};
+use crate::filters::traces::Tracer;
+use crate::health::HasBeenReady;
 use crate::impersonation::Impersonation;
 use crate::inflight::{InFlight, Making};
 use crate::{FailureWriter, Links, Metrics, filters};
@@ -54,6 +56,10 @@ pub struct ChainOptions {
     /// Limits that are not shared out; with fairness, there are none.
     pub limits: Option<InFlightLimits>,
     pub fairness: Option<Arc<FlowControl>>,
+    /// Decides which requests are traced.
+    pub tracer: Option<Arc<Tracer>>,
+    /// Requests are sent away until that is true.
+    pub has_been_ready: Option<HasBeenReady>,
     /// Fires when new requests are to be sent elsewhere.
     pub draining: Option<Shutdown>,
 }
@@ -194,7 +200,7 @@ impl Chain {
         let mut belongs = Belongs::default();
         let granted = {
             let granted = pin!(async {
-                let mut laps = Laps::begin(config.metrics.filters());
+                let mut laps = Laps::begin(config.metrics.filters(), record);
                 let caller = filters::authenticate::caller(
                     &config.authentication,
                     &mut parts.headers,
@@ -206,6 +212,8 @@ impl Chain {
                 let caller = caller.await;
                 laps.passed(Filter::Authentication);
                 let user = caller?;
+                let tracer = config.options.tracer.as_deref();
+                filters::traces::begin(tracer, record, &parts, &info, &user, &connection);
                 let leaves = filters::authenticate::must_leave(&user, &connection);
                 filters::audit::received(trail, &info, &user, record).await?;
                 laps.passed(Filter::Audit);
@@ -213,6 +221,7 @@ impl Chain {
                 let actor = filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record);
                 let user = actor.await?;
                 laps.passed(self.impersonation.filter());
+                filters::not_ready::check(config.options.has_been_ready.as_ref(), &info, &user, record)?;
                 filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
                 let fairness = config.options.fairness.as_ref();
                 let longest = config.request_timeout;
@@ -239,6 +248,7 @@ impl Chain {
                 );
                 let permit = permit.await?;
                 laps.passed(Filter::Authorization);
+                filters::traces::handling(record, &info, &parts);
                 let request = Request {
                     method: parts.method,
                     uri: parts.uri,
@@ -261,7 +271,7 @@ impl Chain {
         let mut response = match granted {
             Some(Ok(response)) => response,
             Some(Err(refusal)) => {
-                if matches!(refusal, Refusal::TryLater { .. }) {
+                if matches!(refusal, Refusal::TryLater { code: StatusCode::TOO_MANY_REQUESTS, .. }) {
                     config.metrics.terminated(&info, record, "429");
                 }
                 refuse(refusal)

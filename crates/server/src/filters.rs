@@ -13,6 +13,8 @@ pub(crate) mod impersonate;
 pub(crate) mod inflight;
 pub(crate) mod info;
 pub(crate) mod laps;
+pub(crate) mod not_ready;
 pub(crate) mod panics;
 pub(crate) mod record;
+pub(crate) mod traces;
 pub(crate) mod upgrade;

@@ -7,7 +7,8 @@ mod probe;
 
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use binnacle_meta::go_quote;
 use binnacle_request::{BoxFuture, Link, Query, Request, RequestInfo, Response, Shutdown};
@@ -39,11 +40,50 @@ pub trait HealthCheck: Send + Sync {
     fn check(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
-type Check = Arc<Probe>;
+/// A check of one endpoint.
+struct Check {
+    probe: Arc<Probe>,
+    /// Until then it counts as well, whatever it finds.
+    grace: Option<Instant>,
+}
+
+impl Check {
+    async fn ask(&self) -> Result<(), String> {
+        match self.grace {
+            Some(until) if Instant::now() < until => Ok(()),
+            _ => self.probe.ask().await,
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.probe.name()
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.probe.group()
+    }
+}
+
+impl From<Arc<Probe>> for Check {
+    fn from(probe: Arc<Probe>) -> Self {
+        Self { probe, grace: None }
+    }
+}
+
+/// True once `/readyz` has found everything well.
+#[derive(Clone, Debug, Default)]
+pub struct HasBeenReady(Arc<AtomicBool>);
+
+impl HasBeenReady {
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
 
 /// The three endpoints, each with its checks in the order in which they are shown.
 pub struct Health {
     metrics: Arc<HealthMetrics>,
+    has_been_ready: HasBeenReady,
     healthz: Vec<Check>,
     livez: Vec<Check>,
     readyz: Vec<Check>,
@@ -52,16 +92,28 @@ pub struct Health {
 impl Health {
     /// Without checks. What becomes of those that are added is noted in `metrics`.
     pub fn new(metrics: Arc<HealthMetrics>) -> Self {
-        Self { metrics, healthz: Vec::new(), livez: Vec::new(), readyz: Vec::new() }
+        let has_been_ready = HasBeenReady::default();
+        Self { metrics, has_been_ready, healthz: Vec::new(), livez: Vec::new(), readyz: Vec::new() }
+    }
+
+    /// Tells whether the server has been ready once.
+    pub fn has_been_ready(&self) -> HasBeenReady {
+        self.has_been_ready.clone()
     }
 
     /// Adds a check to all three endpoints.
     #[must_use]
-    pub fn everywhere(mut self, check: Arc<dyn HealthCheck>) -> Self {
-        let check = Probe::new(check);
-        self.healthz.push(check.clone());
-        self.livez.push(check.clone());
-        self.readyz.push(check);
+    pub fn everywhere(self, check: Arc<dyn HealthCheck>) -> Self {
+        self.starting(check, None)
+    }
+
+    /// The same for something that the start has to do: `/livez` takes it for done until `grace`.
+    #[must_use]
+    pub fn starting(mut self, check: Arc<dyn HealthCheck>, grace: Option<Instant>) -> Self {
+        let probe = Probe::new(check);
+        self.healthz.push(probe.clone().into());
+        self.livez.push(Check { probe: probe.clone(), grace });
+        self.readyz.push(probe.into());
         self
     }
 
@@ -69,8 +121,8 @@ impl Health {
     #[must_use]
     pub fn alive(mut self, check: Arc<dyn HealthCheck>) -> Self {
         let check = Probe::new(check);
-        self.healthz.push(check.clone());
-        self.livez.push(check);
+        self.healthz.push(check.clone().into());
+        self.livez.push(check.into());
         self
     }
 
@@ -78,15 +130,15 @@ impl Health {
     #[must_use]
     pub fn usable(mut self, check: Arc<dyn HealthCheck>) -> Self {
         let check = Probe::new(check);
-        self.healthz.push(check.clone());
-        self.readyz.push(check);
+        self.healthz.push(check.clone().into());
+        self.readyz.push(check.into());
         self
     }
 
     /// Adds a check to `/readyz` alone: what fails while the server should get no traffic, but need not be restarted.
     #[must_use]
     pub fn ready(mut self, check: Arc<dyn HealthCheck>) -> Self {
-        self.readyz.push(Probe::new(check));
+        self.readyz.push(Probe::new(check).into());
         self
     }
 
@@ -121,7 +173,11 @@ impl Link for Health {
             let Some((name, checks, rest)) = self.find(&request.info.path) else { return page_not_found() };
             if rest.is_empty() {
                 request.record.note(|facts| facts.served = true);
-                return all(name, checks, &request.query, &self.metrics).await;
+                let answer = all(name, checks, &request.query, &self.metrics).await;
+                if name == "readyz" && answer.status().is_success() {
+                    self.has_been_ready.0.store(true, Ordering::Release);
+                }
+                return answer;
             }
             match checks.iter().find(|check| check.name() == &rest[1..]) {
                 Some(check) => one(check).await,
@@ -293,9 +349,9 @@ mod tests {
     async fn texts() {
         let good = Probe::new(Arc::new(Fixed("good", Ok(()))));
         let bad = Probe::new(Arc::new(Fixed("bad", Err("why"))));
-        let healthy = [Probe::new(Arc::new(PingCheck)), good.clone()];
-        let grouped = [good.clone(), Probe::new(Arc::new(Second))];
-        let sick = [good.clone(), bad.clone()];
+        let healthy = [Probe::new(Arc::new(PingCheck)).into(), good.clone().into()];
+        let grouped = [good.clone().into(), Probe::new(Arc::new(Second)).into()];
+        let sick: [Check; 2] = [good.into(), bad.clone().into()];
         let metrics = HealthMetrics::new().unwrap();
         for (checks, query, want) in [
             (&healthy, "", (200, "ok")),
@@ -322,7 +378,9 @@ mod tests {
             let (status, body) = text(all("readyz", checks, &Query::parse(query), &metrics).await).await;
             assert_eq!((status, body.as_str()), want, "{query}");
         }
-        assert_eq!(text(one(&bad).await).await, (500, "internal server error: why\n".to_owned()));
+        assert_eq!(text(one(&sick[1]).await).await, (500, "internal server error: why\n".to_owned()));
+        let patient = Check { probe: bad, grace: Some(Instant::now() + Duration::from_secs(3600)) };
+        assert_eq!(text(one(&patient).await).await, (200, "ok".to_owned()));
     }
 
     #[tokio::test]

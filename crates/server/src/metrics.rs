@@ -8,7 +8,7 @@ use std::time::Duration;
 use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
 use binnacle_features::Gates;
-use binnacle_metrics::keep;
+use binnacle_metrics::{Exposed, keep};
 use binnacle_request::latency::Part;
 use binnacle_request::{BoxFuture, Facts, Link, Preferences, Record, RecordSink, Request, RequestInfo, Response, User};
 use http::HeaderValue;
@@ -20,6 +20,7 @@ use prometheus::{
 
 use crate::answer::{Refusal, json_failure, plain_text};
 use crate::filters::laps::FilterMetrics;
+use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, Kind};
 use crate::version::{self, Build};
@@ -272,11 +273,11 @@ impl Metrics {
     }
 
     /// All families in the text format.
-    fn text(&self) -> Result<String, prometheus::Error> {
+    fn text(&self, exposed: &Exposed) -> Result<String, prometheus::Error> {
         for (kind, label) in [(Kind::ReadOnly, "readOnly"), (Kind::Mutating, "mutating")] {
             self.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
         }
-        TextEncoder::new().encode_to_string(&self.registry.gather())
+        TextEncoder::new().encode_to_string(&exposed.families(self.registry.gather()))
     }
 }
 
@@ -292,6 +293,7 @@ impl Drop for LongRunning {
 impl RecordSink for Metrics {
     fn finished(&self, record: &Record, facts: &Facts) {
         access_log(record, facts);
+        traces::finish(record, facts);
         if let (Some(part), Some(info)) = (facts.given_up_by, &facts.info) {
             let mut digits = [0; 3];
             let code = code_label(facts.status, &mut digits);
@@ -349,14 +351,14 @@ fn access_log(record: &Record, facts: &Facts) {
     tracing::debug!(
         target: "http",
         verb = facts.info.as_ref().map_or("", |info| info.verb.as_str()),
-        uri = record.uri(),
+        URI = record.uri(),
         latency = ?record.started().elapsed(),
         user = facts.user.as_ref().map_or("", |user| user.name.as_str()),
-        user_agent = ?facts.user_agent,
-        audit_id = %record.audit_id(),
-        source = ?facts.peer,
+        userAgent = facts.user_agent.as_ref().and_then(|agent| agent.to_str().ok()).unwrap_or_default(),
+        "audit-ID" = %record.audit_id(),
+        srcIP = facts.peer.map(|peer| peer.to_string()).unwrap_or_default(),
         bytes = record.response_bytes(),
-        status = facts.status,
+        resp = facts.status,
         "HTTP"
     );
 }
@@ -448,7 +450,10 @@ pub(crate) fn exposition(text: Result<String, prometheus::Error>, request: &Requ
 }
 
 /// Serves `/metrics`.
-pub struct MetricsLink(pub Arc<Metrics>);
+pub struct MetricsLink {
+    pub metrics: Arc<Metrics>,
+    pub exposed: Arc<Exposed>,
+}
 
 impl Link for MetricsLink {
     fn claims(&self, info: &RequestInfo) -> bool {
@@ -456,7 +461,7 @@ impl Link for MetricsLink {
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(async move { exposition(self.0.text(), &request) })
+        Box::pin(async move { exposition(self.metrics.text(&self.exposed), &request) })
     }
 
     fn paths(&self) -> Vec<String> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{Exposed, keep};
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 use prometheus::{Gauge, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
@@ -39,13 +39,16 @@ impl HealthMetrics {
         self.total.with_label_values(&[name, if well { "success" } else { "error" }, endpoint]).inc();
     }
 
-    fn text(&self) -> Result<String, prometheus::Error> {
-        TextEncoder::new().encode_to_string(&self.registry.gather())
+    fn text(&self, exposed: &Exposed) -> Result<String, prometheus::Error> {
+        TextEncoder::new().encode_to_string(&exposed.enabled(self.registry.gather()))
     }
 }
 
 /// Serves `/metrics/slis`.
-pub struct HealthMetricsLink(pub Arc<HealthMetrics>);
+pub struct HealthMetricsLink {
+    pub metrics: Arc<HealthMetrics>,
+    pub exposed: Arc<Exposed>,
+}
 
 impl Link for HealthMetricsLink {
     fn claims(&self, info: &RequestInfo) -> bool {
@@ -53,7 +56,7 @@ impl Link for HealthMetricsLink {
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(async move { exposition(self.0.text(), &request) })
+        Box::pin(async move { exposition(self.metrics.text(&self.exposed), &request) })
     }
 
     fn paths(&self) -> Vec<String> {
@@ -73,7 +76,7 @@ mod tests {
         {
             metrics.observe(endpoint, name, well);
         }
-        let text = metrics.text().unwrap();
+        let text = metrics.text(&Exposed::default()).unwrap();
         for line in [
             "# TYPE kubernetes_healthcheck gauge",
             "# TYPE kubernetes_healthchecks_total counter",

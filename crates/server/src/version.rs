@@ -1,6 +1,6 @@
 //! `/version`: which Kubernetes this server is.
 
-use binnacle_features::Version;
+use binnacle_features::{Gates, Version};
 use binnacle_meta::{Status, accept_names};
 use binnacle_request::{BoxFuture, Link, Preferences, Request, RequestInfo, Response};
 use http::Method;
@@ -47,12 +47,13 @@ pub struct VersionLink {
     failure: FailureWriter,
     build: Build,
     emulated: Version,
+    compatible: Version,
 }
 
 impl VersionLink {
-    /// Of a server that acts as the version `emulated`.
-    pub fn new(failure: FailureWriter, build: Build, emulated: Version) -> Self {
-        Self { failure, build, emulated }
+    /// Of a server that acts as the version of these gates.
+    pub fn new(failure: FailureWriter, build: Build, gates: &Gates) -> Self {
+        Self { failure, build, emulated: gates.emulated(), compatible: gates.compatible() }
     }
 }
 
@@ -72,7 +73,7 @@ impl Link for VersionLink {
             if !accept_names(request.header("accept").unwrap_or(""), &PRODUCED) {
                 return (self.failure)(&Status::router_not_acceptable(&PRODUCED), &Preferences::of_request(&request));
             }
-            document(&self.build, self.emulated)
+            document(&self.build, self.emulated, self.compatible)
         })
     }
 
@@ -82,8 +83,7 @@ impl Link for VersionLink {
 }
 
 /// The keys of the reference, in its order. This is built by hand because a map would sort them.
-fn document(build: &Build, emulated: Version) -> Response {
-    let compatible = emulated.previous();
+fn document(build: &Build, emulated: Version, compatible: Version) -> Response {
     let fields = [
         ("major", MAJOR.to_owned()),
         ("minor", MINOR.to_owned()),

@@ -57,7 +57,8 @@ impl Proxy {
         if self.behind == Behind::Node && is_upgrade(&request.headers) {
             may_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
         }
-        let target = self.locate(&caller.info).await?;
+        let mut target = self.locate(&caller.info).await?;
+        target.way = self.nodes.kubelets.way().clone();
         forward(request, Forward { target: &target, path: &path }).await
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use binnacle_store::caller_trace;
 use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::time::{sleep, timeout};
@@ -152,6 +153,9 @@ impl Member {
     {
         let mut request = tonic::Request::new(request);
         require_leader(&mut request);
+        if let Some(trace) = caller_trace().and_then(|trace| trace.parse().ok()) {
+            request.metadata_mut().insert("traceparent", trace);
+        }
         let mut grpc = self.grpc().await?;
         let answer = grpc.unary(request, PathAndQuery::from_static(path), ProstCodec::<Q, A>::default()).await;
         answer.map(tonic::Response::into_inner).map_err(|status| Failure::of(&status))

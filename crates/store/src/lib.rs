@@ -7,6 +7,7 @@ mod compactor;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod layered;
+mod trace;
 mod watched;
 
 use std::ops::Range;
@@ -18,6 +19,7 @@ use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
 pub use layered::{LayeredStore, Values};
+pub use trace::{caller_trace, told_trace};
 pub use watched::WatchedRanges;
 
 /// What a store comes back with, some time.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{GoDuration, GroupResource, Status, StatusReason};
+use binnacle_request::trace;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
@@ -176,7 +177,9 @@ impl Client {
         if let Some(value) = authorization {
             request = request.header(AUTHORIZATION, value);
         }
-        let request = request.body(Full::new(body)).map_err(malformed)?;
+        let mut request = request.body(Full::new(body)).map_err(malformed)?;
+        let method = request.method().clone();
+        let mut span = trace::begin_request(&method, || shown.clone(), request.headers_mut());
         let failed = |error: &str, reset: bool| WebhookError::Connection {
             message: format!("{verb} \"{shown}\": {error}"),
             reset,
@@ -191,7 +194,15 @@ impl Client {
             })?;
             read(response).await
         };
-        match tokio::time::timeout(timeout, exchange).await {
+        let outcome = tokio::time::timeout(timeout, exchange).await;
+        if let Some(span) = &mut span {
+            match &outcome {
+                Ok(Ok(answer)) => span.answered(answer.code),
+                Ok(Err(error)) => span.fail(error.to_string()),
+                Err(_) => span.fail("context deadline exceeded"),
+            }
+        }
+        match outcome {
             Ok(outcome) => outcome,
             Err(_) => Err(WebhookError::TimedOut { message: format!("{verb} \"{shown}\": context deadline exceeded") }),
         }

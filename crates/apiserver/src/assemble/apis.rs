@@ -21,7 +21,6 @@ use binnacle_endpoints::Api;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
 use binnacle_request::Shutdown;
-use binnacle_scheme::Release;
 use binnacle_scheme::Served;
 use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
 use binnacle_validation::ip::Cidr;
@@ -32,7 +31,7 @@ use super::policies::AdmissionPolicies;
 use super::webhooks::AdmissionWebhooks;
 use crate::authentication;
 use crate::authorization::UnsafeDeletion;
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsError};
 
 /// How many bytes of wire forms are kept beside the stored objects.
 const FORM_BUDGET: usize = 256 << 20;
@@ -68,8 +67,8 @@ pub(super) fn built_in(
     config: &Settings,
     outward: Outward,
     shutdown: &Shutdown,
-) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
-    let served = served_apis(config);
+) -> Result<(Api, ControlPlane, Vec<Arc<Resource>>), SettingsError> {
+    let served = served_apis(config)?;
     let mut own = binnacle_controlplane::Config {
         client_ca: Some(access.client_ca.clone()),
         request_header: access.request_header.clone(),
@@ -94,7 +93,7 @@ pub(super) fn built_in(
         outward,
     };
     let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
-    let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(config.generic.emulated()));
+    let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(&config.generic.gates));
     let custom = CustomResources::new(
         set.clone(),
         Arc::new(installer),
@@ -112,18 +111,15 @@ pub(super) fn built_in(
         .discovery_metrics(access.discovery_metrics.clone())
         .min_request_timeout(config.generic.min_request_timeout)
         .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
-    (api, control_plane, resources)
+    Ok((api, control_plane, resources))
 }
 
 /// What is served: what the release has, the flags let through and the emulated version knows.
-fn served_apis(config: &Settings) -> Served {
-    let emulated = config.generic.emulated();
-    let release = Release { major: emulated.major, minor: emulated.minor };
-    binnacle_builtin::served(Releases::of(config.generic.emulated()), |version, resource| {
-        config.api_enablement.enabled.serves(version, resource)
-            && resource.lifecycle.exists_in(release)
-            && resource.feature_gate.is_none_or(|gate| config.generic.gates.enabled(gate))
-    })
+fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
+    let served = config.served()?;
+    Ok(binnacle_builtin::served(Releases::of(&config.generic.gates), |version, resource| {
+        served.contains(version, resource)
+    }))
 }
 
 /// What resources do beside the store, by group and kind.
@@ -167,6 +163,7 @@ fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served)
         endpoint_reconciler: config.misc.endpoint_reconciler,
         kubernetes_node_port: config.misc.kubernetes_service_node_port,
         storage_initialization: config.generic.storage_initialization,
+        leadership: config.misc.leadership,
         local_apis: local_apis(served),
         ..binnacle_controlplane::Config::default()
     }

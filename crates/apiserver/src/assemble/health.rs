@@ -1,6 +1,7 @@
 //! The health checks of all parts, in the order in which the Go server lists them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use binnacle_controlplane::Step;
 use binnacle_features::Features;
@@ -29,6 +30,8 @@ pub(super) struct Checked<'a> {
     pub(super) lost: &'a Lost,
     /// What is done at the start.
     pub(super) steps: Vec<&'a Step>,
+    /// Until then `/livez` takes what is done at the start for done.
+    pub(super) livez_grace: Option<Instant>,
     pub(super) terminating: Shutdown,
 }
 
@@ -58,10 +61,10 @@ impl Checked<'_> {
     }
 
     fn step(&self, health: Health, step: &Step) -> Health {
-        let health = health.everywhere(Arc::new(StepCheck::new(step)));
+        let health = health.starting(Arc::new(StepCheck::new(step)), self.livez_grace);
         match step.name() {
             "kube-apiserver-autoregistration" => {
-                health.everywhere(Arc::new(StepCheck::named("autoregister-completion", step)))
+                health.starting(Arc::new(StepCheck::named("autoregister-completion", step)), self.livez_grace)
             }
             _ => health,
         }
@@ -73,16 +76,18 @@ impl Checked<'_> {
         let initialized = move || policies.are_read() && hooks.iter().all(|hooks| hooks.are_read());
         let roles = self.access.roles.index().clone();
         let counted = self.upkeep.counted();
-        let health = health
-            .everywhere(StartedCheck::new("start-apiserver-admission-initializer", initialized))
-            .everywhere(StartedCheck::new("generic-apiserver-start-informers", move || roles.ready.is_ready()))
-            .everywhere(StartedCheck::new("storage-object-count-tracker-hook", move || counted.is_done()));
-        match self.fairness.cloned() {
-            Some(fairness) => {
-                health.everywhere(StartedCheck::new("priority-and-fairness-filter", move || fairness.is_running()))
-            }
+        let last = match self.fairness.cloned() {
+            Some(fairness) => StartedCheck::new("priority-and-fairness-filter", move || fairness.is_running()),
             // It counts from its first request on, and keeps nothing in step.
-            None => health.everywhere(StartedCheck::new("max-in-flight-filter", || true)),
-        }
+            None => StartedCheck::new("max-in-flight-filter", || true),
+        };
+        [
+            StartedCheck::new("start-apiserver-admission-initializer", initialized),
+            StartedCheck::new("generic-apiserver-start-informers", move || roles.ready.is_ready()),
+            StartedCheck::new("storage-object-count-tracker-hook", move || counted.is_done()),
+            last,
+        ]
+        .into_iter()
+        .fold(health, |health, check| health.starting(check, self.livez_grace))
     }
 }

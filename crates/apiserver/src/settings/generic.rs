@@ -12,6 +12,13 @@ pub struct Generic {
     pub advertise_address: Option<IpAddr>,
     pub cors: Option<Cors>,
     pub gates: Gates,
+    /// Later versions of what the emulated release serves are served too.
+    pub forward_compatible: bool,
+    /// What `--runtime-config` names is served even where the emulated release does not know it.
+    pub named_forward_compatible: bool,
+    pub livez_grace_period: Duration,
+    /// Requests are sent away until the server has been ready once.
+    pub refuses_until_ready: bool,
     pub priority_and_fairness: bool,
     pub external_hostname: Option<String>,
     pub goaway_chance: f64,
@@ -40,6 +47,10 @@ impl Default for Generic {
             advertise_address: None,
             cors: None,
             gates: Gates::default(),
+            forward_compatible: false,
+            named_forward_compatible: false,
+            livez_grace_period: Duration::ZERO,
+            refuses_until_ready: false,
             priority_and_fairness: true,
             external_hostname: None,
             goaway_chance: 0.0,

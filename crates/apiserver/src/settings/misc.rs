@@ -1,9 +1,10 @@
 //! Settings of the cluster that single resources ask for.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
+use binnacle_controlplane::{EndpointReconciler, Leadership, ServiceRouting};
 
 use super::values::{Cidr, PortRange};
 
@@ -13,6 +14,11 @@ pub struct Misc {
     /// One or two.
     pub service_cluster_ip_ranges: Vec<Cidr>,
     pub service_node_port_range: PortRange,
+    pub leadership: Leadership,
+    /// The files of `/var/log` are served.
+    pub serves_logs: bool,
+    /// The most of a connection that was upgraded, each way.
+    pub connection_bytes_per_second: Option<NonZeroU64>,
     pub kubelet: binnacle_kubelet::Config,
     pub endpoint_reconciler: EndpointReconciler,
     pub service_routing: ServiceRouting,
@@ -37,6 +43,9 @@ impl Default for Misc {
             allow_privileged: true,
             service_cluster_ip_ranges: vec![services],
             service_node_port_range: PortRange { first: 30000, last: 32767 },
+            leadership: Leadership::default(),
+            serves_logs: false,
+            connection_bytes_per_second: None,
             kubelet: binnacle_kubelet::Config::default(),
             endpoint_reconciler: EndpointReconciler::Lease,
             service_routing: ServiceRouting::ClusterIp,

@@ -25,6 +25,8 @@ pub struct Storage {
     pub media_type: MediaType,
     pub uncached: Uncached,
     pub delete_workers: usize,
+    /// Deletes set the finalizers that a garbage collector takes away again.
+    pub garbage_collector: bool,
     pub event_ttl: Duration,
     pub lease_reuse: Duration,
 }
@@ -58,6 +60,7 @@ impl Default for Storage {
             media_type: MediaType::Protobuf,
             uncached: Uncached::Some(HashSet::new()),
             delete_workers: 1,
+            garbage_collector: true,
             event_ttl: Duration::from_secs(3600),
             lease_reuse: Duration::from_secs(60),
         }

@@ -20,6 +20,7 @@ mod cluster;
 mod compression;
 mod controller;
 mod conversion_webhooks;
+mod coordinated_election;
 mod custom_resources;
 mod distributed_claims;
 mod durability;

@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn each_server_has_gates_of_its_own() {
         let given = value!({"schedulingGroup": {"podGroupName": "g"}, "containers": []});
-        let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY).expect("an alpha gate");
+        let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY, Version::BINARY.previous())
+            .expect("an alpha gate");
         let on = Features { gates, ..Features::default() };
         for (features, keeps) in [(&on, true), (&Features::default(), false), (&on, true)] {
             let mut spec = given.clone();

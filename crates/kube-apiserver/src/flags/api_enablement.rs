@@ -25,6 +25,7 @@ impl FromFlags for ApiEnablement {
         let known =
             |group: &str, version: &str| tables::kinds().any(|kind| (kind.group, kind.version) == (group, version));
         let enabled = Enabled::parse(&given.all("runtime-config"), known);
-        Ok(Self { enabled: enabled.map_err(|error| FlagError::new(error.to_string()))? })
+        let enabled = enabled.map_err(|error| FlagError::new(error.to_string()))?;
+        Ok(Self { enabled })
     }
 }

@@ -95,10 +95,8 @@ impl FromFlags for Authorization {
 
 fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError> {
     let names: Vec<&str> = given.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
-    let names: Vec<&str> = if names == [""] { Vec::new() } else { names };
-    if names.is_empty() {
-        return Err(FlagError::new("at least one authorization-mode must be passed"));
-    }
+    // An empty list means what the Go server does without the flag.
+    let names: Vec<&str> = if names == [""] { vec!["AlwaysAllow"] } else { names };
     let webhook = given.text(WEBHOOK_FILE);
     let mut authorizers = Vec::new();
     for name in &names {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use binnacle_apiserver::settings::Generic;
-use binnacle_features::{Gates, emulated_version};
+use binnacle_features::{Gates, Version, compatible_version, emulated_version};
 use binnacle_server::Cors;
 
 use super::FromFlags;
@@ -35,6 +35,13 @@ pub(super) const GROUP: Group = Group {
             "The version whose APIs and features the server shows, 'major.minor', from 1.33 to 1.36. If not set: 1.36.",
         ),
         Flag::new(
+            "emulation-forward-compatible",
+            Kind::Bool,
+            "",
+            "With --emulated-version: also serve those later versions of a resource that the emulated release does not know, \
+             where it knows another version that is not alpha.",
+        ),
+        Flag::new(
             "enable-priority-and-fairness",
             Kind::Bool,
             "true",
@@ -61,8 +68,21 @@ pub(super) const GROUP: Group = Group {
             "Part of the requests after which an HTTP/2 connection is ended, so that clients spread over several servers: from 0 \
              to 0.02.",
         ),
+        Flag::new(
+            "livez-grace-period",
+            Kind::Value("duration"),
+            "0s",
+            "How long after the start /livez takes what the start has still to do for done.",
+        ),
         Flag::new("max-mutating-requests-inflight", Kind::Value("int"), "200", MUTATING),
         Flag::new("max-requests-inflight", Kind::Value("int"), "400", READ_ONLY),
+        Flag::new(
+            "min-compatibility-version",
+            Kind::Value("strings"),
+            "",
+            "The oldest version of other servers of the cluster, 'major.minor', from 1.33 to the emulated version: what this \
+             server writes, they can read. If not set: the version before the emulated one.",
+        ),
         Flag::new(
             "min-request-timeout",
             Kind::Value("int"),
@@ -74,6 +94,18 @@ pub(super) const GROUP: Group = Group {
             Kind::Value("duration"),
             "1m0s",
             "How long a request may take that is no watch or stream; clients may ask for less.",
+        ),
+        Flag::new(
+            "runtime-config-emulation-forward-compatible",
+            Kind::Bool,
+            "",
+            "With --emulated-version: also serve what --runtime-config names and the emulated release does not know.",
+        ),
+        Flag::new(
+            "send-retry-after-while-not-ready-once",
+            Kind::Bool,
+            "",
+            "Answer requests with 503 and Retry-After until the server has been ready once, but those for health and metrics.",
         ),
         Flag::new(
             "shutdown-delay-duration",
@@ -145,11 +177,29 @@ impl FromFlags for Generic {
         let min_request_timeout = not_negative("min-request-timeout")?;
         let failed = |error: &dyn std::fmt::Display| FlagError::new(error.to_string());
         let emulated = emulated_version(&given.all("emulated-version")).map_err(|error| failed(&error))?;
-        let gates = Gates::parse(&given.all("feature-gates"), emulated).map_err(|error| failed(&error))?;
+        let compatible = compatible_version(&given.all("min-compatibility-version"), emulated);
+        let compatible = compatible.map_err(|error| failed(&error))?;
+        let gates = Gates::parse(&given.all("feature-gates"), emulated, compatible).map_err(|error| failed(&error))?;
+        let forward = |name: &str, option: &str| match given.flag(name)? {
+            true if emulated == Version::BINARY => Err(FlagError::new(format!(
+                "ServerRunOptions.{option} cannot be set to true if the emulation version is the same as the binary version"
+            ))),
+            on => Ok(on),
+        };
         Ok(Self {
             advertise_address,
             cors,
             gates,
+            forward_compatible: forward("emulation-forward-compatible", "EmulationForwardCompatible")?,
+            named_forward_compatible: forward(
+                "runtime-config-emulation-forward-compatible",
+                "RuntimeConfigEmulationForwardCompatible",
+            )?,
+            livez_grace_period: duration(
+                "livez-grace-period",
+                "--livez-grace-period can not be a negative value".to_owned(),
+            )?,
+            refuses_until_ready: given.flag("send-retry-after-while-not-ready-once")?,
             priority_and_fairness,
             external_hostname: given.text("external-hostname").map(str::to_owned),
             goaway_chance,

@@ -9,14 +9,7 @@ pub(super) const GROUP: Group = Group {
     flags: &[
         Flag::new("contention-profiling", Kind::Bool, "", PROFILES),
         Flag::new("debug-socket-path", Kind::Value("string"), "", PROFILES),
-        Flag::new(
-            "livez-grace-period",
-            Kind::Value("duration"),
-            "0s",
-            "The port only answers when the start is complete.",
-        ),
         Flag::new("permit-address-sharing", Kind::Bool, "", "SO_REUSEADDR is always set, which is what this asks for."),
-        Flag::new("profiling", Kind::Bool, "true", PROFILES),
     ],
 };
 

@@ -1,6 +1,9 @@
-//! What is logged, and how.
+//! What is logged, where, and how.
 
-use binnacle_meta::go_quote;
+use std::str::FromStr;
+use std::time::Duration;
+
+use binnacle_meta::{GoDuration, Quantity, go_quote};
 
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
@@ -9,11 +12,16 @@ pub(super) const GROUP: Group = Group {
     title: "Logs",
     flags: &[
         Flag::new(
-            "logging-format",
-            Kind::Value("string"),
-            "text",
-            "Format of the log on standard error: \"text\" or \"json\".",
+            "log-flush-frequency",
+            Kind::Value("duration"),
+            "5s",
+            "How often lines are written that a buffer holds back.",
         ),
+        Flag::new("log-json-info-buffer-size", Kind::Value("quantity"), "0", BUFFER),
+        Flag::new("log-json-split-stream", Kind::Bool, "", SPLIT),
+        Flag::new("log-text-info-buffer-size", Kind::Value("quantity"), "0", BUFFER),
+        Flag::new("log-text-split-stream", Kind::Bool, "", SPLIT),
+        Flag::new("logging-format", Kind::Value("string"), "text", "Format of the log: \"text\" or \"json\"."),
         Flag::new(
             "v",
             Kind::Value("Level"),
@@ -21,8 +29,20 @@ pub(super) const GROUP: Group = Group {
             "Log verbosity as a number: 3 logs each request, 6 and more is for debugging.",
         )
         .short('v'),
+        Flag::new(
+            "vmodule",
+            Kind::Value("pattern=N,..."),
+            "",
+            "Verbosity of the source files that a pattern matches, as pattern=N, separated by commas: chain=6,filters/*=4. A \
+             pattern without a slash is for the file's name. Only for the text format.",
+        ),
     ],
 };
+
+const SPLIT: &str = "In this format, write errors and warnings to standard error and all else to standard output. Needs the \
+                     feature gate LoggingAlphaOptions.";
+const BUFFER: &str = "In this format with split streams, hold back as many bytes of what is no error, as 512, 1K, 2Ki. Needs the \
+                      feature gate LoggingAlphaOptions.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
@@ -30,23 +50,112 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// The verbosity of some source files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Module {
+    pub(crate) pattern: String,
+    pub(crate) verbosity: u32,
+}
+
 /// The values of the group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Logs {
     pub(crate) format: LogFormat,
-    pub(crate) verbosity: u8,
+    pub(crate) verbosity: u32,
+    pub(crate) modules: Vec<Module>,
+    /// Lines that are no errors go to standard output.
+    pub(crate) split: bool,
+    /// Bytes of those that are held back; 0 for none.
+    pub(crate) info_buffer: u64,
+    pub(crate) flush_every: Duration,
 }
 
 impl Logs {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
-        let format = match given.text("logging-format") {
-            Some("text") => LogFormat::Text,
-            Some("json") => LogFormat::Json,
+    /// `alpha` is true where the feature gate of the options that are not settled yet is on.
+    pub(super) fn read(given: &Given, alpha: bool) -> Result<Self, FlagError> {
+        let verbosity = given.parsed::<Verbosity>("v")?.0;
+        let modules = modules(given)?;
+        let buffer = |name: &str| {
+            let text = given.all(name).pop().unwrap_or_default();
+            let quantity = Quantity::parse(text).map_err(|error| given.invalid(name, text, &error.to_string()))?;
+            let bytes = quantity.value();
+            Ok::<_, FlagError>((bytes != 0, u64::try_from(bytes).unwrap_or(0)))
+        };
+        let (text, json) = (buffer("log-text-info-buffer-size")?, buffer("log-json-info-buffer-size")?);
+        let (text_split, json_split) = (given.flag("log-text-split-stream")?, given.flag("log-json-split-stream")?);
+
+        let mut wrong = Vec::new();
+        let flush_text = given.all("log-flush-frequency").pop().unwrap_or_default();
+        let flush_every = GoDuration::parse(flush_text)
+            .map_err(|error| given.invalid("log-flush-frequency", flush_text, &error.to_string()))?;
+        if flush_every.nanos() <= 0 {
+            let shown = go_quote(&flush_every.to_string());
+            wrong.push(format!("flushFrequency: Invalid value: {shown}: Must be greater than zero"));
+        }
+        let format = match given.text("logging-format").unwrap_or("text") {
+            "text" => LogFormat::Text,
+            "json" => LogFormat::Json,
             other => {
-                let shown = go_quote(other.unwrap_or_default());
-                return Err(FlagError::new(format!("format: Invalid value: {shown}: Unsupported log format")));
+                wrong.push(format!("format: Invalid value: {}: Unsupported log format", go_quote(other)));
+                LogFormat::Text
             }
         };
-        Ok(Self { format, verbosity: given.integer("v")?.clamp(0, 10) as u8 })
+        if !modules.is_empty() && given.text("logging-format").is_some_and(|format| format != "text") {
+            wrong.push("vmodule: Forbidden: Only supported for text log format".to_owned());
+        }
+        for (format, option, is_set) in [
+            ("text", "splitStream", text_split),
+            ("text", "infoBufferSize", text.0),
+            ("json", "splitStream", json_split),
+            ("json", "infoBufferSize", json.0),
+        ] {
+            if is_set && !alpha {
+                wrong.push(format!("options.{format}.{option}: Forbidden: Feature LoggingAlphaOptions is disabled"));
+            }
+        }
+        match wrong.as_slice() {
+            [] => {}
+            [one] => return Err(FlagError::new(one.clone())),
+            several => return Err(FlagError::new(format!("[{}]", several.join(", ")))),
+        }
+        let (split, (_, info_buffer)) = match format {
+            LogFormat::Text => (text_split, text),
+            LogFormat::Json => (json_split, json),
+        };
+        let flush_every = Duration::from_nanos(u64::try_from(flush_every.nanos()).unwrap_or(u64::MAX));
+        Ok(Self { format, verbosity, modules, split, info_buffer, flush_every })
     }
+}
+
+/// A number that klog takes: 31 bits.
+pub(crate) struct Verbosity(pub(crate) u32);
+
+impl FromStr for Verbosity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let why = |what: &str| format!("strconv.ParseUint: parsing {}: {what}", go_quote(text));
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(why("invalid syntax"));
+        }
+        text.parse::<u32>().ok().filter(|number| *number >> 31 == 0).map(Self).ok_or_else(|| why("value out of range"))
+    }
+}
+
+fn modules(given: &Given) -> Result<Vec<Module>, FlagError> {
+    let mut modules = Vec::new();
+    for text in given.all("vmodule") {
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let wrong = |why: String| given.invalid("vmodule", text, &why);
+            let pair = part
+                .split_once('=')
+                .filter(|(pattern, number)| !pattern.is_empty() && !number.is_empty() && !number.contains('='));
+            let (pattern, number) =
+                pair.ok_or_else(|| wrong(format!("{} does not have the pattern=N format", go_quote(part))))?;
+            let verbosity: Verbosity =
+                number.parse().map_err(|why| wrong(format!("parsing verbosity in {}: {why}", go_quote(part))))?;
+            modules.push(Module { pattern: pattern.to_owned(), verbosity: verbosity.0 });
+        }
+    }
+    Ok(modules)
 }

@@ -1,10 +1,12 @@
 //! Settings of the cluster that single resources ask for.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use binnacle_apiserver::settings::{Cidr, Misc, PortRange};
-use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
+use binnacle_controlplane::{EndpointReconciler, Leadership, ServiceRouting};
 use binnacle_meta::go_quote;
 
 use super::FromFlags;
@@ -29,12 +31,32 @@ pub(super) const GROUP: Group = Group {
             "DEPRECATED: Number of servers in the cluster, for --endpoint-reconciler-type=master-count.",
         ),
         Flag::new(
+            "coordinated-leadership-lease-duration",
+            Kind::Value("duration"),
+            "15s",
+            "How long the server that elects leaders keeps that part without renewing its lease. Needs the feature gate \
+             CoordinatedLeaderElection.",
+        ),
+        Flag::new(
+            "coordinated-leadership-renew-deadline",
+            Kind::Value("duration"),
+            "10s",
+            "How long it tries to renew its lease before it gives up.",
+        ),
+        Flag::new(
+            "coordinated-leadership-retry-period",
+            Kind::Value("duration"),
+            "2s",
+            "How often it renews its lease, and others try to get it.",
+        ),
+        Flag::new(
             "enable-aggregator-routing",
             Kind::Bool,
             "",
             "Whether services of aggregated APIs and of webhooks are reached at one of their endpoints rather than at their \
              cluster IP.",
         ),
+        Flag::new("enable-logs-handler", Kind::Bool, "", "DEPRECATED: Serve the files of /var/log at /logs."),
         Flag::new(
             "endpoint-reconciler-type",
             Kind::Value("string"),
@@ -61,6 +83,12 @@ pub(super) const GROUP: Group = Group {
             Kind::Value("int"),
             "0",
             "Port of nodes at which the service kubernetes is reached; 0 for none.",
+        ),
+        Flag::new(
+            "max-connection-bytes-per-sec",
+            Kind::Value("int"),
+            "0",
+            "The most bytes a second, each way, of a connection to a kubelet, pod or service that was upgraded; 0 for no limit.",
         ),
         Flag::new(
             "peer-advertise-ip",
@@ -118,6 +146,12 @@ impl FromFlags for Misc {
             allow_privileged: given.flag("allow-privileged")?,
             service_cluster_ip_ranges: service_ranges(given.text("service-cluster-ip-range").unwrap_or_default())?,
             service_node_port_range: ports,
+            leadership: leadership(given)?,
+            serves_logs: given.flag("enable-logs-handler")?,
+            // What is negative limits nothing, as with the Go server.
+            connection_bytes_per_second: u64::try_from(given.integer("max-connection-bytes-per-sec")?)
+                .ok()
+                .and_then(NonZeroU64::new),
             kubelet: kubelet::read(given)?,
             endpoint_reconciler: endpoint_reconciler(given)?,
             service_routing: match given.flag("enable-aggregator-routing")? {
@@ -144,6 +178,29 @@ fn peer_advertised(given: &Given) -> Result<Option<SocketAddr>, FlagError> {
     let number =
         number.ok_or_else(|| FlagError::new(format!("--peer-advertise-port {} is not a port", go_quote(port))))?;
     Ok(ip.map(|ip| SocketAddr::new(ip, number)))
+}
+
+fn leadership(given: &Given) -> Result<Leadership, FlagError> {
+    let leadership = Leadership {
+        lease_duration: given.duration("coordinated-leadership-lease-duration")?,
+        renew_deadline: given.duration("coordinated-leadership-renew-deadline")?,
+        retry_period: given.duration("coordinated-leadership-retry-period")?,
+    };
+    let order = |longer: (&str, Duration), shorter: (&str, Duration)| {
+        (longer.1 <= shorter.1).then(|| {
+            format!("--coordinated-leadership-{} must be greater than --coordinated-leadership-{}", longer.0, shorter.0)
+        })
+    };
+    let renew = ("renew-deadline", leadership.renew_deadline);
+    let wrong = [
+        order(("lease-duration", leadership.lease_duration), renew),
+        order(renew, ("retry-period", leadership.retry_period)),
+    ];
+    match wrong {
+        [None, None] => Ok(leadership),
+        [Some(one), None] | [None, Some(one)] => Err(FlagError::new(one)),
+        [Some(one), Some(other)] => Err(FlagError::new(format!("[{one}, {other}]"))),
+    }
 }
 
 fn kubernetes_node_port(given: &Given, ports: PortRange) -> Result<u16, FlagError> {

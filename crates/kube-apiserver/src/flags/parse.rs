@@ -136,6 +136,24 @@ impl Given {
         parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
+    /// All flags by name with their values, as Go's flags write them.
+    pub(super) fn shown(&self) -> Vec<(String, String)> {
+        let mut names: Vec<&'static str> = self.flags.keys().copied().collect();
+        names.sort_unstable();
+        names.into_iter().map(|name| (name.to_owned(), self.shown_value(name))).collect()
+    }
+
+    fn shown_value(&self, name: &str) -> String {
+        let values = self.all(name);
+        let last = || values.last().copied().unwrap_or_default().to_owned();
+        match self.flags.get(name).map(|flag| flag.kind) {
+            Some(Kind::Bool) => self.flag(name).unwrap_or(false).to_string(),
+            Some(Kind::Value("strings" | "stringArray" | "stringToString")) => format!("[{}]", values.join(",")),
+            Some(Kind::Value("mapStringString")) => values.join(","),
+            _ => last(),
+        }
+    }
+
     pub(super) fn flag(&self, name: &str) -> Result<bool, FlagError> {
         let Some(text) = self.all(name).pop() else { return Ok(false) };
         match text {

@@ -29,6 +29,13 @@ pub(super) const GROUP: Group = Group {
             "How many objects of a collection are deleted at once, as when a namespace is emptied.",
         ),
         Flag::new(
+            "enable-garbage-collector",
+            Kind::Bool,
+            "true",
+            "Whether deletes set the finalizers that ask the garbage collector to orphan or to delete dependents. Must be the \
+             same as that of kube-controller-manager.",
+        ),
+        Flag::new(
             "encryption-provider-config",
             Kind::Value("string"),
             "",
@@ -185,6 +192,7 @@ impl FromFlags for Storage {
             ready_timeout: interval(given, "etcd-readycheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             media_type,
             uncached: uncached(given)?,
+            garbage_collector: given.flag("enable-garbage-collector")?,
             delete_workers: usize::try_from(number("delete-collection-workers")?).unwrap_or(usize::MAX).max(1),
             event_ttl: interval(given, "event-ttl")?.unwrap_or_default(),
             lease_reuse: Duration::from_secs(number("lease-reuse-duration-seconds")?),

@@ -1,13 +1,14 @@
 //! While the server finishes what it began, newcomers are sent elsewhere (`--shutdown-send-retry-after`).
 
 use binnacle_request::{RequestInfo, Shutdown};
+use http::StatusCode;
 use http::header::USER_AGENT;
 use http::request::Parts;
 
 use crate::answer::Refusal;
 
 /// Probes and metrics are answered to the end.
-const EXEMPT: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metrics"];
+pub(super) const EXEMPT: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metrics"];
 const RETRY_AFTER_SECONDS: u32 = 5;
 
 pub(crate) fn check(draining: Option<&Shutdown>, info: &RequestInfo, parts: &Parts) -> Result<(), Refusal> {
@@ -15,6 +16,7 @@ pub(crate) fn check(draining: Option<&Shutdown>, info: &RequestInfo, parts: &Par
         return Ok(());
     }
     Err(Refusal::TryLater {
+        code: StatusCode::TOO_MANY_REQUESTS,
         text: "The apiserver is shutting down, please try again later.",
         seconds: RETRY_AFTER_SECONDS,
         close: true,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use binnacle_flowcontrol::{FlowControl, Seat};
 use binnacle_meta::Text;
 use binnacle_request::{Query, RequestInfo, Response, User};
+use http::StatusCode;
 use http::{HeaderName, HeaderValue};
 
 use crate::answer::Refusal;
@@ -45,7 +46,12 @@ pub(crate) async fn seat(
         Err(rejected) => {
             *belongs = Belongs { schema: rejected.schema_uid, level: rejected.level_uid, known: true };
             let seconds = u32::try_from(rejected.retry_after).unwrap_or(1);
-            Err(Refusal::TryLater { text: "Too many requests, please try again later.", seconds, close: false })
+            Err(Refusal::TryLater {
+                code: StatusCode::TOO_MANY_REQUESTS,
+                text: "Too many requests, please try again later.",
+                seconds,
+                close: false,
+            })
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_request::{RequestInfo, User};
+use http::StatusCode;
 
 use crate::answer::Refusal;
 use crate::inflight::{Guard, InFlight, Kind};
@@ -37,7 +38,12 @@ pub(crate) fn check(
     if limit == 0 || inflight.now(kind) <= limit || user.is_in(User::MASTERS) {
         return Ok(());
     }
-    Err(Refusal::TryLater { text: "Too many requests, please try again later.", seconds: 1, close: false })
+    Err(Refusal::TryLater {
+        code: StatusCode::TOO_MANY_REQUESTS,
+        text: "Too many requests, please try again later.",
+        seconds: 1,
+        close: false,
+    })
 }
 
 fn kind(info: &RequestInfo) -> Kind {

@@ -1,10 +1,13 @@
 //! How long requests spend in each of the filters that may have to wait for somebody else.
 
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use binnacle_metrics::keep;
+use binnacle_request::Record;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, Registry};
+
+use super::traces;
 
 const BUCKETS: [f64; 13] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0];
 
@@ -59,18 +62,24 @@ impl FilterMetrics {
 /// Measures one request's way through the filters.
 pub(crate) struct Laps<'a> {
     metrics: &'a FilterMetrics,
+    record: &'a Record,
     began: Instant,
 }
 
 impl<'a> Laps<'a> {
-    pub(crate) fn begin(metrics: &'a FilterMetrics) -> Self {
-        Self { metrics, began: Instant::now() }
+    pub(crate) fn begin(metrics: &'a FilterMetrics, record: &'a Record) -> Self {
+        Self { metrics, record, began: Instant::now() }
     }
 
     /// The request is through with a filter, and goes on to the next.
     pub(crate) fn passed(&mut self, filter: Filter) {
         let now = Instant::now();
-        self.metrics.of(filter).observe((now - self.began).as_secs_f64());
+        let took = now - self.began;
+        self.metrics.of(filter).observe(took.as_secs_f64());
+        // The trace begins behind authentication, which has told of itself.
+        if filter != Filter::Authentication && self.record.trace().is_some() {
+            traces::entered(self.record, filter.as_str(), SystemTime::now() - took);
+        }
         self.began = now;
     }
 }
@@ -83,10 +92,11 @@ mod tests {
     fn only_filters_that_were_passed_are_told_of() {
         let registry = Registry::new();
         let metrics = FilterMetrics::register(&registry).unwrap();
-        let mut laps = Laps::begin(&metrics);
+        let record = Record::open(http::Method::GET, "/".into(), None, None);
+        let mut laps = Laps::begin(&metrics, &record);
         laps.passed(Filter::Authentication);
         laps.passed(Filter::Authorization);
-        Laps::begin(&metrics).passed(Filter::Authorization);
+        Laps::begin(&metrics, &record).passed(Filter::Authorization);
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let counts: Vec<&str> = text.lines().filter(|line| line.contains("_count{")).collect();
         let count = |filter: &str, times| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::Status;
-use binnacle_proxy::Target;
+use binnacle_proxy::{Target, Way};
 use rustls::ClientConfig;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl<'a> Location<'a> {
 
 /// A server in the cluster, dialed at one address.
 pub(super) fn at(ip: &str, port: Option<u16>, tls: Option<Arc<ClientConfig>>) -> Target {
-    Target { host: ip.to_owned(), port, tls, addresses: None, server_name: None }
+    Target { host: ip.to_owned(), port, tls, addresses: None, server_name: None, way: Way::default() }
 }
 
 #[cfg(test)]

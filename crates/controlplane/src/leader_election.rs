@@ -1,0 +1,127 @@
+//! Coordinated leader election (KEP-4355): among the servers of a store one elects, for each lease that has candidates,
+//! which of them shall hold it.
+
+mod candidates;
+mod election;
+mod lock;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use binnacle_meta::{MicroTime, Status};
+use binnacle_request::{BoxFuture, Shutdown};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::follow::{Changed, Follow};
+use crate::objects::Objects;
+use crate::start::Work;
+use candidates::Candidate;
+use election::Election;
+use lock::Lock;
+
+/// How long a lease is left alone before it is looked at again.
+const REVIEW: Duration = Duration::from_secs(5);
+/// How often candidates are deleted that have not said for long that they are there.
+const COLLECT: Duration = Duration::from_secs(30 * 60);
+/// How soon a resource that is not served is asked for again.
+const UNSERVED: Duration = Duration::from_secs(5);
+
+/// Leads when no other server does, and elects as long as it leads.
+pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        // As the Go server's hook, which only begins the work.
+        report.send_replace(true);
+        while !shutdown.is_fired() {
+            let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases");
+            let candidates = Objects::new(&work.resources, "coordination.k8s.io", "v1beta1", "leasecandidates");
+            let (Ok(leases), Ok(candidates)) = (leases, candidates) else {
+                tokio::select! {
+                    () = tokio::time::sleep(UNSERVED) => {}
+                    () = shutdown.fired() => {}
+                }
+                continue;
+            };
+            let mut lock = Lock::new(leases.clone(), work.identity.hostname(), work.config.leadership);
+            tokio::select! {
+                () = lock.acquire() => {}
+                () = shutdown.fired() => return,
+            }
+            tokio::select! {
+                () = lock.keep() => {}
+                () = lead(&leases, &candidates) => {}
+                () = shutdown.fired() => {}
+            }
+            lock.release().await;
+        }
+    })
+}
+
+/// Elects where candidates or leases change, and from time to time.
+async fn lead(leases: &Objects, candidates: &Objects) {
+    let (mut of_leases, mut of_candidates) = (Follow::all(leases.resource()), Follow::all(candidates.resource()));
+    let mut review = interval(REVIEW);
+    review.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut collected: Option<Instant> = None;
+    let mut names = BTreeSet::new();
+    loop {
+        tokio::select! {
+            _ = review.tick() => {}
+            _ = of_candidates.changed() => {}
+            // Nodes renew theirs all the time.
+            changed = of_leases.changed() => match changed {
+                Changed::Named(changed) if !changed.iter().any(|name| names.contains(name.as_str())) => continue,
+                _ => {}
+            },
+        }
+        if collected.is_none_or(|at| at.elapsed() >= COLLECT) {
+            collected = Some(Instant::now());
+            if let Err(status) = collect(candidates).await {
+                tracing::error!(error = status.message(), "Error while deleting lease candidates");
+            }
+        }
+        match elect(leases, candidates).await {
+            Ok(found) => names = found,
+            Err(status) => tracing::error!(error = status.message(), "Failed to list lease candidates"),
+        }
+    }
+}
+
+/// Takes a step in every election, and says which leases have candidates.
+async fn elect(leases: &Objects, candidates: &Objects) -> Result<BTreeSet<String>, Status> {
+    let now = now();
+    let mut by_lease: BTreeMap<(String, String), Vec<Candidate>> = BTreeMap::new();
+    for object in candidates.list("").await? {
+        let candidate = Candidate::of(&object);
+        if !candidate.is_expired(now) {
+            let namespace = object.str_at(&["metadata", "namespace"]).to_owned();
+            by_lease.entry((namespace, candidate.lease.clone())).or_default().push(candidate);
+        }
+    }
+    let names = by_lease.keys().map(|(_, lease)| lease.clone()).collect();
+    for ((namespace, lease), of_lease) in by_lease {
+        let election = Election { leases, candidates, namespace: &namespace, lease: &lease };
+        if let Err(status) = election.step(of_lease).await {
+            let key = format!("{namespace}/{lease}");
+            tracing::error!(err = status.message(), key, "Failed to reconcile election step");
+        }
+    }
+    Ok(names)
+}
+
+/// Deletes candidates that are none any more.
+async fn collect(candidates: &Objects) -> Result<(), Status> {
+    for object in candidates.list("").await? {
+        let candidate = Candidate::of(&object);
+        if candidate.is_expired(now()) {
+            candidates.delete(object.str_at(&["metadata", "namespace"]), &candidate.name).await?;
+        }
+    }
+    Ok(())
+}
+
+fn now() -> MicroTime {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    MicroTime::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
+}

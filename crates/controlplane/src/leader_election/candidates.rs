@@ -1,0 +1,206 @@
+//! Candidates, and which of them is the best.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use binnacle_meta::{MicroTime, Time};
+use binnacle_schema::Value;
+
+/// The strategy that elects the candidate of the oldest emulated version.
+pub(super) const OLDEST_EMULATION: &str = "OldestEmulationVersion";
+/// A candidate that has not renewed itself for this time is none any more.
+pub(super) const VALID: Duration = Duration::from_secs(30 * 60);
+
+/// A LeaseCandidate, as an election looks at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) name: String,
+    pub(super) lease: String,
+    pub(super) strategy: String,
+    pub(super) pinged: Option<MicroTime>,
+    pub(super) renewed: Option<MicroTime>,
+    binary: Option<Version>,
+    emulated: Option<Version>,
+    created: Option<Time>,
+}
+
+impl Candidate {
+    pub(super) fn of(object: &Value) -> Self {
+        let spec = |field| object.str_at(&["spec", field]);
+        Self {
+            name: object.str_at(&["metadata", "name"]).to_owned(),
+            lease: spec("leaseName").to_owned(),
+            strategy: spec("strategy").to_owned(),
+            pinged: MicroTime::parse(spec("pingTime")).ok(),
+            renewed: MicroTime::parse(spec("renewTime")).ok(),
+            binary: Version::parse(spec("binaryVersion")),
+            emulated: Version::parse(spec("emulationVersion")),
+            created: Time::parse(object.str_at(&["metadata", "creationTimestamp"])).ok(),
+        }
+    }
+
+    pub(super) fn is_expired(&self, now: MicroTime) -> bool {
+        self.renewed.is_none_or(|renewed| !holds(renewed, VALID, now))
+    }
+
+    /// True where it has said that it is there since it was asked.
+    pub(super) fn has_answered(&self) -> bool {
+        self.pinged.is_none_or(|pinged| self.renewed.is_some_and(|renewed| renewed >= pinged))
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        let zero = Version::default();
+        let version = |version: &Option<Version>| version.clone().unwrap_or_else(|| zero.clone());
+        version(&self.emulated)
+            .cmp(&version(&other.emulated))
+            .then_with(|| version(&self.binary).cmp(&version(&other.binary)))
+            .then_with(|| self.created.cmp(&other.created))
+    }
+}
+
+/// True as long as a time that holds for so long is not over.
+pub(super) fn holds(from: MicroTime, duration: Duration, now: MicroTime) -> bool {
+    now.as_time().nanos_since(&from.as_time()) < i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
+}
+
+/// The best candidate by the strategy of the oldest emulated version.
+pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
+    let fit = candidates.iter().filter(|candidate| candidate.emulated.is_some() && candidate.binary.is_some());
+    fit.min_by(|one, other| one.order(other))
+}
+
+/// The strategy of the candidates with the newest program.
+pub(super) fn strategy(candidates: &[Candidate]) -> Result<&str, String> {
+    let Some(mut newest) = candidates.first() else { return Err("no candidates".to_owned()) };
+    for candidate in &candidates[1..] {
+        match newest.binary.cmp(&candidate.binary) {
+            Ordering::Less => newest = candidate,
+            Ordering::Equal if newest.strategy != candidate.strategy => {
+                let (one, other) = (binnacle_meta::go_quote(&newest.name), binnacle_meta::go_quote(&candidate.name));
+                return Err(format!(
+                    "candidates {one}, {other} at same binary version but received differing strategies {}, {}",
+                    newest.strategy, candidate.strategy
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(&newest.strategy)
+}
+
+/// A semantic version, read tolerantly: `v1.2` is `1.2.0`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Version {
+    numbers: [u64; 3],
+    prerelease: Vec<Identifier>,
+}
+
+/// Numbers come before words.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identifier {
+    Number(u64),
+    Word(String),
+}
+
+impl Version {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let text = text.split_once('+').map_or(text, |(version, _)| version);
+        let (core, prerelease) = text.split_once('-').map_or((text, None), |(core, rest)| (core, Some(rest)));
+        let parts: Vec<u64> = core.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+        if parts.len() > 3 {
+            return None;
+        }
+        let mut numbers = [0; 3];
+        numbers[..parts.len()].copy_from_slice(&parts);
+        let identifier = |part: &str| match part.parse() {
+            Ok(number) => Identifier::Number(number),
+            Err(_) => Identifier::Word(part.to_owned()),
+        };
+        let prerelease = prerelease.into_iter().flat_map(|rest| rest.split('.')).map(identifier).collect();
+        Some(Self { numbers, prerelease })
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Without an addition it is the release, which comes last.
+        let released = self.prerelease.is_empty().cmp(&other.prerelease.is_empty());
+        self.numbers.cmp(&other.numbers).then(released).then_with(|| self.prerelease.cmp(&other.prerelease))
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    fn candidate(name: &str, emulated: &str, binary: &str, created: &str, strategy: &str) -> Candidate {
+        Candidate::of(&value!({
+            "metadata": {"name": name, "creationTimestamp": created},
+            "spec": {"leaseName": "l", "emulationVersion": emulated, "binaryVersion": binary, "strategy": strategy}
+        }))
+    }
+
+    #[test]
+    fn versions() {
+        let mut versions = ["1.2.3", "v1.2", "1.2.3-rc.1", "1.2.3-alpha", "1.2.3-rc.10", "1.10.0", "1.2.3-1"];
+        versions.sort_by_key(|text| Version::parse(text));
+        assert_eq!(versions, ["v1.2", "1.2.3-1", "1.2.3-alpha", "1.2.3-rc.1", "1.2.3-rc.10", "1.2.3", "1.10.0"]);
+        assert_eq!(["", "a", "1.2.3.4", "1.x"].map(Version::parse), [None, None, None, None]);
+    }
+
+    #[test]
+    fn the_oldest_leads() {
+        let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
+        let all = [
+            candidate("new", "1.36.0", "1.36.0", early, OLDEST_EMULATION),
+            candidate("late", "1.35.0", "1.35.0", late, OLDEST_EMULATION),
+            candidate("early", "1.35.0", "1.35.0", early, OLDEST_EMULATION),
+            candidate("emulating", "1.35.0", "1.36.0", early, OLDEST_EMULATION),
+            candidate("unfit", "x", "1.0.0", early, OLDEST_EMULATION),
+        ];
+        assert_eq!(best(&all).map(|it| it.name.as_str()), Some("early"));
+        assert_eq!(best(&all[..1]).map(|it| it.name.as_str()), Some("new"));
+        assert_eq!(best(&all[4..]), None);
+    }
+
+    #[test]
+    fn the_newest_say_how() {
+        let at = "2026-01-01T00:00:00Z";
+        let [old, new, other] = [("a", "1.35.0", "x/y"), ("b", "1.36.0", OLDEST_EMULATION), ("c", "1.36.0", "x/z")]
+            .map(|(name, version, strategy)| candidate(name, version, version, at, strategy));
+        assert_eq!(strategy(&[old.clone(), new.clone()]), Ok(OLDEST_EMULATION));
+        assert_eq!(strategy(&[]), Err("no candidates".to_owned()));
+        let why = "candidates \"b\", \"c\" at same binary version but received differing strategies \
+                   OldestEmulationVersion, x/z";
+        assert_eq!(strategy(&[old, new, other]), Err(why.to_owned()));
+    }
+
+    #[test]
+    fn who_is_there() {
+        let at = |seconds| MicroTime::from_unix(seconds, 0);
+        let with = |pinged: Option<i64>, renewed: Option<i64>| Candidate {
+            pinged: pinged.map(at),
+            renewed: renewed.map(at),
+            ..candidate("a", "1.0.0", "1.0.0", "", "")
+        };
+        for (candidate, now, expired, answered) in [
+            (with(None, None), 0, true, true),
+            (with(None, Some(0)), 1799, false, true),
+            (with(None, Some(0)), 1800, true, true),
+            (with(Some(5), Some(4)), 6, false, false),
+            (with(Some(5), Some(5)), 6, false, true),
+        ] {
+            assert_eq!((candidate.is_expired(at(now)), candidate.has_answered()), (expired, answered), "{candidate:?}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! One step of the election for a lease. What has happened so far stands in the lease and its candidates alone, so any
+//! server can go on where another has stopped.
+
+use std::time::Duration;
+
+use binnacle_meta::{MicroTime, Status, StatusReason};
+use binnacle_schema::{Value, value};
+
+use super::candidates::{Candidate, OLDEST_EMULATION, VALID, best, holds, strategy};
+use super::now;
+use crate::objects::Objects;
+
+/// How long candidates have for an answer, and how long one counts.
+const ELECTION: Duration = Duration::from_secs(5);
+/// For how long, in seconds, the lease of a new leader holds at first.
+const LEASE_SECONDS: i64 = 5;
+
+/// The election for a lease.
+pub(super) struct Election<'a> {
+    pub(super) leases: &'a Objects,
+    pub(super) candidates: &'a Objects,
+    pub(super) namespace: &'a str,
+    pub(super) lease: &'a str,
+}
+
+impl Election<'_> {
+    /// Does what is to be done next: nothing, ask candidates whether they are there, or elect.
+    pub(super) async fn step(&self, candidates: Vec<Candidate>) -> Result<(), Status> {
+        let now = now();
+        let failed = |why: String| Status::internal(why);
+        let lease = self.leases.get(self.namespace, self.lease).await?;
+        if !is_needed(&candidates, lease.as_ref(), now).map_err(failed)? {
+            return Ok(());
+        }
+        if self.ask(&candidates, now).await? {
+            return Ok(());
+        }
+        let there: Vec<Candidate> = candidates
+            .into_iter()
+            .filter(|candidate| candidate.renewed.is_some_and(|renewed| holds(renewed, ELECTION, now)))
+            .collect();
+        if there.is_empty() {
+            return Err(Status::internal("no available candidates"));
+        }
+        let strategy = strategy(&there).map_err(failed)?;
+        // Who leads by another strategy is somebody else's to say.
+        let elected = (strategy == OLDEST_EMULATION).then(|| best(&there)).flatten();
+        if strategy == OLDEST_EMULATION && elected.is_none() {
+            return Err(Status::internal("should not happen, could not find suitable electee"));
+        }
+        self.write(strategy, elected.map(|candidate| candidate.name.as_str())).await
+    }
+
+    /// Asks those who have not said for a while that they are there. True while an answer is waited for.
+    async fn ask(&self, candidates: &[Candidate], now: MicroTime) -> Result<bool, Status> {
+        let mut waits = false;
+        for candidate in candidates {
+            let asked = candidate.pinged.is_some_and(|pinged| holds(pinged, ELECTION, now));
+            if asked && !candidate.has_answered() {
+                waits = true;
+                continue;
+            }
+            if candidate.renewed.is_some_and(|renewed| holds(renewed, ELECTION, now)) {
+                continue;
+            }
+            // Who was asked and has never answered is not asked again.
+            if candidate.pinged.is_none() || (!asked && candidate.has_answered()) {
+                let ping = |object: &mut Value| {
+                    object.make_at(&["spec"]).insert("pingTime", now.to_string());
+                };
+                self.candidates.update(self.namespace, &candidate.name, "", ping).await?;
+                waits = true;
+            }
+        }
+        Ok(waits)
+    }
+
+    async fn write(&self, strategy: &str, elected: Option<&str>) -> Result<(), Status> {
+        let (namespace, lease) = (self.namespace, self.lease);
+        let mut made = value!({"metadata": {"name": lease, "namespace": namespace}});
+        let spec = made.make_at(&["spec"]);
+        spec.insert("strategy", strategy);
+        spec.insert("leaseDurationSeconds", LEASE_SECONDS);
+        spec.insert("renewTime", now().to_string());
+        if let Some(elected) = elected {
+            spec.insert("holderIdentity", elected);
+        }
+        match self.leases.create(namespace, made).await {
+            Ok(_) => {
+                match elected {
+                    Some(elected) => tracing::info!("Created lease {namespace}/{lease} for {elected:?}"),
+                    None => tracing::info!("Created lease {namespace}/{lease} without leader"),
+                }
+                return Ok(());
+            }
+            Err(status) if status.is(StatusReason::AlreadyExists) => {}
+            Err(status) => return Err(status),
+        }
+        self.leases.update(namespace, lease, "", |lease| settle(lease, strategy, elected, now())).await
+    }
+}
+
+/// True where a lease has no leader, or not the best.
+fn is_needed(candidates: &[Candidate], lease: Option<&Value>, now: MicroTime) -> Result<bool, String> {
+    let Some(lease) = lease else { return Ok(true) };
+    let holder = lease.str_at(&["spec", "holderIdentity"]);
+    if is_expired(lease, now) || holder.is_empty() {
+        return Ok(true);
+    }
+    // So that all candidates say from time to time that they are there.
+    if candidates.iter().any(|one| one.renewed.is_some_and(|renewed| !holds(renewed, VALID / 2, now))) {
+        return Ok(true);
+    }
+    if strategy(candidates)? != OLDEST_EMULATION {
+        return Ok(false);
+    }
+    Ok(best(candidates).is_some_and(|best| best.name != holder))
+}
+
+/// A lease that does not say until when it holds is over.
+fn is_expired(lease: &Value, now: MicroTime) -> bool {
+    let renewed = MicroTime::parse(lease.str_at(&["spec", "renewTime"])).ok();
+    let seconds = lease.int_at(&["spec", "leaseDurationSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
+    renewed.zip(seconds).is_none_or(|(renewed, seconds)| !holds(renewed, Duration::from_secs(seconds), now))
+}
+
+/// Gives a lease that nobody holds to the elected; who holds it is told who would do better.
+fn settle(lease: &mut Value, strategy: &str, elected: Option<&str>, now: MicroTime) {
+    let expired = is_expired(lease, now);
+    let holder = lease.str_at(&["spec", "holderIdentity"]).to_owned();
+    let spec = lease.make_at(&["spec"]);
+    spec.insert("strategy", strategy);
+    let Some(elected) = elected else { return };
+    if holder.is_empty() || (expired && holder != elected) {
+        spec.remove("preferredHolder");
+        spec.remove("acquireTime");
+        spec.insert("holderIdentity", elected);
+        spec.insert("renewTime", now.to_string());
+        spec.insert("leaseDurationSeconds", LEASE_SECONDS);
+    } else if holder != elected {
+        spec.insert("preferredHolder", elected);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> MicroTime {
+        MicroTime::from_unix(seconds, 0)
+    }
+
+    fn lease(holder: &str, renewed: i64) -> Value {
+        let mut lease = value!({"spec": {"leaseDurationSeconds": 15}});
+        lease.make_at(&["spec"]).insert("renewTime", at(renewed).to_string());
+        if !holder.is_empty() {
+            lease.make_at(&["spec"]).insert("holderIdentity", holder);
+        }
+        lease
+    }
+
+    fn candidate(name: &str, version: &str, renewed: i64) -> Candidate {
+        let renewed = at(renewed).to_string();
+        Candidate::of(&value!({"metadata": {"name": name}, "spec": {
+            "leaseName": "l", "strategy": OLDEST_EMULATION, "emulationVersion": version, "binaryVersion": version,
+            "renewTime": renewed
+        }}))
+    }
+
+    #[test]
+    fn when_an_election_is_needed() {
+        let (old, new) = (candidate("old", "1.35.0", 100), candidate("new", "1.36.0", 100));
+        let both = [old, new];
+        for (lease, now, want) in [
+            (None, 100, true),
+            (Some(lease("old", 100)), 110, false),
+            (Some(lease("new", 100)), 110, true),
+            (Some(lease("", 100)), 110, true),
+            (Some(lease("old", 100)), 116, true),
+            (Some(lease("old", 1000)), 1001, true),
+        ] {
+            assert_eq!(is_needed(&both, lease.as_ref(), at(now)), Ok(want), "{lease:?} {now}");
+        }
+    }
+
+    #[test]
+    fn what_becomes_of_a_lease() {
+        for (lease, elected, now, holder, preferred) in [
+            (lease("", 0), Some("a"), 1, "a", ""),
+            (lease("b", 0), Some("a"), 1, "b", "a"),
+            (lease("b", 0), Some("a"), 100, "a", ""),
+            (lease("a", 0), Some("a"), 100, "a", ""),
+            (lease("b", 0), None, 100, "b", ""),
+        ] {
+            let mut settled = lease.clone();
+            settle(&mut settled, OLDEST_EMULATION, elected, at(now));
+            let spec = |field| settled.str_at(&["spec", field]);
+            assert_eq!((spec("holderIdentity"), spec("preferredHolder")), (holder, preferred), "{lease:?}");
+            assert_eq!(spec("strategy"), OLDEST_EMULATION);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The lease by which the servers of a store agree which of them elects, held as client-go's elector holds one.
+
+use std::time::{Duration, Instant};
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_schema::{Object, Value, value};
+use uuid::Uuid;
+
+use super::now;
+use crate::config::Leadership;
+use crate::objects::Objects;
+
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "leader-election-controller";
+
+/// A lease that this server holds, or waits for.
+pub(super) struct Lock {
+    leases: Objects,
+    identity: String,
+    timing: Leadership,
+    /// What the lease said when it last changed, and when that was by our own clock: nobody trusts that of others.
+    observed: Option<(Value, Instant)>,
+}
+
+impl Lock {
+    pub(super) fn new(leases: Objects, hostname: &str, timing: Leadership) -> Self {
+        Self { leases, identity: format!("{hostname}_{}", Uuid::new_v4()), timing, observed: None }
+    }
+
+    /// Waits until this server holds the lease.
+    pub(super) async fn acquire(&mut self) {
+        while !self.holds().await {
+            // Not all at the same time.
+            let most = self.timing.retry_period.as_nanos() * 12 / 10;
+            let more = Duration::from_nanos(u64::try_from(crate::random::below(most)).unwrap_or(0));
+            tokio::time::sleep(self.timing.retry_period + more).await;
+        }
+    }
+
+    /// Renews the lease, until that has not succeeded for too long.
+    pub(super) async fn keep(&mut self) {
+        let mut renewed = Instant::now();
+        while renewed.elapsed() < self.timing.renew_deadline {
+            tokio::time::sleep(self.timing.retry_period).await;
+            if self.holds().await {
+                renewed = Instant::now();
+            }
+        }
+    }
+
+    /// Lets others have the lease at once.
+    pub(super) async fn release(&self) {
+        let identity = self.identity.as_str();
+        let released = self.leases.update(NAMESPACE, NAME, "", |lease| {
+            let spec = lease.make_at(&["spec"]);
+            if spec.get("holderIdentity").and_then(Value::as_str) != Some(identity) {
+                return;
+            }
+            let now = now().to_string();
+            spec.remove("holderIdentity");
+            spec.insert("leaseDurationSeconds", 1);
+            spec.insert("renewTime", now.as_str());
+            spec.insert("acquireTime", now);
+        });
+        match released.await {
+            Err(status) if !status.is(StatusReason::NotFound) => {
+                tracing::warn!(error = status.message(), "the lease of the leader election was not released");
+            }
+            _ => {}
+        }
+    }
+
+    async fn holds(&mut self) -> bool {
+        match self.acquire_or_renew().await {
+            Ok(holds) => holds,
+            Err(status) => {
+                tracing::warn!(error = status.message(), "the lease of the leader election was not renewed");
+                false
+            }
+        }
+    }
+
+    async fn acquire_or_renew(&mut self) -> Result<bool, Status> {
+        let Some(lease) = self.leases.get(NAMESPACE, NAME).await? else {
+            let mut lease = value!({"metadata": {"name": NAME, "namespace": NAMESPACE}});
+            self.fill(lease.make_at(&["spec"]));
+            return match self.leases.create(NAMESPACE, lease).await {
+                Ok(_) => Ok(true),
+                Err(status) if status.is(StatusReason::AlreadyExists) => Ok(false),
+                Err(status) => Err(status),
+            };
+        };
+        let spec = lease.get("spec").cloned().unwrap_or(Value::Null);
+        if self.observed.as_ref().is_none_or(|(seen, _)| *seen != spec) {
+            self.observed = Some((spec.clone(), Instant::now()));
+        }
+        let holder = spec.str_at(&["holderIdentity"]);
+        let seconds = spec.int_at(&["leaseDurationSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
+        let held = Duration::from_secs(seconds.unwrap_or(0));
+        let fresh = self.observed.as_ref().is_some_and(|(_, at)| at.elapsed() < held);
+        if !holder.is_empty() && holder != self.identity && fresh {
+            return Ok(false);
+        }
+        // What others wrote meanwhile is theirs.
+        let mut written = false;
+        let change = |lease: &mut Value| {
+            written = lease.get("spec").is_none_or(|found| *found == spec);
+            if written {
+                self.fill(lease.make_at(&["spec"]));
+            }
+        };
+        self.leases.update(NAMESPACE, NAME, "", change).await?;
+        Ok(written)
+    }
+
+    fn fill(&self, spec: &mut Object) {
+        let now = now().to_string();
+        let is_new = spec.get("holderIdentity").is_none() && spec.get("leaseTransitions").is_none();
+        let changes = spec.get("holderIdentity").and_then(Value::as_str) != Some(self.identity.as_str());
+        let before = spec.get("leaseTransitions").and_then(Value::as_i64).unwrap_or(0);
+        spec.insert("holderIdentity", self.identity.as_str());
+        spec.insert("leaseDurationSeconds", i64::try_from(self.timing.lease_duration.as_secs()).unwrap_or(i64::MAX));
+        spec.insert("renewTime", now.as_str());
+        if changes {
+            spec.insert("acquireTime", now);
+            spec.insert("leaseTransitions", if is_new { 0 } else { before + 1 });
+        }
+    }
+}

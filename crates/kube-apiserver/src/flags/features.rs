@@ -1,0 +1,39 @@
+//! What is served for those who look into the server, and where its traces go.
+
+use std::path::PathBuf;
+
+use binnacle_apiserver::settings::Debugging;
+
+use super::FromFlags;
+use super::parse::Given;
+use super::table::{Flag, FlagError, Group, Kind};
+
+pub(super) const GROUP: Group = Group {
+    title: "Features",
+    flags: &[Flag::new(
+        "profiling",
+        Kind::Bool,
+        "true",
+        "Serve /debug/flags/v, which changes the verbosity of the log while the server runs.",
+    )],
+};
+
+pub(super) const TRACES: Group = Group {
+    title: "Traces",
+    flags: &[Flag::new(
+        "tracing-config-file",
+        Kind::Value("string"),
+        "",
+        "File with a TracingConfiguration: where the collector of OpenTelemetry is that spans of requests are sent to, and how \
+         many requests are sampled.",
+    )],
+};
+
+impl FromFlags for Debugging {
+    fn read(given: &Given) -> Result<Self, FlagError> {
+        Ok(Self {
+            profiling: given.flag("profiling")?,
+            tracing_config: given.text("tracing-config-file").map(PathBuf::from),
+        })
+    }
+}

@@ -1,0 +1,231 @@
+//! How a line of the log reads: as klog writes it, or as the JSON of component-base.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use binnacle_meta::go_quote;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+use super::levels::verbosity_of;
+use super::output::Output;
+use crate::flags::LogFormat;
+
+/// Writes events.
+pub(super) struct LogLayer {
+    format: LogFormat,
+    output: Arc<Output>,
+    zone: TimeZone,
+    process: u32,
+}
+
+impl LogLayer {
+    pub(super) fn new(format: LogFormat, output: Arc<Output>) -> Self {
+        Self { format, output, zone: TimeZone::system(), process: std::process::id() }
+    }
+}
+
+impl<S: Subscriber> Layer<S> for LogLayer {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let metadata = event.metadata();
+        let mut found = Found::default();
+        event.record(&mut found);
+        let place = Place { file: metadata.file().unwrap_or_default(), line: metadata.line().unwrap_or_default() };
+        let now = Timestamp::now();
+        let line = match self.format {
+            LogFormat::Text => text(metadata.level(), &now.to_zoned(self.zone.clone()), self.process, place, &found),
+            LogFormat::Json => json(metadata.level(), now, place, &found),
+        };
+        self.output.write(line.as_bytes(), *metadata.level() >= Level::INFO);
+    }
+}
+
+/// Where in the code an event is.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    file: &'a str,
+    line: u32,
+}
+
+/// What an event says.
+#[derive(Default)]
+struct Found {
+    message: String,
+    fields: Vec<(&'static str, Told)>,
+}
+
+/// The value of a field.
+enum Told {
+    /// A number or a bool.
+    Plain(String),
+    Text(String),
+}
+
+impl Found {
+    fn push(&mut self, field: &Field, told: Told) {
+        match (field.name(), told) {
+            ("message", Told::Text(text) | Told::Plain(text)) => self.message = text,
+            (name, told) => self.fields.push((name, told)),
+        }
+    }
+}
+
+impl Visit for Found {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.push(field, Told::Text(format!("{value:?}")));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.push(field, Told::Text(value.to_owned()));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.push(field, Told::Plain(value.to_string()));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.push(field, Told::Plain(value.to_string()));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.push(field, Told::Plain(value.to_string()));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.push(field, Told::Plain(value.to_string()));
+    }
+}
+
+/// `I0102 15:04:05.000000       1 file.rs:12] message`, or with a quoted message where fields follow.
+fn text(level: &Level, now: &Zoned, process: u32, place: Place<'_>, found: &Found) -> String {
+    let severity = match *level {
+        Level::ERROR => 'E',
+        Level::WARN => 'W',
+        _ => 'I',
+    };
+    let mut line = String::with_capacity(64 + found.message.len());
+    let micros = now.subsec_nanosecond() / 1000;
+    let (month, day, hour, minute, second) = (now.month(), now.day(), now.hour(), now.minute(), now.second());
+    let file = place.file.rsplit('/').next().unwrap_or(place.file);
+    let at = place.line;
+    // Nothing that is written to a string fails.
+    let _ = write!(
+        line,
+        "{severity}{month:02}{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06} {process:>7} {file}:{at}] "
+    );
+    if found.fields.is_empty() {
+        line.push_str(&found.message);
+    } else {
+        line.push_str(&go_quote(&found.message));
+        for (name, told) in &found.fields {
+            let _ = write!(line, " {name}=");
+            match told {
+                Told::Plain(plain) => line.push_str(plain),
+                Told::Text(text) if text.contains('\n') => {
+                    line.push_str("<\n");
+                    for part in text.trim_end_matches('\n').split('\n') {
+                        let _ = writeln!(line, "\t{part}");
+                    }
+                    line.push_str(" >");
+                }
+                Told::Text(text) => line.push_str(&go_quote(text)),
+            }
+        }
+    }
+    if !line.ends_with('\n') {
+        line.push('\n');
+    }
+    line
+}
+
+/// `{"ts":1136214245000.0,"caller":"server/chain.rs:12","msg":"message","v":0}`; errors have no verbosity.
+fn json(level: &Level, now: Timestamp, place: Place<'_>, found: &Found) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let millis = now.as_nanosecond() as f64 / 1e6;
+    // The file and the directory it is in.
+    let mut parts = place.file.rsplitn(3, '/');
+    let name = parts.next().unwrap_or_default();
+    let caller = match parts.next() {
+        Some(directory) => format!("{directory}/{name}:{}", place.line),
+        None => format!("{name}:{}", place.line),
+    };
+    let mut line = format!("{{\"ts\":{millis},\"caller\":{},\"msg\":{}", quoted(&caller), quoted(&found.message));
+    if *level > Level::ERROR {
+        let _ = write!(line, ",\"v\":{}", verbosity_of(level));
+    }
+    for (name, told) in &found.fields {
+        let _ = match told {
+            Told::Plain(plain)
+                if plain.parse::<f64>().is_ok_and(f64::is_finite) || plain == "true" || plain == "false" =>
+            {
+                write!(line, ",{}:{plain}", quoted(name))
+            }
+            Told::Plain(text) | Told::Text(text) => write!(line, ",{}:{}", quoted(name), quoted(text)),
+        };
+    }
+    line.push_str("}\n");
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(message: &str, fields: Vec<(&'static str, Told)>) -> Found {
+        Found { message: message.to_owned(), fields }
+    }
+
+    const PLACE: Place<'static> = Place { file: "crates/server/src/chain.rs", line: 12 };
+
+    #[test]
+    fn as_klog_writes() {
+        let now: Zoned = "2026-03-04T05:06:07.000089[UTC]".parse().unwrap();
+        for (level, found, want) in [
+            (
+                Level::INFO,
+                found("as it is \"said\"", Vec::new()),
+                "I0304 05:06:07.000089     123 chain.rs:12] as it is \"said\"\n",
+            ),
+            (
+                Level::WARN,
+                found(
+                    "quoted",
+                    vec![("count", Told::Plain("3".to_owned())), ("path", Told::Text("/a \"b\"".to_owned()))],
+                ),
+                "W0304 05:06:07.000089     123 chain.rs:12] \"quoted\" count=3 path=\"/a \\\"b\\\"\"\n",
+            ),
+            (
+                Level::ERROR,
+                found("lines", vec![("err", Told::Text("one\ntwo\n".to_owned()))]),
+                "E0304 05:06:07.000089     123 chain.rs:12] \"lines\" err=<\n\tone\n\ttwo\n >\n",
+            ),
+        ] {
+            assert_eq!(text(&level, &now, 123, PLACE, &found), want);
+        }
+    }
+
+    #[test]
+    fn as_component_base_writes() {
+        let now: Timestamp = "2026-03-04T05:06:07.0005Z".parse().unwrap();
+        for (level, found, want) in [
+            (
+                Level::DEBUG,
+                found("a \"b\"", vec![("n", Told::Plain("3".to_owned())), ("s", Told::Text("x\ny".to_owned()))]),
+                "{\"ts\":1772600767000.5,\"caller\":\"src/chain.rs:12\",\"msg\":\"a \\\"b\\\"\",\"v\":3,\"n\":3,\"s\":\"x\\ny\"}\n",
+            ),
+            (
+                Level::ERROR,
+                found("e", vec![("nan", Told::Plain("NaN".to_owned()))]),
+                "{\"ts\":1772600767000.5,\"caller\":\"src/chain.rs:12\",\"msg\":\"e\",\"nan\":\"NaN\"}\n",
+            ),
+        ] {
+            let line = json(&level, now, PLACE, &found);
+            assert_eq!(line, want);
+            serde_json::from_str::<serde_json::Value>(&line).unwrap();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What systemd is told of the server: that it is ready, that it stops, that it is alive (`sd_notify`).
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// The way to the supervisor that started this process, if it wants to be told.
+pub(crate) struct Notify {
+    to: SocketAddr,
+    socket: UnixDatagram,
+    /// How soon after a sign of life the next is due.
+    watchdog: Option<Duration>,
+}
+
+impl Notify {
+    /// As the environment names it.
+    pub(crate) fn of_environment() -> Option<Self> {
+        let place = std::env::var_os("NOTIFY_SOCKET").filter(|place| !place.is_empty())?;
+        let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let is_ours = number("WATCHDOG_PID").is_none_or(|process| process == u64::from(std::process::id()));
+        let watchdog = number("WATCHDOG_USEC").filter(|micros| is_ours && *micros > 0).map(Duration::from_micros);
+        match Self::new(&place, watchdog) {
+            Ok(notify) => Some(notify),
+            Err(error) => {
+                tracing::warn!("cannot tell {} of the state of the server: {error}", place.display());
+                None
+            }
+        }
+    }
+
+    /// A path, or an abstract name behind `@`.
+    fn new(place: &OsStr, watchdog: Option<Duration>) -> io::Result<Self> {
+        let to = match place.as_bytes().strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(place)?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { to, socket, watchdog })
+    }
+
+    pub(crate) fn ready(&self) {
+        self.tell("READY=1\n");
+    }
+
+    pub(crate) fn stopping(&self) {
+        self.tell("STOPPING=1\n");
+    }
+
+    /// Says that the server is alive, for as long as it is: twice in the time after which nobody would believe it.
+    pub(crate) async fn keep_alive(&self) {
+        let Some(watchdog) = self.watchdog else { return std::future::pending().await };
+        loop {
+            self.tell("WATCHDOG=1\n");
+            tokio::time::sleep(watchdog / 2).await;
+        }
+    }
+
+    fn tell(&self, state: &str) {
+        if let Err(error) = self.socket.send_to_addr(state.as_bytes(), &self.to) {
+            tracing::warn!("cannot tell the supervisor {}: {error}", state.trim_end());
+        }
+    }
+}

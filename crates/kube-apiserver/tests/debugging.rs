@@ -1,0 +1,234 @@
+//! What operators look into and turn while the server runs: the log, metrics, `/debug`, `/logs`.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use binnacle_testkit::https::{Answer, Client};
+use binnacle_testkit::{Server, TempDir, program};
+use rustix::process::{Pid, Signal, kill_process};
+
+async fn put(client: &mut Client, path: &str, body: &str) -> Answer {
+    client.send("PUT", path, &[], body.as_bytes()).await.unwrap()
+}
+
+fn lines_of<'a>(log: &'a str, text: &str) -> Vec<&'a str> {
+    log.lines().filter(|line| line.contains(text)).collect()
+}
+
+#[tokio::test]
+async fn the_log_is_klogs_and_its_level_changes() {
+    let mut server = Server::start(&["--ephemeral"]);
+    let mut client = server.client().await;
+    assert_eq!(client.get("/api/v1/nodes?limit=1").await.unwrap().status, 200);
+    assert!(lines_of(&server.log(), "limit=1").is_empty());
+    let answer = put(&mut client, "/debug/flags/v", "3").await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "successfully set klog.logging.verbosity to 3\n"));
+    assert_eq!(client.get("/api/v1/nodes?limit=2").await.unwrap().status, 200);
+    for (body, want) in [
+        ("x", "strconv.ParseUint: parsing \"x\": invalid syntax\n"),
+        ("", "strconv.ParseUint: parsing \"\": invalid syntax\n"),
+    ] {
+        let answer = put(&mut client, "/debug/flags/v", body).await;
+        assert_eq!((answer.status, answer.body.as_str()), (400, want));
+    }
+    let answer = client.get("/debug/flags/v").await.unwrap();
+    assert_eq!((answer.status, answer.body.as_str()), (406, "unsupported http method\n"));
+    assert!(client.get("/debug/flags").await.unwrap().body.contains("<tr>v<br>"));
+    assert_eq!(put(&mut client, "/debug/flags/v", "0").await.status, 200);
+    assert_eq!(client.get("/api/v1/nodes?limit=3").await.unwrap().status, 200);
+    server.terminate();
+    let log = server.log();
+    assert!(lines_of(&log, "limit=1").is_empty() && lines_of(&log, "limit=3").is_empty(), "{log}");
+    let lines = lines_of(&log, "limit=2");
+    assert_eq!(lines.len(), 1, "{log}");
+    let (head, told) = lines[0].split_once("] ").unwrap();
+    assert!(head.starts_with('I') && head.contains(" metrics.rs:"), "{head}");
+    assert!(told.starts_with("\"HTTP\" verb=\"list\" URI=\"/api/v1/nodes?limit=2\" latency=\""), "{told}");
+    assert!(told.contains(" resp=200"), "{told}");
+}
+
+#[tokio::test]
+async fn without_profiling_nothing_can_be_turned() {
+    let server = Server::start(&["--ephemeral", "--profiling=false"]);
+    let mut client = server.client().await;
+    assert_eq!(put(&mut client, "/debug/flags/v", "3").await.status, 404);
+}
+
+#[tokio::test]
+async fn one_file_logs_more() {
+    let mut server = Server::start(&["--ephemeral", "--vmodule=metrics=3"]);
+    let mut client = server.client().await;
+    assert_eq!(client.get("/api/v1/nodes?limit=1").await.unwrap().status, 200);
+    server.terminate();
+    assert_eq!(lines_of(&server.log(), "limit=1").len(), 1);
+}
+
+#[tokio::test]
+async fn json_lines() {
+    let mut server = Server::start(&["--ephemeral", "--logging-format=json", "-v=3"]);
+    let mut client = server.client().await;
+    assert_eq!(client.get("/api/v1/nodes?limit=1").await.unwrap().status, 200);
+    server.terminate();
+    let log = server.log();
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let line = lines.iter().find(|line| line["URI"] == "/api/v1/nodes?limit=1").unwrap();
+    assert_eq!((&line["msg"], &line["v"], &line["resp"]), (&"HTTP".into(), &3.into(), &200.into()));
+    assert!(line["ts"].is_f64() && line["caller"].as_str().unwrap().starts_with("src/metrics.rs:"), "{line}");
+}
+
+#[test]
+fn split_streams() {
+    for (format, mark) in [("text", "] stopping"), ("json", "\"msg\":\"stopping\"")] {
+        let temp = TempDir::new();
+        let mut command = program();
+        command.args(["--ephemeral", "--secure-port=0", "--feature-gates=LoggingAlphaOptions=true"]);
+        command.args([format!("--logging-format={format}"), format!("--log-{format}-split-stream")]);
+        command.args([format!("--log-{format}-info-buffer-size=64Ki"), "--log-flush-frequency=1h".to_owned()]);
+        command.env("TMPDIR", temp.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.by_ref().any(|line| line.starts_with("Controllers are not part of it")));
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        assert!(lines.any(|line| line.contains(mark)), "{format}");
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && !String::from_utf8_lossy(&output.stderr).contains(mark), "{format}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_as_operators_want_them() {
+    let server = Server::start(&[
+        "--ephemeral",
+        "--show-hidden-metrics-for-version=1.35",
+        "--disabled-metrics=apiserver_response_sizes,kubernetes_healthchecks_total",
+        "--allow-metric-labels=apiserver_request_total,verb=LIST",
+    ]);
+    let mut client = server.client().await;
+    for path in ["/api/v1/nodes", "/api/v1/namespaces/default", "/healthz"] {
+        assert_eq!(client.get(path).await.unwrap().status, 200, "{path}");
+    }
+    let metrics = client.get("/metrics").await.unwrap().body;
+    let has = |start: &str| metrics.lines().any(|line| line.starts_with(start));
+    assert!(has("apiserver_request_slo_duration_seconds_count{") && has("disabled_metrics_total 2"));
+    assert!(has("apiserver_flowcontrol_request_concurrency_limit{"));
+    assert!(!has("apiserver_response_sizes"));
+    let verbs = |verb: &str| {
+        let verb = format!("verb=\"{verb}\"");
+        metrics.lines().any(|line| line.starts_with("apiserver_request_total{") && line.contains(&verb))
+    };
+    assert!(verbs("LIST") && verbs("unexpected") && !verbs("GET"));
+    assert!(!has("cardinality_enforcement_unexpected_categorizations_total 0"));
+    let slis = client.get("/metrics/slis").await.unwrap().body;
+    assert!(slis.contains("kubernetes_healthcheck{") && !slis.contains("kubernetes_healthchecks_total"), "{slis}");
+}
+
+#[tokio::test]
+async fn files_of_the_log() {
+    let server = Server::start(&["--ephemeral", "--enable-logs-handler"]);
+    let mut client = server.client().await;
+    let answer = client.get("/logs/").await.unwrap();
+    assert!(answer.status == 200 && answer.body.contains("<pre>\n"), "{}", answer.body);
+    let answer = client.get("/logs").await.unwrap();
+    assert_eq!((answer.status, answer.header("location")), (301, "logs/"));
+    assert_eq!(client.get("/logs/no/such.log").await.unwrap().status, 404);
+    assert_eq!(client.get("/logs/../../etc/passwd").await.unwrap().status, 400);
+    let server = Server::start(&["--ephemeral"]);
+    assert_eq!(server.client().await.get("/logs/").await.unwrap().status, 404);
+}
+
+#[tokio::test]
+async fn requests_before_the_server_has_been_ready() {
+    let server = Server::start(&["--ephemeral", "--send-retry-after-while-not-ready-once"]);
+    let mut client = server.client().await;
+    let answer = client.get("/api/v1/nodes").await.unwrap();
+    assert_eq!((answer.status, answer.header("retry-after")), (503, "5"));
+    assert_eq!(answer.body, "The apiserver hasn't been fully initialized yet, please try again later.\n");
+    let answer = client.get("/readyz").await.unwrap();
+    assert_eq!(answer.status, 200);
+    assert!(answer.header("warning").contains("The apiserver was still initializing"), "{}", answer.header("warning"));
+    assert_eq!(client.get("/api/v1/nodes").await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn without_a_garbage_collector_nothing_waits_for_it() {
+    for (flag, want) in [("--enable-garbage-collector=false", 404), ("--enable-garbage-collector=true", 200)] {
+        let server = Server::start(&["--ephemeral", flag]);
+        let mut client = server.client().await;
+        let body = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+        let json = [("content-type", "application/json")];
+        let path = "/api/v1/namespaces/default/configmaps";
+        assert_eq!(client.send("POST", path, &json, body).await.unwrap().status, 201);
+        let options = br#"{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Foreground"}"#;
+        let path = format!("{path}/a");
+        assert_eq!(client.send("DELETE", &path, &json, options).await.unwrap().status, 200);
+        assert_eq!(client.get(&path).await.unwrap().status, want, "{flag}");
+    }
+}
+
+#[tokio::test]
+async fn what_runs_and_with_which_flags() {
+    let server = Server::start(&["--ephemeral", "--v=2", "--enable-admission-plugins=AlwaysPullImages"]);
+    let mut client = server.client().await;
+    let text = client.get("/statusz").await.unwrap();
+    assert_eq!((text.status, text.header("content-type")), (200, "text/plain; charset=utf-8"));
+    assert!(
+        text.body.starts_with("\napiserver statusz\nWarning: ") && text.body.contains("\nEmulation version: 1.36\n")
+    );
+    let paths = "Paths: /flagz /healthz /livez /metrics /readyz /statusz /version\n";
+    assert!(text.body.ends_with(paths), "{}", text.body);
+    let text = client.get("/flagz").await.unwrap().body;
+    for line in ["v=2", "enable-admission-plugins=[AlwaysPullImages]", "ephemeral=true", "allow-privileged=true"] {
+        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+    }
+    let accept = [("accept", "application/json;as=Flagz;v=v1beta1;g=config.k8s.io")];
+    let answer = client.send("GET", "/flagz", &accept, "").await.unwrap();
+    assert_eq!(answer.header("content-type"), "application/json;g=config.k8s.io;v=v1beta1;as=Flagz");
+    let flagz: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(
+        (&flagz["kind"], &flagz["metadata"]["name"], &flagz["flags"]["v"]),
+        (&"Flagz".into(), &"apiserver".into(), &"2".into())
+    );
+    let accept = [("accept", "application/yaml;as=Statusz;v=v1alpha1;g=config.k8s.io")];
+    let answer = client.send("GET", "/statusz", &accept, "").await.unwrap();
+    assert!(
+        answer.header("warning").contains("This version of the statusz endpoint is deprecated"),
+        "{:?}",
+        answer.headers
+    );
+    assert!(answer.body.starts_with("apiVersion: config.k8s.io/v1alpha1\n"), "{}", answer.body);
+    let answer = client.send("GET", "/statusz", &[("accept", "application/json")], "").await.unwrap();
+    assert_eq!(answer.status, 406);
+    let server = Server::start(&["--ephemeral", "--feature-gates=ComponentStatusz=false"]);
+    assert_eq!(server.client().await.get("/statusz").await.unwrap().status, 404);
+}
+
+#[test]
+fn systemd_is_told() {
+    let temp = TempDir::new();
+    let place = temp.join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&place).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let mut command = program();
+    command.args(["--ephemeral", "--secure-port=0"]).env("TMPDIR", temp.path()).env("NOTIFY_SOCKET", &place);
+    command.env("WATCHDOG_USEC", "20000").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let told = || {
+        let mut buffer = [0; 64];
+        let length = socket.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    };
+    let mut alive = 0;
+    let mut until = |want: &str| loop {
+        match told() {
+            state if state == want => return,
+            state if state == "WATCHDOG=1\n" => alive += 1,
+            state => panic!("{state} before {want}"),
+        }
+    };
+    until("READY=1\n");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    until("STOPPING=1\n");
+    assert!(child.wait().unwrap().success() && alive > 0);
+}

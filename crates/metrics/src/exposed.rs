@@ -1,0 +1,332 @@
+//! How families are shown where operators asked for something else: some left out, others under their old names too,
+//! labels held to a list of values.
+//!
+//! All of it happens when somebody asks for the families, so counting costs the same with and without.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use parking_lot::Mutex;
+use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+
+/// The value that stands for all those which a list does not have.
+const UNEXPECTED: &str = "unexpected";
+
+/// Families that are hidden since the release that deprecated them: the old name, the release, the help, and the family
+/// that has the same numbers.
+const HIDDEN: [(&str, &str, &str, &str); 6] = [
+    (
+        "apiserver_flowcontrol_request_concurrency_in_use",
+        "1.31.0",
+        "Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any stage otherwise) \
+         requests in the API Priority and Fairness subsystem",
+        "apiserver_flowcontrol_current_executing_seats",
+    ),
+    (
+        "apiserver_flowcontrol_request_concurrency_limit",
+        "1.30.0",
+        "Nominal number of execution seats configured for each priority level",
+        "apiserver_flowcontrol_nominal_limit_seats",
+    ),
+    (
+        "apiserver_request_slo_duration_seconds",
+        "1.27.0",
+        "Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds \
+         for each verb, group, version, resource, subresource, scope and component.",
+        "apiserver_request_sli_duration_seconds",
+    ),
+    (
+        "etcd_bookmark_counts",
+        "1.36.0",
+        "Number of etcd bookmarks (progress notify events) split by kind.",
+        "etcd_bookmark_total",
+    ),
+    (
+        "kube_apiserver_pod_logs_pods_logs_backend_tls_failure_total",
+        "1.27.0",
+        "Total number of requests for pods/logs that failed due to kubelet server TLS verification",
+        "kube_apiserver_pod_logs_backend_tls_failure_total",
+    ),
+    (
+        "kube_apiserver_pod_logs_pods_logs_insecure_backend_total",
+        "1.27.0",
+        "Total number of requests for pods/logs sliced by usage type: enforce_tls, skip_tls_allowed, skip_tls_denied",
+        "kube_apiserver_pod_logs_insecure_backend_total",
+    ),
+];
+
+/// What operators ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExposedOptions {
+    /// Names of families that are left out.
+    pub disabled: HashSet<String>,
+    /// True where hidden families are shown.
+    pub show_hidden: bool,
+    /// Values that a label may have, by family and label.
+    pub allowed: HashMap<String, HashMap<String, HashSet<String>>>,
+}
+
+/// Families as they are shown.
+#[derive(Default)]
+pub struct Exposed {
+    options: ExposedOptions,
+    /// For each family with a list, how often a value was not on it when it was last counted.
+    unexpected: Mutex<HashMap<String, u64>>,
+}
+
+impl Exposed {
+    pub fn new(options: ExposedOptions) -> Self {
+        Self { options, unexpected: Mutex::default() }
+    }
+
+    /// The families in the order of their names, with those that tell what was done to them.
+    pub fn families(&self, families: Vec<MetricFamily>) -> Vec<MetricFamily> {
+        let mut families: BTreeMap<String, MetricFamily> =
+            families.into_iter().map(|family| (family.name().to_owned(), family)).collect();
+        if self.options.show_hidden {
+            for (name, since, help, same) in HIDDEN {
+                if let Some(family) = families.get(same) {
+                    families.insert(name.to_owned(), renamed(family, name, since, help));
+                }
+            }
+        }
+        self.limit(&mut families);
+        families.retain(|name, _| !self.options.disabled.contains(name));
+        for family in self.told(&families) {
+            families.insert(family.name().to_owned(), family);
+        }
+        families.retain(|name, _| !self.options.disabled.contains(name));
+        families.into_values().collect()
+    }
+
+    /// The families that are not left out, for an endpoint that tells nothing of what was done to them.
+    pub fn enabled(&self, mut families: Vec<MetricFamily>) -> Vec<MetricFamily> {
+        families.retain(|family| !self.options.disabled.contains(family.name()));
+        families
+    }
+
+    /// Puts values together that no list has.
+    fn limit(&self, families: &mut BTreeMap<String, MetricFamily>) {
+        for (name, labels) in &self.options.allowed {
+            let Some(family) = families.get_mut(name) else { continue };
+            let kind = family.get_field_type();
+            let mut counted = 0;
+            let mut kept: Vec<Metric> = Vec::new();
+            let mut at: HashMap<Vec<String>, usize> = HashMap::new();
+            for mut metric in family.take_metric() {
+                let mut unexpected = 0;
+                for label in metric.mut_label() {
+                    if labels.get(label.name()).is_some_and(|values| !values.contains(label.value())) {
+                        label.set_value(UNEXPECTED.to_owned());
+                        unexpected += 1;
+                    }
+                }
+                counted += unexpected * observations(&metric, kind);
+                let values = metric.get_label().iter().map(|label| label.value().to_owned()).collect();
+                match at.get(&values) {
+                    Some(index) => add(&mut kept[*index], &metric, kind),
+                    None => {
+                        at.insert(values, kept.len());
+                        kept.push(metric);
+                    }
+                }
+            }
+            family.set_metric(kept);
+            self.unexpected.lock().insert(name.clone(), counted);
+        }
+    }
+
+    /// The families about families.
+    fn told(&self, families: &BTreeMap<String, MetricFamily>) -> Vec<MetricFamily> {
+        let unexpected = self.unexpected.lock().values().sum::<u64>();
+        let hidden = if self.options.show_hidden { 0 } else { HIDDEN.len() };
+        let mut by_kind: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for family in families.values() {
+            if let Some(kind) = kind_of(family.help()) {
+                *by_kind.entry(kind).or_default() += 1;
+            }
+        }
+        let registered = by_kind
+            .into_iter()
+            .map(|((stability, deprecated), count)| {
+                counted(
+                    vec![pair("deprecated_version", &deprecated), pair("stability_level", &stability)],
+                    count as f64,
+                )
+            })
+            .collect();
+        vec![
+            counter(
+                "cardinality_enforcement_unexpected_categorizations_total",
+                "[ALPHA] The count of unexpected categorizations during cardinality enforcement.",
+                vec![counted(Vec::new(), unexpected as f64)],
+            ),
+            counter(
+                "disabled_metrics_total",
+                "[BETA] The count of disabled metrics.",
+                vec![counted(Vec::new(), self.options.disabled.len() as f64)],
+            ),
+            counter(
+                "hidden_metrics_total",
+                "[BETA] The count of hidden metrics.",
+                vec![counted(Vec::new(), hidden as f64)],
+            ),
+            counter(
+                "registered_metrics_total",
+                "[BETA] The count of registered metrics broken by stability level and deprecation version.",
+                registered,
+            ),
+        ]
+    }
+}
+
+/// Stability and the release that deprecated the family, as its help begins with them.
+fn kind_of(help: &str) -> Option<(String, String)> {
+    let (stability, rest) = help.strip_prefix('[')?.split_once("] ")?;
+    let deprecated =
+        rest.strip_prefix("(Deprecated since ").and_then(|rest| rest.split_once(')')).map_or("", |it| it.0);
+    Some((stability.to_owned(), deprecated.to_owned()))
+}
+
+fn renamed(family: &MetricFamily, name: &str, since: &str, help: &str) -> MetricFamily {
+    let mut renamed = family.clone();
+    renamed.set_name(name.to_owned());
+    renamed.set_help(format!("[ALPHA] (Deprecated since {since}) {help}"));
+    renamed
+}
+
+fn counter(name: &str, help: &str, metrics: Vec<Metric>) -> MetricFamily {
+    let mut family = MetricFamily::default();
+    family.set_name(name.to_owned());
+    family.set_help(help.to_owned());
+    family.set_field_type(MetricType::COUNTER);
+    family.set_metric(metrics);
+    family
+}
+
+fn counted(labels: Vec<LabelPair>, value: f64) -> Metric {
+    let mut metric = Metric::from_label(labels);
+    let mut counter = Counter::default();
+    counter.set_value(value);
+    metric.set_counter(counter);
+    metric
+}
+
+fn pair(name: &str, value: &str) -> LabelPair {
+    let mut pair = LabelPair::default();
+    pair.set_name(name.to_owned());
+    pair.set_value(value.to_owned());
+    pair
+}
+
+/// How often something was counted; a gauge says nothing of that.
+fn observations(metric: &Metric, kind: MetricType) -> u64 {
+    match kind {
+        MetricType::COUNTER => metric.get_counter().get_value() as u64,
+        MetricType::HISTOGRAM => metric.get_histogram().get_sample_count(),
+        MetricType::SUMMARY => metric.get_summary().sample_count(),
+        MetricType::GAUGE | MetricType::UNTYPED => 0,
+    }
+}
+
+fn add(to: &mut Metric, more: &Metric, kind: MetricType) {
+    match kind {
+        MetricType::COUNTER => {
+            let mut counter = Counter::default();
+            counter.set_value(to.get_counter().get_value() + more.get_counter().get_value());
+            to.set_counter(counter);
+        }
+        MetricType::GAUGE => {
+            let mut gauge = Gauge::default();
+            gauge.set_value(to.get_gauge().get_value() + more.get_gauge().get_value());
+            to.set_gauge(gauge);
+        }
+        MetricType::HISTOGRAM => {
+            let (one, other) = (to.get_histogram(), more.get_histogram());
+            let mut sum = Histogram::default();
+            sum.set_sample_count(one.get_sample_count() + other.get_sample_count());
+            sum.set_sample_sum(one.get_sample_sum() + other.get_sample_sum());
+            let buckets = one.get_bucket().iter().zip(other.get_bucket()).map(|(one, other)| {
+                let mut bucket = Bucket::default();
+                bucket.set_upper_bound(one.upper_bound());
+                bucket.set_cumulative_count(one.cumulative_count() + other.cumulative_count());
+                bucket
+            });
+            sum.set_bucket(buckets.collect());
+            to.set_histogram(sum);
+        }
+        // Quantiles cannot be added: the first of them stands for all.
+        MetricType::SUMMARY | MetricType::UNTYPED => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
+
+    use super::*;
+    use crate::keep;
+
+    fn shown(options: ExposedOptions) -> String {
+        let registry = Registry::new();
+        let requests =
+            keep(&registry, IntCounterVec::new(Opts::new("requests", "[BETA] Requests."), &["verb", "code"]).unwrap());
+        let requests = requests.unwrap();
+        for (verb, code, times) in [("GET", "200", 5), ("LIST", "200", 3), ("PUT", "200", 2), ("PUT", "409", 1)] {
+            requests.with_label_values(&[verb, code]).inc_by(times);
+        }
+        let sli = HistogramOpts::new("apiserver_request_sli_duration_seconds", "[ALPHA] Latency.").buckets(vec![1.0]);
+        let sli = keep(&registry, HistogramVec::new(sli, &["verb"]).unwrap()).unwrap();
+        for (verb, seconds) in [("GET", 0.5), ("PUT", 0.25), ("POST", 2.0)] {
+            sli.with_label_values(&[verb]).observe(seconds);
+        }
+        TextEncoder::new().encode_to_string(&Exposed::new(options).families(registry.gather())).unwrap()
+    }
+
+    fn has(text: &str, line: &str) {
+        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+    }
+
+    #[test]
+    fn nothing_is_asked_for() {
+        let text = shown(ExposedOptions::default());
+        has(&text, "requests{code=\"409\",verb=\"PUT\"} 1");
+        has(&text, "registered_metrics_total{deprecated_version=\"\",stability_level=\"BETA\"} 1");
+        has(&text, "registered_metrics_total{deprecated_version=\"\",stability_level=\"ALPHA\"} 1");
+        has(&text, "disabled_metrics_total 0");
+        assert!(!text.contains("slo_duration"));
+    }
+
+    #[test]
+    fn values_off_the_list_are_one() {
+        let values = |values: &[&str]| values.iter().map(ToString::to_string).collect::<HashSet<_>>();
+        let verbs = HashMap::from([("verb".to_owned(), values(&["GET"]))]);
+        let allowed = HashMap::from([
+            ("requests".to_owned(), verbs.clone()),
+            ("apiserver_request_sli_duration_seconds".to_owned(), verbs),
+        ]);
+        let text = shown(ExposedOptions { allowed, ..ExposedOptions::default() });
+        for line in [
+            "requests{code=\"200\",verb=\"GET\"} 5",
+            "requests{code=\"200\",verb=\"unexpected\"} 5",
+            "requests{code=\"409\",verb=\"unexpected\"} 1",
+            "apiserver_request_sli_duration_seconds_bucket{verb=\"unexpected\",le=\"1\"} 1",
+            "apiserver_request_sli_duration_seconds_count{verb=\"unexpected\"} 2",
+            "apiserver_request_sli_duration_seconds_sum{verb=\"unexpected\"} 2.25",
+            "cardinality_enforcement_unexpected_categorizations_total 8",
+        ] {
+            has(&text, line);
+        }
+    }
+
+    #[test]
+    fn disabled_is_more_than_hidden() {
+        let text = shown(ExposedOptions { show_hidden: true, ..ExposedOptions::default() });
+        has(&text, "apiserver_request_slo_duration_seconds_count{verb=\"GET\"} 1");
+        has(&text, "registered_metrics_total{deprecated_version=\"1.27.0\",stability_level=\"ALPHA\"} 1");
+        let disabled = ["apiserver_request_slo_duration_seconds", "requests", "nothing"];
+        let disabled = disabled.into_iter().map(str::to_owned).collect();
+        let text = shown(ExposedOptions { show_hidden: true, disabled, ..ExposedOptions::default() });
+        assert!(!text.contains("slo_duration") && !text.contains("\nrequests"));
+        has(&text, "disabled_metrics_total 3");
+    }
+}

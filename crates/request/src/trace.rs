@@ -1,0 +1,369 @@
+//! The trace of a request: its spans, and the context that other servers are told (W3C Trace Context).
+//!
+//! A request has none unless operators ask for traces. Who works for a request finds its trace as it finds the record.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
+
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// More spans of one request are not kept.
+const MOST_SPANS: usize = 1000;
+
+/// What one server tells another of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanContext {
+    pub trace: [u8; 16],
+    pub span: [u8; 8],
+    /// Spans are kept.
+    pub sampled: bool,
+}
+
+impl SpanContext {
+    /// Reads `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`.
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        Self::parse(headers.get(TRACEPARENT)?.to_str().ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.trim().split('-');
+        let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let [version] = bytes::<1>(version)?;
+        // A later version may have more parts.
+        if version == 0xff || (version == 0 && parts.next().is_some()) {
+            return None;
+        }
+        let [flags] = bytes::<1>(flags)?;
+        let context = Self { trace: bytes(trace)?, span: bytes(span)?, sampled: flags & 1 == 1 };
+        (context.trace != [0; 16] && context.span != [0; 8]).then_some(context)
+    }
+
+    pub fn header(&self) -> HeaderValue {
+        let mut text = String::from("00-");
+        for byte in self.trace {
+            hex(byte, &mut text);
+        }
+        text.push('-');
+        for byte in self.span {
+            hex(byte, &mut text);
+        }
+        text.push_str(if self.sampled { "-01" } else { "-00" });
+        HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+    }
+}
+
+fn hex(byte: u8, to: &mut String) {
+    for digit in [byte >> 4, byte & 15] {
+        to.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+    }
+}
+
+/// Lower case alone, as the standard has it.
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N {
+        return None;
+    }
+    let value = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+        *byte = value(pair[0])? << 4 | value(pair[1])?;
+    }
+    Some(bytes)
+}
+
+/// Something that was done, with its beginning and end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    pub trace: [u8; 16],
+    pub id: [u8; 8],
+    pub parent: Option<[u8; 8]>,
+    pub name: Cow<'static, str>,
+    pub kind: SpanKind,
+    pub began: SystemTime,
+    pub ended: SystemTime,
+    pub attributes: Vec<(&'static str, Attribute)>,
+    /// The trace of the caller, where that is not the one of this span.
+    pub link: Option<SpanContext>,
+    /// What went wrong; empty where only that something did is known.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    Internal,
+    Server,
+    Client,
+}
+
+/// A value of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attribute {
+    Text(String),
+    Int(i64),
+}
+
+impl From<&str> for Attribute {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Attribute {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i64> for Attribute {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+/// Takes spans that have ended. It never waits: what it has no room for is lost.
+pub trait SpanSink: Send + Sync {
+    fn take(&self, spans: Vec<Span>);
+}
+
+/// The trace of one request.
+pub struct Trace {
+    context: [u8; 16],
+    sampled: bool,
+    sink: Arc<dyn SpanSink>,
+    kept: Mutex<Kept>,
+}
+
+struct Kept {
+    /// The span that new ones are children of.
+    innermost: [u8; 8],
+    spans: Vec<Span>,
+}
+
+impl Trace {
+    /// A trace whose spans go to `sink` with the last holder; `innermost` is the parent of the first of them.
+    pub fn new(context: SpanContext, sink: Arc<dyn SpanSink>) -> Arc<Self> {
+        let kept = Mutex::new(Kept { innermost: context.span, spans: Vec::new() });
+        Arc::new(Self { context: context.trace, sampled: context.sampled, sink, kept })
+    }
+
+    pub fn is_sampled(&self) -> bool {
+        self.sampled
+    }
+
+    pub fn id(&self) -> [u8; 16] {
+        self.context
+    }
+
+    /// What other servers are told now.
+    pub fn outgoing(&self) -> SpanContext {
+        SpanContext { trace: self.context, span: self.kept.lock().innermost, sampled: self.sampled }
+    }
+
+    /// Begins a span around all that follows; [`Trace::end_all`] ends it. The id is zero where nothing is kept.
+    pub fn enter(&self, name: impl Into<Cow<'static, str>>, kind: SpanKind, began: SystemTime) -> [u8; 8] {
+        let mut kept = self.kept.lock();
+        if !self.sampled || kept.spans.len() >= MOST_SPANS {
+            return [0; 8];
+        }
+        let span = self.span(name.into(), kind, began, kept.innermost);
+        kept.innermost = span.id;
+        let id = span.id;
+        kept.spans.push(span);
+        id
+    }
+
+    /// Changes a span that was entered.
+    pub fn change(&self, id: [u8; 8], change: impl FnOnce(&mut Span)) {
+        if let Some(span) = self.kept.lock().spans.iter_mut().find(|span| span.id == id) {
+            change(span);
+        }
+    }
+
+    /// Changes the span of the server, if it is kept.
+    pub fn change_server(&self, change: impl FnOnce(&mut Span)) {
+        if let Some(span) = self.kept.lock().spans.iter_mut().find(|span| span.kind == SpanKind::Server) {
+            change(span);
+        }
+    }
+
+    /// Ends the spans that were entered, and hands all of them on.
+    pub fn end_all(&self) {
+        let now = SystemTime::now();
+        let mut spans = std::mem::take(&mut self.kept.lock().spans);
+        spans.iter_mut().filter(|span| span.ended == span.began).for_each(|span| span.ended = now);
+        if !spans.is_empty() {
+            self.sink.take(spans);
+        }
+    }
+
+    fn span(&self, name: Cow<'static, str>, kind: SpanKind, began: SystemTime, parent: [u8; 8]) -> Span {
+        Span {
+            trace: self.context,
+            id: rand::random(),
+            parent: (parent != [0; 8]).then_some(parent),
+            name,
+            kind,
+            began,
+            ended: began,
+            attributes: Vec::new(),
+            link: None,
+            error: None,
+        }
+    }
+}
+
+/// A span that ends when it is dropped.
+pub struct OpenSpan {
+    trace: Arc<Trace>,
+    /// `None` where spans are not kept: other servers are told of the trace all the same.
+    span: Option<Span>,
+}
+
+/// Begins a span of the request that is being worked for, if it has a trace.
+pub fn begin(name: impl FnOnce() -> Cow<'static, str>, kind: SpanKind) -> Option<OpenSpan> {
+    let trace = crate::latency::current_trace()?;
+    let span = trace.sampled.then(|| {
+        let parent = trace.kept.lock().innermost;
+        trace.span(name(), kind, SystemTime::now(), parent)
+    });
+    Some(OpenSpan { trace, span })
+}
+
+impl OpenSpan {
+    /// What the server is told that is asked in this span.
+    pub fn context(&self) -> SpanContext {
+        match &self.span {
+            Some(span) => SpanContext { trace: span.trace, span: span.id, sampled: true },
+            None => self.trace.outgoing(),
+        }
+    }
+
+    pub fn set(&mut self, name: &'static str, value: impl Into<Attribute>) {
+        if let Some(span) = &mut self.span {
+            span.attributes.push((name, value.into()));
+        }
+    }
+
+    pub fn fail(&mut self, why: impl Into<String>) {
+        if let Some(span) = &mut self.span {
+            span.error = Some(why.into());
+        }
+    }
+
+    /// Notes the answer of a server that was asked over HTTP.
+    pub fn answered(&mut self, code: u16) {
+        self.set("http.response.status_code", i64::from(code));
+        if code >= 400 {
+            self.set("error.type", code.to_string());
+            self.fail("");
+        }
+    }
+}
+
+impl Drop for OpenSpan {
+    fn drop(&mut self) {
+        let Some(mut span) = self.span.take() else { return };
+        span.ended = SystemTime::now();
+        let mut kept = self.trace.kept.lock();
+        if kept.spans.len() < MOST_SPANS {
+            kept.spans.push(span);
+        }
+    }
+}
+
+/// Begins the span of a request to another server, as Go's instrumented transports do, and tells that server of it.
+pub fn begin_request(method: &http::Method, url: impl FnOnce() -> String, headers: &mut HeaderMap) -> Option<OpenSpan> {
+    let mut span = begin(|| Cow::Owned(format!("HTTP {method}")), SpanKind::Client)?;
+    span.set("http.request.method", method.as_str());
+    if span.span.is_some() {
+        span.set("url.full", url());
+    }
+    headers.insert(TRACEPARENT, span.context().header());
+    Some(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+    use crate::Record;
+    use crate::latency::working_for;
+
+    #[derive(Default)]
+    struct Taken(Mutex<Vec<Span>>);
+
+    impl SpanSink for Taken {
+        fn take(&self, spans: Vec<Span>) {
+            self.0.lock().extend(spans);
+        }
+    }
+
+    #[test]
+    fn contexts() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let context = SpanContext::parse(good).unwrap();
+        assert_eq!((context.header().to_str().unwrap(), context.sampled), (good, true));
+        for (text, sampled) in [
+            ("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", Some(false)),
+            ("01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03-more", Some(true)),
+            ("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more", None),
+            ("ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None),
+            ("00-00000000000000000000000000000000-b7ad6b7169203331-01", None),
+            ("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", None),
+            ("00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None),
+            ("00-0af7651916cd43dd8448eb211c80319-b7ad6b7169203331-01", None),
+            ("", None),
+        ] {
+            assert_eq!(SpanContext::parse(text).map(|context| context.sampled), sampled, "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn spans_are_nested() {
+        let taken = Arc::new(Taken::default());
+        let remote = SpanContext { trace: [1; 16], span: [2; 8], sampled: true };
+        let trace = Trace::new(remote, taken.clone());
+        let record = Record::open(Method::GET, "/".into(), None, None);
+        record.trace_with(trace.clone());
+        let server = trace.enter("server", SpanKind::Server, SystemTime::now());
+        let handler = trace.enter("List", SpanKind::Internal, SystemTime::now());
+        let mut headers = HeaderMap::new();
+        working_for(&record, async {
+            let mut span = begin_request(&Method::POST, || "https://a/b".to_owned(), &mut headers).unwrap();
+            span.answered(500);
+        })
+        .await;
+        trace.end_all();
+        let spans = taken.0.lock().clone();
+        let parents: Vec<_> = spans.iter().map(|span| (span.name.as_ref(), span.parent)).collect();
+        assert_eq!(parents, [("server", Some([2; 8])), ("List", Some(server)), ("HTTP POST", Some(handler))]);
+        let told = SpanContext::of(&headers).unwrap();
+        assert_eq!((told.trace, told.span, told.sampled), ([1; 16], spans[2].id, true));
+        assert_eq!(spans[2].error.as_deref(), Some(""));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_sampled_is_told_and_not_kept() {
+        let taken = Arc::new(Taken::default());
+        let trace = Trace::new(SpanContext { trace: [1; 16], span: [2; 8], sampled: false }, taken.clone());
+        let record = Record::open(Method::GET, "/".into(), None, None);
+        record.trace_with(trace.clone());
+        assert_eq!(trace.enter("server", SpanKind::Server, SystemTime::now()), [0; 8]);
+        let mut headers = HeaderMap::new();
+        working_for(&record, async { drop(begin_request(&Method::GET, String::new, &mut headers)) }).await;
+        trace.end_all();
+        assert!(taken.0.lock().is_empty());
+        assert!(headers[TRACEPARENT].to_str().unwrap().ends_with("-0202020202020202-00"));
+    }
+}

@@ -1,0 +1,9 @@
+//! What is served for those who look into the server: settings that can be changed while it runs, files of its log.
+
+mod flags;
+mod logs;
+mod zpages;
+
+pub use flags::{DebugFlag, DebugFlagsLink};
+pub use logs::LogsLink;
+pub use zpages::ZPagesLink;

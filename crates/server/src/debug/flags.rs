@@ -1,0 +1,90 @@
+//! `/debug/flags`: flags that can be set while the server runs.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Method, StatusCode};
+
+const PATH: &str = "/debug/flags";
+/// No value is longer.
+const MOST: usize = 1 << 10;
+
+/// Takes a value and says what became of it.
+type Setter = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
+
+/// A flag that can be set.
+#[derive(Clone)]
+pub struct DebugFlag {
+    name: &'static str,
+    set: Setter,
+}
+
+impl DebugFlag {
+    pub fn new(name: &'static str, set: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static) -> Self {
+        Self { name, set: Arc::new(set) }
+    }
+}
+
+impl fmt::Debug for DebugFlag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DebugFlag").field(&self.name).finish()
+    }
+}
+
+/// Serves the flags; they are not in the index of paths.
+pub struct DebugFlagsLink(pub Vec<DebugFlag>);
+
+impl DebugFlagsLink {
+    fn page(&self) -> Response {
+        let mut page = "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/<br>\n<br>\nflags:<br>\n<table>\n"
+            .to_owned();
+        for flag in &self.0 {
+            // Nothing that is written to a string fails.
+            let _ = writeln!(page, "<tr>{}<br>", flag.name);
+        }
+        page.push_str("</table>\n<br>\nfull flags configurable<br>\n</body>\n</html>\n");
+        let mut response = Response::new(Body::from(page));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+        response
+    }
+
+    async fn set(flag: &DebugFlag, mut request: Request) -> Response {
+        if request.method != Method::PUT {
+            return said(StatusCode::NOT_ACCEPTABLE, "unsupported http method");
+        }
+        let body = match request.read_body(MOST).await {
+            Ok(body) => body,
+            Err(error) => return said(StatusCode::BAD_REQUEST, &format!("error reading request body: {error}")),
+        };
+        match (flag.set)(&String::from_utf8_lossy(&body)) {
+            Ok(text) => said(StatusCode::OK, &text),
+            Err(why) => said(StatusCode::BAD_REQUEST, &why),
+        }
+    }
+}
+
+fn said(code: StatusCode, text: &str) -> Response {
+    let mut response = Response::new(Body::from(format!("{text}\n")));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+impl Link for DebugFlagsLink {
+    fn claims(&self, info: &RequestInfo) -> bool {
+        info.path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            let name = request.info.path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
+            match self.0.iter().find(|flag| flag.name == name) {
+                Some(flag) => Self::set(flag, request).await,
+                None => self.page(),
+            }
+        })
+    }
+}

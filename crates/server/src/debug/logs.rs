@@ -1,0 +1,264 @@
+//! `/logs`: the files of a directory, as Go's file server shows them (`--enable-logs-handler`).
+
+use std::fmt::Write;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use bytes::Bytes;
+use futures::stream;
+use http::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE, LAST_MODIFIED, LOCATION, RANGE};
+use http::{HeaderValue, Method, StatusCode};
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+
+use crate::answer::error_text;
+
+const PATH: &str = "/logs";
+/// A file leaves in pieces of this size.
+const PIECE: usize = 64 << 10;
+/// The type of a file is told by as many of its bytes.
+const SNIFFED: usize = 512;
+/// More entries of a directory are not shown.
+const MOST_ENTRIES: usize = 100_000;
+
+/// Serves the files under a directory.
+pub struct LogsLink {
+    directory: PathBuf,
+}
+
+impl LogsLink {
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    async fn answer(&self, path: &str, range: Option<&HeaderValue>) -> Result<Response, std::io::Error> {
+        if path.split('/').any(|part| part == "..") {
+            return Ok(error_text(StatusCode::BAD_REQUEST, "invalid URL path".to_owned()));
+        }
+        if path.ends_with("/index.html") {
+            return Ok(redirect("./"));
+        }
+        let rest = path.strip_prefix(PATH).unwrap_or_default().trim_start_matches('/');
+        let relative = Path::new(rest);
+        if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return Ok(error_text(StatusCode::BAD_REQUEST, "invalid URL path".to_owned()));
+        }
+        let place = self.directory.join(relative);
+        let found = tokio::fs::metadata(&place).await?;
+        let (name, slash) = (path.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default(), path.ends_with('/'));
+        match (found.is_dir(), slash) {
+            (true, false) => Ok(redirect(&format!("{name}/"))),
+            (true, true) => listing(&place).await,
+            (false, true) => Ok(redirect(&format!("../{name}"))),
+            (false, false) => file(&place, found.len(), found.modified().ok(), range).await,
+        }
+    }
+}
+
+impl Link for LogsLink {
+    fn claims(&self, info: &RequestInfo) -> bool {
+        info.path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            if request.method != Method::GET && request.method != Method::HEAD {
+                return error_text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed".to_owned());
+            }
+            let (info, range) = (request.info.clone(), request.headers.get(RANGE).cloned());
+            match self.answer(&info.path, range.as_ref()).await {
+                Ok(response) => response,
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    error_text(StatusCode::FORBIDDEN, "403 Forbidden".to_owned())
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidFilename) => {
+                    error_text(StatusCode::NOT_FOUND, "404 page not found".to_owned())
+                }
+                Err(_) => error_text(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error".to_owned()),
+            }
+        })
+    }
+
+    fn paths(&self) -> Vec<String> {
+        vec![PATH.to_owned()]
+    }
+}
+
+fn redirect(to: &str) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    if let Ok(to) = HeaderValue::try_from(to) {
+        response.headers_mut().insert(LOCATION, to);
+    }
+    response
+}
+
+/// The names in a directory, as links.
+async fn listing(place: &Path) -> Result<Response, std::io::Error> {
+    let mut entries = tokio::fs::read_dir(place).await?;
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next_entry().await? {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_dir = entry.file_type().await.is_ok_and(|kind| kind.is_dir());
+        names.push(if is_dir { format!("{name}/") } else { name });
+        if names.len() == MOST_ENTRIES {
+            break;
+        }
+    }
+    names.sort_unstable();
+    let mut page = "<!doctype html>\n<meta name=\"viewport\" content=\"width=device-width\">\n<pre>\n".to_owned();
+    for name in names {
+        // Nothing that is written to a string fails.
+        let _ = writeln!(page, "<a href=\"{}\">{}</a>", link(&name), escaped(&name));
+    }
+    page.push_str("</pre>\n");
+    let mut response = Response::new(Body::from(page));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    Ok(response)
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&#34;").replace('\'', "&#39;")
+}
+
+/// A name as the path of a URL: what is no plain character is written as its number.
+fn link(name: &str) -> String {
+    let mut link = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' | b'$' | b'+' | b'@' => {
+                link.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(link, "%{byte:02X}");
+            }
+        }
+    }
+    link
+}
+
+/// A file, or the part of it that the client asks for.
+async fn file(
+    place: &Path,
+    size: u64,
+    modified: Option<SystemTime>,
+    range: Option<&HeaderValue>,
+) -> Result<Response, std::io::Error> {
+    let mut file = File::open(place).await?;
+    let mut head = vec![0; SNIFFED];
+    let read = file.read(&mut head).await?;
+    let kind = kind_of(place, &head[..read]);
+    let part = match range.map(|range| part(range.to_str().unwrap_or_default(), size)) {
+        Some(Part::Unsatisfiable) => {
+            let mut response =
+                error_text(StatusCode::RANGE_NOT_SATISFIABLE, "invalid range: failed to overlap".to_owned());
+            if let Ok(value) = HeaderValue::try_from(format!("bytes */{size}")) {
+                response.headers_mut().insert(CONTENT_RANGE, value);
+            }
+            return Ok(response);
+        }
+        Some(Part::Of(from, to)) => Some((from, to)),
+        Some(Part::Whole) | None => None,
+    };
+    let (from, to) = part.unwrap_or((0, size));
+    file.seek(std::io::SeekFrom::Start(from)).await?;
+    // A log grows while it is read: no more leaves than was announced.
+    let pieces = stream::try_unfold((file, to - from), |(mut file, left)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        let mut piece = vec![0; PIECE.min(usize::try_from(left).unwrap_or(PIECE))];
+        let read = file.read(&mut piece).await?;
+        if read == 0 {
+            return Ok::<_, std::io::Error>(None);
+        }
+        piece.truncate(read);
+        Ok(Some((Bytes::from(piece), (file, left - read as u64))))
+    });
+    let mut response = Response::new(Body::stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let Some(modified) = modified
+        && let Ok(date) = HeaderValue::try_from(httpdate::fmt_http_date(modified))
+    {
+        headers.insert(LAST_MODIFIED, date);
+    }
+    if part.is_some() {
+        if let Ok(value) = HeaderValue::try_from(format!("bytes {from}-{}/{size}", to.saturating_sub(1))) {
+            headers.insert(CONTENT_RANGE, value);
+        }
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    Ok(response)
+}
+
+/// What a range header asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Whole,
+    /// From a byte up to, but without, another.
+    Of(u64, u64),
+    Unsatisfiable,
+}
+
+/// One range counts; several, and what is none, mean the whole.
+fn part(header: &str, size: u64) -> Part {
+    let Some((from, to)) = header.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
+        return Part::Whole;
+    };
+    match (from.trim().parse::<u64>(), to.trim().parse::<u64>()) {
+        (Ok(from), _) if from >= size => Part::Unsatisfiable,
+        (Ok(from), Ok(to)) if to >= from => Part::Of(from, to.saturating_add(1).min(size)),
+        (Ok(from), Err(_)) if to.trim().is_empty() => Part::Of(from, size),
+        (Err(_), Ok(last)) if from.trim().is_empty() => Part::Of(size.saturating_sub(last), size),
+        _ => Part::Whole,
+    }
+}
+
+fn kind_of(place: &Path, head: &[u8]) -> &'static str {
+    match place.extension().and_then(|extension| extension.to_str()) {
+        Some("gz") => "application/gzip",
+        Some("json") => "application/json",
+        Some("html" | "htm") => "text/html; charset=utf-8",
+        _ if head.starts_with(&[0x1f, 0x8b, 8]) => "application/x-gzip",
+        _ if head.iter().any(|byte| matches!(byte, 0..=8 | 11 | 14..=26 | 28..=31)) => "application/octet-stream",
+        _ => "text/plain; charset=utf-8",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts() {
+        for (header, want) in [
+            ("bytes=0-4", Part::Of(0, 5)),
+            ("bytes=5-", Part::Of(5, 10)),
+            ("bytes=-3", Part::Of(7, 10)),
+            ("bytes=-30", Part::Of(0, 10)),
+            ("bytes=8-100", Part::Of(8, 10)),
+            ("bytes=10-", Part::Unsatisfiable),
+            ("bytes=4-2", Part::Whole),
+            ("bytes=0-1,3-4", Part::Whole),
+            ("lines=1-2", Part::Whole),
+        ] {
+            assert_eq!(part(header, 10), want, "{header}");
+        }
+    }
+
+    #[test]
+    fn kinds() {
+        for (name, head, want) in [
+            ("a.log", &b"plain"[..], "text/plain; charset=utf-8"),
+            ("a", &b""[..], "text/plain; charset=utf-8"),
+            ("a.log", &[0x1f, 0x8b, 8, 0], "application/x-gzip"),
+            ("wtmp", &[7, 0, 0], "application/octet-stream"),
+        ] {
+            assert_eq!(kind_of(Path::new(name), head), want, "{name}");
+        }
+    }
+}

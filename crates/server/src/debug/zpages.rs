@@ -1,0 +1,296 @@
+//! `/statusz` and `/flagz`: what runs, since when, and with which flags, as a text for people or as an object.
+
+use std::time::{Duration, SystemTime};
+
+use binnacle_features::Version;
+use binnacle_meta::{Status, Time};
+use binnacle_request::{Body, BoxFuture, Link, Preferences, Request, RequestInfo, Response, pretty};
+use binnacle_schema::{Object, Value, json, yaml};
+use http::HeaderValue;
+use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::FailureWriter;
+use crate::answer::plain_text;
+use crate::metrics::process::start_time;
+use crate::version::{KUBERNETES_VERSION, TOOLCHAIN};
+
+const GROUP: &str = "config.k8s.io";
+const CURRENT: &str = "v1beta1";
+const OLD: &str = "v1alpha1";
+/// In the order in which they are told.
+const PRODUCED: [&str; 3] = ["application/json", "application/yaml", "text/plain"];
+const HEADER: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees \
+                      and is for debugging purposes only.\n";
+const COMPONENT: &str = "apiserver";
+
+/// Serves the pages whose feature gates are on.
+pub struct ZPagesLink {
+    pub failure: FailureWriter,
+    /// The version of Kubernetes that the server acts as.
+    pub emulated: Version,
+    /// Names and values of all flags.
+    pub flags: Vec<(String, String)>,
+    /// Paths that `/statusz` names beside those that every server has.
+    pub more_paths: Vec<&'static str>,
+    pub statusz: bool,
+    pub flagz: bool,
+}
+
+/// A page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    Statusz,
+    Flagz,
+}
+
+/// The form of an answer.
+#[derive(Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Object { media_type: &'static str, version: &'static str },
+}
+
+impl ZPagesLink {
+    fn page(&self, path: &str) -> Option<Page> {
+        match path {
+            "/statusz" if self.statusz => Some(Page::Statusz),
+            "/flagz" if self.flagz => Some(Page::Flagz),
+            _ => None,
+        }
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        let mut names = vec!["/healthz", "/livez", "/metrics", "/readyz", "/version"];
+        names.extend(self.statusz.then_some("/statusz"));
+        names.extend(self.flagz.then_some("/flagz"));
+        names.extend(&self.more_paths);
+        names.sort_unstable();
+        names
+    }
+
+    fn text(&self, page: Page) -> String {
+        let mut text = format!("\n{COMPONENT} {}\n{HEADER}", page.name());
+        match page {
+            Page::Flagz => self.flags.iter().for_each(|(name, value)| text.push_str(&format!("{name}={value}\n"))),
+            Page::Statusz => {
+                let began = began();
+                let up = up(began).as_secs();
+                let shown =
+                    i64::try_from(began.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+                let shown = shown.map(|at| at.to_zoned(TimeZone::UTC).strftime("%a %b %e %H:%M:%S UTC %Y").to_string());
+                let emulated = self.emulated;
+                text.push_str(&format!(
+                    "\nStarted: {}\nUp: {} hr {:02} min {:02} sec\nGo version: {TOOLCHAIN}\nBinary version: {}\nEmulation \
+                     version: {emulated}\nPaths: {}\n",
+                    shown.unwrap_or_default(),
+                    up / 3600,
+                    up / 60 % 60,
+                    up % 60,
+                    KUBERNETES_VERSION.trim_start_matches('v'),
+                    self.names().join(" ")
+                ));
+            }
+        }
+        text
+    }
+
+    fn object(&self, page: Page, version: &str) -> Value {
+        let text = |text: &str| Value::from(text);
+        let mut object = Object::new();
+        object.insert("kind", text(page.kind()));
+        object.insert("apiVersion", text(&format!("{GROUP}/{version}")));
+        let mut metadata = Object::new();
+        metadata.insert("name", text(COMPONENT));
+        object.insert("metadata", Value::Object(metadata));
+        match page {
+            Page::Flagz => {
+                let mut flags = Object::new();
+                self.flags.iter().for_each(|(name, value)| drop(flags.insert(name.as_str(), text(value))));
+                object.insert("flags", Value::Object(flags));
+            }
+            Page::Statusz => {
+                let began = began();
+                let seconds = i64::try_from(began.as_secs()).unwrap_or(i64::MAX);
+                let up = i64::try_from(up(began).as_secs()).unwrap_or(i64::MAX);
+                object.insert("startTime", text(&Time::from_unix(seconds, 0).to_string()));
+                object.insert("uptimeSeconds", up);
+                object.insert("goVersion", text(TOOLCHAIN));
+                object.insert("binaryVersion", text(KUBERNETES_VERSION.trim_start_matches('v')));
+                object.insert("emulationVersion", text(&self.emulated.to_string()));
+                object.insert("paths", Value::List(self.names().into_iter().map(text).collect()));
+            }
+        }
+        Value::Object(object)
+    }
+
+    fn answer(&self, page: Page, request: &mut Request) -> Response {
+        request.record.note(|facts| facts.served = true);
+        let accept = request.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+        match negotiate(accept, page) {
+            Some(Form::Text) => plain_text(self.text(page)),
+            Some(Form::Object { media_type, version }) => {
+                let object = self.object(page, version);
+                let is_pretty = pretty(&request.headers, &request.query);
+                let mut response = Response::new(written(&object, media_type, is_pretty));
+                let kind = format!("{media_type};g={GROUP};v={version};as={}", page.kind());
+                let headers = response.headers_mut();
+                headers
+                    .insert(CONTENT_TYPE, HeaderValue::try_from(kind).unwrap_or(HeaderValue::from_static(media_type)));
+                if version == OLD {
+                    let warning = format!(
+                        "299 - \"This version of the {} endpoint is deprecated. Please use a newer version.\"",
+                        page.name()
+                    );
+                    headers.extend(HeaderValue::try_from(warning).ok().map(|warning| (WARNING, warning)));
+                }
+                response
+            }
+            None => {
+                (self.failure)(&Status::not_acceptable(&PRODUCED), &Preferences::of(&request.headers, &request.query))
+            }
+        }
+    }
+}
+
+impl Link for ZPagesLink {
+    fn claims(&self, info: &RequestInfo) -> bool {
+        self.page(&info.path).is_some()
+    }
+
+    fn handle(&self, mut request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            // Only what is claimed comes here.
+            let page = self.page(&request.info.path).unwrap_or(Page::Statusz);
+            self.answer(page, &mut request)
+        })
+    }
+
+    fn paths(&self) -> Vec<String> {
+        ["/flagz", "/statusz"].into_iter().filter(|path| self.page(path).is_some()).map(str::to_owned).collect()
+    }
+}
+
+impl Page {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Statusz => "statusz",
+            Self::Flagz => "flagz",
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Statusz => "Statusz",
+            Self::Flagz => "Flagz",
+        }
+    }
+}
+
+fn written(object: &Value, media_type: &str, is_pretty: bool) -> Body {
+    if media_type == "application/yaml" {
+        return Body::from(yaml::to_string(object));
+    }
+    let mut text = Vec::new();
+    if is_pretty {
+        json::write_pretty(object, &mut text);
+    } else {
+        json::write(object, &mut text);
+        text.push(b'\n');
+    }
+    Body::from(text)
+}
+
+/// Objects are for those who name their kind; all others get the text.
+fn negotiate(accept: &str, page: Page) -> Option<Form> {
+    if accept.trim().is_empty() {
+        return Some(Form::Text);
+    }
+    let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();
+    // The best first; those alike stay in their order.
+    clauses.sort_by(|one, other| other.quality.total_cmp(&one.quality));
+    clauses.iter().find_map(|clause| PRODUCED.into_iter().find_map(|media_type| clause.form(media_type, page)))
+}
+
+/// One part of an Accept header.
+struct Clause<'a> {
+    media_type: &'a str,
+    quality: f32,
+    kind: Option<&'a str>,
+    group: Option<&'a str>,
+    version: Option<&'a str>,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.split(';').map(str::trim);
+        let media_type = parts.next().filter(|media_type| !media_type.is_empty())?;
+        let mut clause = Self { media_type, quality: 1.0, kind: None, group: None, version: None };
+        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+            match name {
+                "q" => clause.quality = value.parse().unwrap_or(0.0),
+                "as" => clause.kind = Some(value),
+                "g" => clause.group = Some(value),
+                "v" => clause.version = Some(value),
+                _ => {}
+            }
+        }
+        Some(clause)
+    }
+
+    fn form(&self, media_type: &'static str, page: Page) -> Option<Form> {
+        let (main, _) = media_type.split_once('/')?;
+        let matches = self.media_type == media_type
+            || self.media_type == "*/*"
+            || self.media_type.strip_suffix("/*").is_some_and(|wanted| wanted == main);
+        let names_kind = self.kind.is_some() || self.group.is_some() || self.version.is_some();
+        match (matches, media_type) {
+            (false, _) => None,
+            (true, "text/plain") => (!names_kind).then_some(Form::Text),
+            (true, media_type) => {
+                let version = [CURRENT, OLD].into_iter().find(|version| self.version == Some(version))?;
+                let is_ours = self.kind == Some(page.kind()) && self.group == Some(GROUP);
+                is_ours.then_some(Form::Object { media_type, version })
+            }
+        }
+    }
+}
+
+/// When the process began, since 1970.
+fn began() -> Duration {
+    Duration::from_secs_f64(start_time().filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or_default())
+}
+
+fn up(began: Duration) -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(began)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms() {
+        let object = |media_type, version| Some(Form::Object { media_type, version });
+        for (accept, want) in [
+            ("", Some(Form::Text)),
+            ("*/*", Some(Form::Text)),
+            ("text/plain", Some(Form::Text)),
+            ("application/json, */*", Some(Form::Text)),
+            ("application/json", None),
+            ("text/html", None),
+            ("application/json;as=Statusz;v=v1beta1;g=config.k8s.io", object("application/json", CURRENT)),
+            ("application/yaml; as=Statusz; v=v1alpha1; g=config.k8s.io", object("application/yaml", OLD)),
+            ("application/json;as=Flagz;v=v1beta1;g=config.k8s.io", None),
+            ("application/json;as=Statusz;v=v1;g=config.k8s.io", None),
+            (
+                "text/plain;q=0.5, application/json;as=Statusz;v=v1beta1;g=config.k8s.io",
+                object("application/json", CURRENT),
+            ),
+            ("text/plain;as=Statusz", None),
+        ] {
+            assert_eq!(negotiate(accept, Page::Statusz), want, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Spans on their way to a collector: kept in a bounded queue, sent in batches. A collector that is slow or gone costs
+//! spans, and no request waits for it.
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use binnacle_request::Shutdown;
+use binnacle_request::trace::{Span, SpanSink};
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
+
+use crate::convert::request;
+
+/// As many spans wait at most, and as many are sent at once: what Go's batch processor has.
+const QUEUE: usize = 2048;
+const BATCH: usize = 512;
+/// How long the first span of a batch waits for others.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a collector may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How often spans that were lost are told of in the log.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
+
+/// Takes spans and sends them.
+pub struct Exporter {
+    queue: mpsc::Sender<Span>,
+    lost: AtomicU64,
+}
+
+/// Why there is no way to the collector.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot send traces to {endpoint}: {why}")]
+pub struct ExporterError {
+    endpoint: String,
+    why: String,
+}
+
+impl Exporter {
+    /// An exporter, and the task that sends what it takes until the shutdown signal. `resource` says who we are.
+    pub fn new(
+        endpoint: &str,
+        resource: Vec<(&'static str, String)>,
+        shutdown: Shutdown,
+    ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + use<>), ExporterError> {
+        let channel = channel(endpoint).map_err(|why| ExporterError { endpoint: endpoint.to_owned(), why })?;
+        let (queue, spans) = mpsc::channel(QUEUE);
+        let exporter = Arc::new(Self { queue, lost: AtomicU64::new(0) });
+        let task = send(TraceServiceClient::new(channel), resource, spans, exporter.clone(), shutdown);
+        Ok((exporter, task))
+    }
+}
+
+impl SpanSink for Exporter {
+    fn take(&self, spans: Vec<Span>) {
+        for span in spans {
+            if self.queue.try_send(span).is_err() {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn channel(endpoint: &str) -> Result<Channel, String> {
+    let socket = match endpoint.split_once(':') {
+        Some(("unix", path)) => Some(SocketAddr::from_pathname(path.strip_prefix("//").unwrap_or(path))),
+        Some(("unix-abstract", name)) => Some(SocketAddr::from_abstract_name(name.trim_start_matches('/'))),
+        _ => None,
+    };
+    if let Some(socket) = socket {
+        let socket = socket.map_err(|error| error.to_string())?;
+        let connect = service_fn(move |_: Uri| {
+            let socket = socket.clone();
+            async move {
+                let stream = std::os::unix::net::UnixStream::connect_addr(&socket)?;
+                stream.set_nonblocking(true)?;
+                Ok::<_, std::io::Error>(TokioIo::new(tokio::net::UnixStream::from_std(stream)?))
+            }
+        });
+        let endpoint = Endpoint::from_static("http://localhost").timeout(TIMEOUT);
+        return Ok(endpoint.connect_with_connector_lazy(connect));
+    }
+    // `dns:///host:port` and `dns://resolver/host:port`.
+    let address = match endpoint.strip_prefix("dns://") {
+        Some(rest) => rest.rsplit('/').next().unwrap_or(rest),
+        None => endpoint,
+    };
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
+    Ok(endpoint.connect_timeout(TIMEOUT).timeout(TIMEOUT).connect_lazy())
+}
+
+async fn send(
+    mut client: TraceServiceClient<Channel>,
+    resource: Vec<(&'static str, String)>,
+    mut spans: mpsc::Receiver<Span>,
+    exporter: Arc<Exporter>,
+    shutdown: Shutdown,
+) {
+    let mut told: Option<Instant> = None;
+    loop {
+        let mut batch = Vec::new();
+        let ends = tokio::select! {
+            () = collect(&mut spans, &mut batch) => false,
+            () = shutdown.fired() => true,
+        };
+        if ends {
+            while let Ok(span) = spans.try_recv() {
+                batch.push(span);
+            }
+        }
+        while !batch.is_empty() {
+            let rest = batch.split_off(batch.len().min(BATCH));
+            let count = batch.len() as u64;
+            if let Err(status) = client.export(request(&resource, std::mem::replace(&mut batch, rest))).await {
+                exporter.lost.fetch_add(count, Ordering::Relaxed);
+                if ends || told.is_none_or(|at| at.elapsed() >= TOLD_EVERY) {
+                    told = Some(Instant::now());
+                    let lost = exporter.lost.swap(0, Ordering::Relaxed);
+                    tracing::warn!(err = %status, lost, "spans of traces were lost");
+                }
+                if ends {
+                    return;
+                }
+            }
+        }
+        if ends {
+            return;
+        }
+    }
+}
+
+/// Waits for a batch. Dropping the future leaves what it has in `batch`.
+async fn collect(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
+    match spans.recv().await {
+        Some(span) => batch.push(span),
+        // Nobody is left who could send any.
+        None => std::future::pending().await,
+    }
+    let until = Instant::now() + PATIENCE;
+    while batch.len() < BATCH {
+        match tokio::time::timeout_at(until, spans.recv_many(batch, BATCH - batch.len())).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
