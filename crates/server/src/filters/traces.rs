@@ -248,8 +248,7 @@ mod tests {
         entered(&record, "audit", SystemTime::now());
         handling(&record, &info, &parts);
         finish(&record, &Facts { status: 200, ..Facts::default() });
-        let spans = taken.0.lock().clone();
-        spans
+        taken.0.lock().clone()
     }
 
     #[test]
