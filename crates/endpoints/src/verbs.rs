@@ -8,6 +8,7 @@ pub(crate) mod patch;
 pub(crate) mod patched;
 pub(crate) mod scale;
 mod scale_admission;
+mod scale_columns;
 pub(crate) mod update;
 pub(crate) mod watch;
 

@@ -13,11 +13,12 @@ use super::patch::patch_type;
 use super::patch::{Configuration, refused};
 use super::patched::{Expected, Patch};
 use super::scale_admission::AsScale;
+use super::scale_columns::ScaleColumns;
 use super::{Answer, Call, check_name};
-use crate::negotiate::{self, Output, Transform};
+use crate::negotiate::{self, Output};
 use crate::params::{self, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
-use crate::{audit, body, respond, table};
+use crate::{audit, body, unstored};
 
 pub(super) const GROUP: &str = "autoscaling";
 pub(super) const VERSION: &str = "v1";
@@ -342,10 +343,9 @@ fn respond_scale(call: &Call, output: Output, workload: &Value) -> Result<Respon
         return Err(Status::internal(format!("the spec replicas field \".{path}\" does not exist")));
     }
     let scale = scale_of(fields, workload)?;
-    match output.transform {
-        Transform::None => Ok(respond::plain(output, 200, &scale, message(&call.resource)?)),
-        _ => respond::object(&call.resource, output, table::Include::Metadata, 200, workload.clone()),
-    }
+    let columns = ScaleColumns { is_custom: call.resource.collection.kind.custom.is_some() };
+    let include = call.include(output)?;
+    unstored::respond(output, include, 200, scale, message(&call.resource)?, Some(&columns))
 }
 
 fn message(resource: &Resource) -> Result<&Message, Status> {
