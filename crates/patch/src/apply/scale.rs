@@ -95,7 +95,8 @@ mod tests {
 
     use super::*;
 
-    const SCALE: Scale<'static> = Scale { api_version: "apps/v1", replicas: &[("apps/v1", Some("spec.replicas"))] };
+    const SCALE: Scale<'static> =
+        Scale { api_version: "apps/v1", replicas: &[("apps/v1", Some("spec.replicas")), ("apps/v0", None)] };
 
     fn entry(manager: &str, operation: &str, version: &str, subresource: &str, time: &str, fields: &str) -> Value {
         let mut object = Object::new();
@@ -132,6 +133,10 @@ mod tests {
         assert_eq!(shown, Some(Value::List(vec![entry("a", "Apply", "autoscaling/v1", "", time, replicas)])));
         assert_eq!(SCALE.to_scale(&object("apps/v1", rest)), None);
         assert_eq!(SCALE.to_scale(&object("apps/v9", both)), None);
+        assert_eq!(SCALE.to_scale(&object("apps/v0", both)), None);
+        assert_eq!(SCALE.to_object(&object("apps/v9", both), &[]), None, "a version that is not known is forgotten");
+        let kept = SCALE.to_object(&object("apps/v0", both), &[]);
+        assert_eq!(kept, Some(Value::List(object("apps/v0", both))), "a version without a scale is left alone");
 
         let written = |entries: Vec<Value>| SCALE.to_object(&object("apps/v1", both), &entries);
         let kept = written(vec![entry("a", "Apply", "autoscaling/v1", "", time, replicas)]);
