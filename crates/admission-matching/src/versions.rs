@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
-use binnacle_meta::{GroupVersionKind, Status};
+use binnacle_meta::{GroupVersionKind, Status, go_quote};
 use binnacle_schema::{Value, canonical, decode, defaults};
 
 use crate::subject::Subject;
@@ -60,6 +60,24 @@ impl Subject<'_> {
         Ok(Cow::Owned(object))
     }
 
+    /// A changed custom object must be of a version from which it can be converted back to the `wanted` one.
+    fn check_version(&self, changed: &Value, kind: &GroupVersionKind, wanted: &str) -> Result<(), Status> {
+        let said = changed.str_at(&["apiVersion"]);
+        let (group, version) = said.rsplit_once('/').unwrap_or(("", said));
+        let found = changed.str_at(&["kind"]);
+        if group != kind.group {
+            let wanted = go_quote(wanted);
+            let why = format!(
+                "{group}/{version}, Kind={found} is unstructured and is not suitable for converting to {wanted}"
+            );
+            return Err(Status::unknown(500, &why));
+        }
+        if self.snapshot.find_kind(group, version, &kind.kind).is_none() {
+            return Err(Status::unknown(500, &format!("request to convert CR from an invalid group/version: {said}")));
+        }
+        Ok(())
+    }
+
     /// A changed object in the version of `kind` as plugins have it again: decoded by the schema of that version, which drops
     /// what it does not know, with defaults, in the version of `original`.
     ///
@@ -75,8 +93,15 @@ impl Subject<'_> {
             return Ok(object);
         };
         if let Some(custom) = &resource.collection.kind.custom {
+            self.check_version(&changed, kind, original.str_at(&["apiVersion"]))?;
             let mut object = changed.clone();
             custom.fit(&mut object).map_err(Status::internal)?;
+            if object.list_at(&["metadata", "managedFields"]).is_empty()
+                && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+            {
+                // None and an empty list are the same to kube-apiserver.
+                metadata.remove("managedFields");
+            }
             if self.attributes.subresource.is_empty() && !same_but_metadata(&object, &changed) {
                 self.had_unknown_fields.store(true, Ordering::Relaxed);
             }

@@ -3,6 +3,7 @@
 use binnacle_admission_matching::{Matched, Subject};
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
 use binnacle_patch::json_patch;
+use binnacle_schema::canonical::sort_free_form;
 use binnacle_schema::{Value, decode, json};
 
 use crate::answer::{Answer, check_type_meta};
@@ -86,13 +87,19 @@ fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersio
     Err(Status::unknown(500, &why))
 }
 
-/// Custom objects must have a kind.
+/// Custom objects must have a kind, and a version that is one.
 fn check_custom(changed: &Value) -> Result<(), Status> {
     let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
     check_type_meta(changed).map_err(unread)?;
     if changed.str_at(&["kind"]).is_empty() {
-        let shown = json::to_string(changed);
+        let mut shown = changed.clone();
+        sort_free_form(&mut shown);
+        let shown = json::to_string(&shown);
         return Err(Status::internal(format!("Object 'Kind' is missing in '{shown}'")));
     }
-    Ok(())
+    let said = changed.str_at(&["apiVersion"]);
+    match said.is_empty() || GroupVersion::parse(said).is_some() {
+        true => Ok(()),
+        false => Err(Status::internal(format!("unexpected GroupVersion string: {said}"))),
+    }
 }

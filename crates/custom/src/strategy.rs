@@ -45,7 +45,9 @@ impl CustomStrategy {
                 status_replicas: &scale.status_replicas,
                 label_selector: Some(&*scale.label_selector).filter(|path| !path.is_empty()),
             };
-            paths.validate_spec(object, &mut found);
+            if part == Part::Whole {
+                paths.validate_spec(object, &mut found);
+            }
             paths.validate_status(object, &mut found);
         }
         let schema = self.schema.resource();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_meta::Text;
+use binnacle_meta::{GroupVersion, Text};
 use binnacle_schema::{Message, MessageRef, Object};
 use binnacle_scheme::fields::{METADATA, METADATA_NAME};
 use binnacle_scheme::{
@@ -136,7 +136,7 @@ fn kind_type(
         strategy: Shared::Made(Arc::new(strategy)),
         columns: Shared::Made(Arc::new(CustomColumns::new(&version.columns))),
         written: None,
-        scale: version.scale.as_ref().map(scale_fields),
+        scale: version.scale.as_ref().map(|scale| scale_fields(definition, scale)),
         kinds: Shared::Made(kinds.clone()),
     };
     ResourceType { description: Arc::new(description), message, conversion: None, stored: Arc::new(stored) }
@@ -152,13 +152,19 @@ fn main_fields(version: &Version, more: &[&'static str]) -> Vec<Text> {
     fields
 }
 
-fn scale_fields(scale: &Scale) -> ScaleFields {
+fn scale_fields(definition: &Definition, scale: &Scale) -> ScaleFields {
+    let without_dot = |path: &Text| Text::from(path.strip_prefix('.').unwrap_or(path));
+    let versions = definition.versions.iter().map(|version| {
+        let api_version = GroupVersion::new(definition.group.clone(), version.name.clone()).to_string().into();
+        (api_version, version.scale.as_ref().map(|scale| without_dot(&scale.spec_replicas)))
+    });
     let members =
         |path: &Text| -> Vec<Text> { path.strip_prefix('.').unwrap_or(path).split('.').map(Text::from).collect() };
     ScaleFields {
         spec_replicas: members(&scale.spec_replicas),
         status_replicas: members(&scale.status_replicas),
         label_selector: (!scale.label_selector.is_empty()).then(|| members(&scale.label_selector)),
+        versions: versions.collect(),
     }
 }
 

@@ -115,6 +115,8 @@ impl Resource {
             return Err(self.uid_conflict(context, name, wanted, object::uid(&old.object)));
         }
         let mut object = self.changed(context, change, Some(&old.object)).await?;
+        // Admission sees the namespace whether the client has said it or not.
+        ensure_namespace(context, collection.kind.namespaced, &mut object)?;
         let attributes = self.attributes(context, Operation::Update, name, &options.subresource);
         collection.admission.mutate(&attributes, &mut object, Some(&old.object), &context.remarks).await?;
         if let Some(uids) = object::dedup_owner_references(&mut object) {

@@ -47,6 +47,8 @@ pub struct ScaleFields {
     pub spec_replicas: Vec<Text>,
     pub status_replicas: Vec<Text>,
     pub label_selector: Option<Vec<Text>>,
+    /// Of each version of the kind (`apps/v1`), with dots; `None` for versions without a scale.
+    pub versions: Vec<(Text, Option<Text>)>,
 }
 
 impl StoredType {

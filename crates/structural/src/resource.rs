@@ -170,8 +170,8 @@ impl ResourceSchema {
         }
     }
 
-    /// Judges an object that is made, or that takes the place of an old one. `found` is what is wrong with it already:
-    /// its type, its metadata, its replicas.
+    /// Judges an object that is made, or that takes the place of an old one. `found` is what is wrong with it beside the
+    /// schema: its replicas.
     ///
     /// Errors of unchanged parts are dropped, whether the schema or a rule finds them.
     pub fn judge(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
@@ -184,8 +184,8 @@ impl ResourceSchema {
     }
 
     fn judge_with(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors, blocked: bool) -> Judgement {
-        let mut judgement = Judgement { errors: found, warnings: Vec::new() };
-        let Some(schema) = self.schema() else { return judgement };
+        let Some(schema) = self.schema() else { return Judgement { errors: found, warnings: Vec::new() } };
+        let mut judgement = Judgement { errors: FieldErrors::new(), warnings: Vec::new() };
         let known = Known::default();
         let change = old.map(|old| Correlated::new(new, old, schema, &known));
         let errors = &mut judgement.errors;
@@ -195,6 +195,7 @@ impl ResourceSchema {
             (Part::Whole, Some(change)) => validation::validate_update(change, schema, &root, errors),
             (Part::Status, _) => status(new, schema, change.as_ref(), errors),
         }
+        errors.extend(found);
         if part == Part::Whole && self.has().embedded {
             embedded::validate(new, schema, false, &root, &self.object_meta, errors);
         }

@@ -1,6 +1,7 @@
 //! Admission webhooks as they are met in clusters: good ones, slow ones, dead ones, and ones that answer anything.
 
 mod answers;
+mod custom;
 mod time;
 
 use std::sync::Arc;

@@ -136,7 +136,7 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
     let message = message(&resource)?;
     let scale = resource.collection.kind.scale.as_ref();
     let path = replicas_path(scale);
-    let replicas = [(resource.api_version(), path.as_str())];
+    let replicas = replicas_of_versions(scale, resource.api_version());
     let managers = apply::Scale { api_version: resource.api_version(), replicas: &replicas };
     let update = apply::Update {
         message,
@@ -183,6 +183,17 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
         })
         .await?;
     respond_scale(&call, output, &updated.stored.object)
+}
+
+/// Where each version of a workload's kind has its replicas, with dots.
+pub(super) fn replicas_of_versions<'a>(
+    fields: Option<&'a ScaleFields>,
+    api_version: &'a str,
+) -> Vec<(&'a str, Option<&'a str>)> {
+    match fields {
+        Some(fields) => fields.versions.iter().map(|(version, path)| (version.as_str(), path.as_deref())).collect(),
+        None => vec![(api_version, Some("spec.replicas"))],
+    }
 }
 
 /// Where a workload has its replicas, with dots.

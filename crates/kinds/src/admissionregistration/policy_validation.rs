@@ -83,7 +83,8 @@ fn shared(spec: &Value, old: Option<&Value>, mutating: bool, path: &FieldPath, e
     if !(same("paramKind") && same("matchConditions")) {
         match_conditions(spec, &plain, path, errors);
     }
-    let mut compiler = Compiler::new(has_params, !spec.list_at(&["variables"]).is_empty(), old);
+    // Mutations can always name variables, if there are none.
+    let mut compiler = Compiler::new(has_params, mutating || !spec.list_at(&["variables"]).is_empty(), old);
     for (at, variable) in errors.while_room(items(spec, "variables", path)) {
         validate_variable(variable, &mut compiler, &at, errors);
     }

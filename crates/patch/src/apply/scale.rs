@@ -12,9 +12,9 @@ use super::track::reset_fields;
 pub struct Scale<'a> {
     /// The version of the object in the request's path.
     pub api_version: &'a str,
-    /// Where each version of the kind has its replicas, dotted: `("apps/v1", "spec.replicas")`. Entries of versions that
-    /// are not named here are dropped.
-    pub replicas: &'a [(&'a str, &'a str)],
+    /// Where each version of the kind has its replicas, dotted: `("apps/v1", Some("spec.replicas"))`; `None` for versions
+    /// without a scale. Entries of versions that are not named here are dropped.
+    pub replicas: &'a [(&'a str, Option<&'a str>)],
 }
 
 /// The version of the scale.
@@ -24,7 +24,7 @@ impl Scale<'_> {
     /// `metadata.managedFields` of the scale: who owns the replicas of the object.
     pub fn to_scale(&self, object_list: &[Value]) -> Option<Value> {
         let mut entries = managed::decode(object_list, true).ok()?;
-        entries.retain_mut(|entry| match self.path(&entry.api_version) {
+        entries.retain_mut(|entry| match self.path(&entry.api_version).flatten() {
             Some(path) if entry.set().has(&path) => {
                 entry.api_version = SCALE.into();
                 entry.owned = Owned::Set(reset_fields(&["spec.replicas"]));
@@ -46,7 +46,9 @@ impl Scale<'_> {
         let mut entries = Vec::with_capacity(of_object.len() + of_scale.len());
         for mut entry in of_object {
             let Some(path) = self.path(&entry.api_version) else { continue };
-            if entry.set().has(&path) {
+            if let Some(path) = path
+                && entry.set().has(&path)
+            {
                 // The scale shows the entry under its own version, by which updates are told apart.
                 let shown = Entry { api_version: SCALE.into(), ..entry.clone() };
                 match of_scale.iter().position(|other| other.is_same(&shown)) {
@@ -58,7 +60,7 @@ impl Scale<'_> {
                 entries.push(entry);
             }
         }
-        let Some(path) = self.path(self.api_version) else { return managed::encode(entries) };
+        let Some(path) = self.path(self.api_version).flatten() else { return managed::encode(entries) };
         let in_scale = [PathElement::Field("spec".into()), PathElement::Field("replicas".into())];
         for mut entry in of_scale {
             if entry.set().has(&in_scale) {
@@ -72,9 +74,11 @@ impl Scale<'_> {
         managed::encode(entries)
     }
 
-    fn path(&self, api_version: &str) -> Option<Vec<PathElement>> {
+    /// Where a version has its replicas; `None` for a version that is not known, and in it for one without a scale.
+    fn path(&self, api_version: &str) -> Option<Option<Vec<PathElement>>> {
         let (_, path) = self.replicas.iter().find(|(version, _)| *version == api_version)?;
-        Some(path.trim_start_matches('.').split('.').map(|name| PathElement::Field(name.into())).collect())
+        let elements = |path: &str| path.split('.').map(|name| PathElement::Field(name.into())).collect();
+        Some(path.map(elements))
     }
 }
 
@@ -90,7 +94,8 @@ mod tests {
 
     use super::*;
 
-    const SCALE: Scale<'static> = Scale { api_version: "apps/v1", replicas: &[("apps/v1", "spec.replicas")] };
+    const SCALE: Scale<'static> =
+        Scale { api_version: "apps/v1", replicas: &[("apps/v1", Some("spec.replicas")), ("apps/v0", None)] };
 
     fn entry(manager: &str, operation: &str, version: &str, subresource: &str, time: &str, fields: &str) -> Value {
         let mut object = Object::new();
@@ -127,6 +132,10 @@ mod tests {
         assert_eq!(shown, Some(Value::List(vec![entry("a", "Apply", "autoscaling/v1", "", time, replicas)])));
         assert_eq!(SCALE.to_scale(&object("apps/v1", rest)), None);
         assert_eq!(SCALE.to_scale(&object("apps/v9", both)), None);
+        assert_eq!(SCALE.to_scale(&object("apps/v0", both)), None);
+        assert_eq!(SCALE.to_object(&object("apps/v9", both), &[]), None, "a version that is not known is forgotten");
+        let kept = SCALE.to_object(&object("apps/v0", both), &[]);
+        assert_eq!(kept, Some(Value::List(object("apps/v0", both))), "a version without a scale is left alone");
 
         let written = |entries: Vec<Value>| SCALE.to_object(&object("apps/v1", both), &entries);
         let kept = written(vec![entry("a", "Apply", "autoscaling/v1", "", time, replicas)]);

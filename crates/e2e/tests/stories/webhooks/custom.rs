@@ -1,0 +1,102 @@
+//! Custom objects on their way through webhooks.
+
+use std::sync::Arc;
+
+use binnacle_testkit::{Server, wait_until};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::{CONFIG_MAPS, Kind, allowing, configure, patch, send, webhook};
+
+const WIDGETS: &str = "/apis/hooks.test/v1/namespaces/default/widgets";
+
+async fn define(server: &Server) {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
+    let version = |name: &str| json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}});
+    let definition = json!({
+        "metadata": {"name": "widgets.hooks.test"},
+        "spec": {
+            "group": "hooks.test", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version("v1"), version("v2")],
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(send(server, "POST", definitions, &definition).await.status, 201);
+    wait_until("the kind to be served", async || {
+        (send(server, "GET", WIDGETS, &Value::Null).await.status == 200).then_some(())
+    })
+    .await;
+}
+
+fn widget(size: u64) -> Value {
+    json!({"apiVersion": "hooks.test/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": size}})
+}
+
+/// What a webhook puts in that the schema does not know is never stored, and counts as a change; what it says of the
+/// object's version must be one; managers that it takes away are gone; and it is told the namespace of what a client
+/// replaces.
+#[tokio::test(flavor = "multi_thread")]
+async fn patched_beyond_the_schema() {
+    let operations = Arc::new(Mutex::new(json!([])));
+    let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let hook = {
+        let (operations, seen) = (operations.clone(), seen.clone());
+        allowing(move |request| {
+            seen.lock().push(request["object"]["metadata"]["namespace"].clone());
+            patch(&operations.lock())
+        })
+        .await
+    };
+    let server = Server::ephemeral();
+    define(&server).await;
+    let rules = json!({"rules": [{
+        "apiGroups": ["hooks.test", ""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+        "resources": ["widgets", "configmaps"],
+    }]});
+    configure(&server, Kind::Mutating, "m", vec![webhook("one", &hook, rules)]).await;
+
+    *operations.lock() = json!([{"op": "add", "path": "/metadata/managedFields", "value": []}]);
+    let made = send(&server, "POST", WIDGETS, &widget(1)).await;
+    assert_eq!((made.status, made.body["metadata"].get("managedFields")), (201, None), "{}", made.body);
+    *operations.lock() = json!([{"op": "add", "path": "/spec/unknown", "value": 1}]);
+    let place = format!("{WIDGETS}/w");
+    let mut same = made.body.clone();
+    let changed = send(&server, "PUT", &place, &same).await;
+    assert_eq!((changed.status, &changed.body["metadata"]["generation"]), (200, &json!(2)), "{}", changed.body);
+    assert_eq!(changed.body["spec"], json!({"size": 1}));
+    *operations.lock() = json!([]);
+    same["metadata"]["resourceVersion"] = changed.body["metadata"]["resourceVersion"].clone();
+    let unchanged = send(&server, "PUT", &place, &same).await;
+    assert_eq!((unchanged.status, &unchanged.body["metadata"]["generation"]), (200, &json!(2)));
+
+    for (operation, why) in [
+        (
+            json!({"op": "remove", "path": "/apiVersion"}),
+            "/, Kind=Widget is unstructured and is not suitable for converting to \"hooks.test/v1\"",
+        ),
+        (
+            json!({"op": "replace", "path": "/apiVersion", "value": "other.test/v1"}),
+            "other.test/v1, Kind=Widget is unstructured and is not suitable for converting to \"hooks.test/v1\"",
+        ),
+        (
+            json!({"op": "replace", "path": "/apiVersion", "value": "hooks.test/v9"}),
+            "request to convert CR from an invalid group/version: hooks.test/v9",
+        ),
+        (
+            json!({"op": "replace", "path": "/apiVersion", "value": "a/b/c"}),
+            "Internal error occurred: unexpected GroupVersion string: a/b/c",
+        ),
+    ] {
+        *operations.lock() = json!([operation]);
+        let mut new = widget(1);
+        new["metadata"]["name"] = json!("other");
+        let refused = send(&server, "POST", WIDGETS, &new).await;
+        assert_eq!((refused.status, &refused.body["message"]), (500, &json!(why)), "{operation}");
+    }
+
+    *operations.lock() = json!([]);
+    let object = json!({"metadata": {"name": "c"}});
+    assert_eq!(send(&server, "POST", CONFIG_MAPS, &object).await.status, 201);
+    assert_eq!(send(&server, "PUT", &format!("{CONFIG_MAPS}/c"), &object).await.status, 200);
+    assert!(seen.lock().iter().all(|namespace| namespace == "default"), "{:?}", seen.lock());
+}
